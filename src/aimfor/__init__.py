@@ -1,0 +1,53 @@
+"""aimfor: train neural networks on the metric you are judged by.
+
+    loss_fn = aimfor.MetricLoss("auroc")
+    loss = loss_fn(model(x).squeeze(1), y)
+
+Names are imported on first use, so that the command line starts without waiting for torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "MetricLoss": "loss",
+    "Engine": "engine",
+    "EngineOutput": "engine",
+    "Status": "engine",
+    "SortedEngine": "pairwise",
+    "Metric": "metrics",
+    "AUROC": "metrics",
+    "metric_from_name": "metrics",
+    "support": "metrics",
+    "AimforError": "errors",
+    "InputError": "errors",
+    "UnsupportedPairError": "errors",
+    "SolverError": "errors",
+    "DegenerateBatchWarning": "errors",
+}
+__all__ = ["__version__", *_HOME]
+
+if TYPE_CHECKING:
+    from .engine import Engine, EngineOutput, Status
+    from .errors import AimforError, DegenerateBatchWarning, InputError, SolverError, UnsupportedPairError
+    from .loss import MetricLoss
+    from .metrics import AUROC, Metric, metric_from_name, support
+    from .pairwise import SortedEngine
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+        globals()[name] = value
+        return value
+    if name in ("lp", "direct", "lagrangian", "rates", "metrics", "distributed", "checks"):
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,135 @@
+"""What every engine is: a solver of one kind of form, with a status that is never silent."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+
+class Status(Enum):
+    """How a solve ended, with a sentence for the user and the next move."""
+
+    ok = ("solved", "")
+    undefined_batch = (
+        "the batch leaves the metric undefined (no positive, one class only, or all masked): loss 0, gradient 0",
+        "ordinary in mini-batch training; if it happens often use larger or class-balanced batches",
+    )
+    fallback = ("the engine could not certify its own answer and HiGHS solved it", "the answer is right; it was slower")
+    not_converged = (
+        "the solver stopped before its residuals passed the tolerance",
+        "raise the iteration limit or the tolerance, or rescale the data",
+    )
+    infeasible = (
+        "no point satisfies all constraints",
+        "loosen or drop a constraint; the certificate names the culprits",
+    )
+    unbounded = (
+        "the objective has no finite optimum",
+        "bound the variables; the ray in the result shows the direction",
+    )
+
+    @property
+    def message(self) -> str:
+        return str(self.value[0])
+
+    @property
+    def remedy(self) -> str:
+        return str(self.value[1])
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Checked and formatted input: what the gate (`checks`) hands to metrics.
+
+    Attributes:
+        scores: Real scores, float32 or float64, in the metric's own layout (see `Metric.layout`).
+        targets: Same leading shape; bool (binary), int64 (classes) or float (relevance).
+        weights: Nonnegative, of scores' dtype, or None for all ones.
+        where: True where an entry counts, or None for all.
+        index: Position of each example in the data set, int64, or None.
+        groups: Group label of each example by attribute name.
+    """
+
+    scores: Tensor
+    targets: Tensor
+    weights: Tensor | None = None
+    where: Tensor | None = None
+    index: Tensor | None = None
+    groups: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def effective_weights(self) -> Tensor | None:
+        """Weights with masked entries at zero; None when every entry counts once."""
+        if self.where is None:
+            return self.weights
+        mask = self.where.to(self.scores.dtype)
+        return mask if self.weights is None else mask * self.weights
+
+
+@dataclass(frozen=True)
+class EngineOutput:
+    """A loss attached to the graph, how it came about, and numbers worth logging.
+
+    Attributes:
+        loss: Scalar tensor; finite, always.
+        status: How the solve ended.
+        stats: Detached numbers for logs (names and meaning stand in the engine's documentation).
+    """
+
+    loss: Tensor
+    status: Status = Status.ok
+    stats: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Engine(nn.Module, ABC):
+    """Solves any form of its kind and defines the gradient. Engines never import metrics.
+
+    A subclass names the capability a metric must have (an abstract mixin such as `HasPairs`, defined beside
+    the form) and says what it costs; `aimfor.support()` is generated from these facts.
+    """
+
+    name: ClassVar[str]
+    capability: ClassVar[type]
+    cost: ClassVar[str]
+    #: Engines whose loss depends on scores alone are opaque to the compiler as one operator (see `compiled`).
+    stateless: ClassVar[bool] = True
+
+    @abstractmethod
+    def formulate(self, metric: Any, batch: Batch) -> Any:
+        """The metric on this batch as this engine's kind of form."""
+
+    @abstractmethod
+    def solve(self, form: Any) -> EngineOutput:
+        """Value, gradient and status of one form."""
+
+    def forward(self, metric: Any, batch: Batch) -> EngineOutput:
+        return self.solve(self.formulate(metric, batch))
+
+    def refuses(self, metric: Any) -> str | None:
+        """Why this engine cannot train this metric, or None if it can."""
+        if isinstance(metric, self.capability):
+            return None
+        return f"it needs a metric with the capability {self.capability.__name__}"
+
+    def end_epoch(self) -> None:
+        """Called once per epoch by training loops; engines with dual variables take their step here."""
+
+
+def attached_zero(scores: Tensor) -> Tensor:
+    """Zero with a zero gradient that keeps its place in the graph, so that DDP ranks stay in step."""
+    return scores.sum() * 0.0 if scores.numel() else scores.sum()
+
+
+def undefined(scores: Tensor, stats: Mapping[str, Any] | None = None) -> EngineOutput:
+    """The one answer to a degenerate batch."""
+    return EngineOutput(attached_zero(scores), Status.undefined_batch, stats or {})
+
+
+def internal_dtype(scores: Tensor) -> torch.dtype:
+    """Accumulate in float64 wherever the device has it (MPS does not)."""
+    return torch.float32 if scores.device.type == "mps" else torch.float64

@@ -1,0 +1,35 @@
+"""The exception tree. Every message says what came, what was expected, and the next move."""
+
+from __future__ import annotations
+
+
+class AimforError(Exception):
+    """The root of everything aimfor raises on purpose."""
+
+
+class InputError(AimforError, ValueError):
+    """An argument is wrong. Raised before any state changes."""
+
+    def __init__(self, argument: str, came: str, expected: str, remedy: str = "") -> None:
+        self.argument = argument
+        self.came = came
+        self.expected = expected
+        self.remedy = remedy
+        text = f"{argument}: got {came}, expected {expected}."
+        super().__init__(f"{text} {remedy}" if remedy else text)
+
+    def __reduce__(self) -> tuple[type[InputError], tuple[str, str, str, str]]:
+        # Exception's own pickling would hand the finished text to __init__ as one argument.
+        return type(self), (self.argument, self.came, self.expected, self.remedy)
+
+
+class UnsupportedPairError(AimforError, TypeError):
+    """This metric cannot be trained by this engine. The message lists what can."""
+
+
+class SolverError(AimforError, RuntimeError):
+    """A solver gave up and the caller asked for an exception (``on_failure="raise"``)."""
+
+
+class DegenerateBatchWarning(UserWarning):
+    """A batch left the metric undefined (no positive, one class, all masked): loss 0, gradient 0."""

@@ -1,0 +1,130 @@
+"""MetricLoss: the module users call. It joins a metric (what) with an engine (how)."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from . import compiled, distributed
+from .engine import Engine, EngineOutput, Status
+from .errors import DegenerateBatchWarning, InputError, UnsupportedPairError
+from .metrics.base import Metric
+from .metrics.registry import engines_for, metric_from_name
+
+
+class MetricLoss(nn.Module):
+    """A loss to minimise that stands for ``1 − metric``.
+
+    Args:
+        metric: A `Metric`, or its name (``"auroc"``, ``"fbeta=2"``, ``"recall@precision=0.9"``, …).
+        engine: An `Engine`; None takes the metric's best.
+        validate: False skips the checks that read values off the device (NaN, label domain); shapes and types
+            are always checked.
+        gather: Under ``torch.distributed``, rank the joined batch of all processes (training mode only, with
+            exact gradients). False keeps every process to its own batch.
+
+    Shape:
+        Binary metrics take ``(n,)`` or ``(n, 1)``, multi-class ``(n, c)`` with ``(n,)`` class ids, ranked lists
+        ``(b, l)`` with ``where``.
+
+    Raises:
+        UnsupportedPairError: At construction, when no such pair exists; lists those that do.
+
+    Example:
+        >>> import torch, aimfor
+        >>> loss_fn = aimfor.MetricLoss("auroc")
+        >>> scores = torch.tensor([2.0, -1.0, 0.5], requires_grad=True)
+        >>> loss = loss_fn(scores, torch.tensor([1, 0, 1]))
+        >>> loss.backward()
+    """
+
+    def __init__(
+        self, metric: Metric | str, engine: Engine | None = None, *, validate: bool = True, gather: bool = True
+    ) -> None:
+        super().__init__()
+        if isinstance(metric, str):
+            metric = metric_from_name(metric)
+        if not isinstance(metric, Metric):
+            raise InputError("metric", f"a {type(metric).__name__}", "a Metric or a metric's name")
+        if engine is None:
+            engine = metric.default_engine()
+        if not isinstance(engine, Engine):
+            raise InputError("engine", f"a {type(engine).__name__}", "an Engine instance, e.g. aimfor.SortedEngine()")
+        reason = engine.refuses(metric)
+        if reason is not None:
+            works = ", ".join(engines_for(metric)) or "none yet"
+            raise UnsupportedPairError(
+                f"{type(engine).__name__} cannot train {metric!r}: {reason}. Engines that can: {works}."
+            )
+        self.metric = metric
+        self.engine = engine
+        self.validate = validate
+        self.gather = gather
+        self._handle = compiled.register(self)
+
+    def forward(
+        self,
+        scores: Tensor,
+        targets: Tensor,
+        *,
+        weights: Tensor | None = None,
+        where: Tensor | None = None,
+        index: Tensor | None = None,
+        groups: dict[str, Tensor] | None = None,
+    ) -> Tensor:
+        """The loss, a scalar attached to the graph. Finite for every input that passes the gate."""
+        if torch.compiler.is_compiling():
+            if self.engine.stateless and groups is None:
+                return compiled.metric_loss(scores, targets, weights, where, index, self._handle)
+            torch._dynamo.graph_break()
+        return self.detailed(scores, targets, weights=weights, where=where, index=index, groups=groups).loss
+
+    def detailed(self, scores: Tensor, targets: Tensor, **rest: Any) -> EngineOutput:
+        """As `forward`, with the status of the solve and numbers worth logging. Same arguments."""
+        if isinstance(scores, Tensor) and torch.is_autocast_enabled(scores.device.type):
+            with torch.autocast(scores.device.type, enabled=False):
+                return self._run(scores, targets, **rest)
+        return self._run(scores, targets, **rest)
+
+    def _run(self, scores: Tensor, targets: Tensor, **rest: Any) -> EngineOutput:
+        joined = self.gather and self.training and torch.is_grad_enabled() and distributed.world_size() > 1
+        if joined:
+            with distributed.agree_on_errors():
+                batch = self.metric.check(scores, targets, values=self.validate, **rest)
+            batch = distributed.gather_batch(batch)
+        else:
+            batch = self.metric.check(scores, targets, values=self.validate, **rest)
+        output: EngineOutput = self.engine(self.metric, batch)
+        if output.status is Status.undefined_batch:
+            _warn_once(Status.undefined_batch)
+        return output
+
+    def value(
+        self, scores: Tensor, targets: Tensor, *, weights: Tensor | None = None, where: Tensor | None = None
+    ) -> Tensor:
+        """The exact metric, as `Metric.value`."""
+        return self.metric.value(scores, targets, weights=weights, where=where)
+
+    def end_epoch(self) -> None:
+        """Call once per epoch: engines with dual variables take their step here, others do nothing."""
+        self.engine.end_epoch()
+
+    def extra_repr(self) -> str:
+        return f"metric={self.metric!r}"
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._handle = compiled.register(self)  # a copy is a module of its own
+
+
+_warned: set[Status] = set()
+
+
+def _warn_once(status: Status) -> None:
+    """One warning per process: degenerate batches are ordinary, and a flood of warnings hides others."""
+    if status not in _warned:
+        _warned.add(status)
+        warnings.warn(f"{status.message}. {status.remedy}.", DegenerateBatchWarning, stacklevel=5)

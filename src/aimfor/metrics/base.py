@@ -1,0 +1,47 @@
+"""What a metric is: an exact value, the layout of its input, and (by mixins) the forms it can take."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from .. import checks
+from ..engine import Batch, Engine
+from ..errors import UnsupportedPairError
+
+_GATES = {"binary": checks.binary, "multiclass": checks.multiclass, "lists": checks.lists}
+
+
+class Metric(ABC):
+    """WHAT to optimise. `value` is the exact metric, the single place that decides ties and undefined cases.
+
+    Subclasses are frozen dataclasses, so that a metric prints as it was written and compares by its settings.
+    Capabilities stand in the class line, e.g. ``class AUROC(Metric, HasPairs)``.
+    """
+
+    #: Which input gate reads the arguments: "binary", "multiclass" or "lists".
+    layout: ClassVar[str]
+
+    @abstractmethod
+    def exact(self, batch: Batch) -> Tensor:
+        """The metric of a checked batch: a float64 scalar, NaN where undefined."""
+
+    def value(
+        self, scores: Tensor, targets: Tensor, *, weights: Tensor | None = None, where: Tensor | None = None
+    ) -> Tensor:
+        """The exact metric as a float64 scalar tensor; NaN where it is undefined (one class only, all masked, …)."""
+        with torch.no_grad():
+            return self.exact(self.check(scores, targets, weights=weights, where=where))
+
+    def check(self, scores: Any, targets: Any, **rest: Any) -> Batch:
+        """The input gate for this metric's layout. Raises `InputError`."""
+        return _GATES[self.layout](scores, targets, **rest)
+
+    def default_engine(self) -> Engine:
+        """The engine that does best for this metric; see the evidence page for why."""
+        raise UnsupportedPairError(
+            f"{self!r} has an exact value but no engine trains it yet. Call aimfor.support() for the pairs that exist."
+        )

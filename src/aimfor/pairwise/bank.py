@@ -1,0 +1,106 @@
+"""A ring of recent, detached scores, so that a small batch is ranked against much more than itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..engine import Batch
+from ..errors import InputError
+
+
+class ScoreBank(nn.Module):
+    """The last ``size`` examples' scores, targets and weights, as persistent buffers.
+
+    With example indices given, an example's stale copy leaves the bank before the example is ranked against it,
+    so nothing is compared with its own past.
+    """
+
+    scores: Tensor
+    targets: Tensor
+    weights: Tensor
+    index: Tensor
+    head: Tensor
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.register_buffer("scores", torch.zeros(0))
+        self.register_buffer("targets", torch.zeros(0, dtype=torch.int64))
+        self.register_buffer("weights", torch.zeros(0))  # 0 marks an empty slot
+        self.register_buffer("index", torch.zeros(0, dtype=torch.int64))  # -1: not given
+        self.register_buffer("head", torch.zeros((), dtype=torch.int64))
+
+    def join(self, batch: Batch) -> tuple[Batch, Tensor]:
+        """The batch followed by the bank, and a mask of the rows that are fresh."""
+        n = batch.targets.numel()
+        weights = batch.effective_weights()
+        own = batch.scores.new_ones(n) if weights is None else weights
+        if self.scores.shape[0] and self.scores.shape[1:] != batch.scores.shape[1:]:
+            raise InputError(
+                "scores",
+                f"{tuple(batch.scores.shape[1:])} scores per example",
+                f"{tuple(self.scores.shape[1:])}, as in the bank",
+                "Make a new engine for a model with another number of outputs.",
+            )
+        if not self.scores.shape[0]:
+            return batch, torch.ones(n, dtype=torch.bool, device=batch.scores.device)
+        kept = self._without(batch.index).to(batch.scores.dtype)
+        return (
+            Batch(
+                torch.cat((batch.scores, self.scores.to(batch.scores.dtype))),
+                torch.cat((batch.targets, self.targets.to(batch.targets.dtype))),
+                torch.cat((own, kept)),
+            ),
+            torch.arange(n + self.size, device=batch.scores.device) < n,
+        )
+
+    @torch.no_grad()
+    def push(self, batch: Batch) -> None:
+        """Remember the batch; the oldest examples make room."""
+        n = min(batch.targets.numel(), self.size)
+        if not self.scores.shape[0]:
+            self._allocate(batch)
+        weights = batch.effective_weights()
+        own = batch.scores.new_ones(batch.targets.numel()) if weights is None else weights
+        self.weights = self._without(batch.index)
+        slots = (self.head + torch.arange(n, device=self.head.device)) % self.size
+        self.scores[slots] = batch.scores[-n:].detach().to(self.scores.dtype)
+        self.targets[slots] = batch.targets[-n:].to(torch.int64)
+        self.weights[slots] = own[-n:].to(self.weights.dtype)
+        self.index[slots] = -1 if batch.index is None else batch.index[-n:]
+        self.head = (self.head + n) % self.size
+
+    def _without(self, index: Tensor | None) -> Tensor:
+        """The bank's weights with the stale copies of these examples at zero."""
+        if index is None:
+            return self.weights
+        return torch.where(torch.isin(self.index, index), self.weights.new_zeros(()), self.weights)
+
+    def _allocate(self, batch: Batch) -> None:
+        shape = (self.size, *batch.scores.shape[1:])
+        self.scores = batch.scores.new_zeros(shape)
+        self.targets = batch.targets.new_zeros(self.size, dtype=torch.int64)
+        self.weights = batch.scores.new_zeros(self.size)
+        self.index = self.targets - 1
+        self.head = self.head.to(batch.scores.device)
+
+    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
+        # The buffers take their shape from the first batch; a saved bank brings its own.
+        for name in ("scores", "targets", "weights", "index"):
+            saved = state_dict.get(prefix + name)
+            if saved is not None and saved.shape[:1] not in (torch.Size([0]), torch.Size([self.size])):
+                raise InputError(
+                    "state_dict",
+                    f"a score bank of size {saved.shape[0]}",
+                    f"size {self.size}, as this engine was made with",
+                )
+            if saved is not None:
+                setattr(self, name, torch.empty_like(saved, device=self.head.device))
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    def extra_repr(self) -> str:
+        return f"size={self.size}"

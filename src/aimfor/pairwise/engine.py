@@ -1,0 +1,143 @@
+"""Engine "sorted": exact sums over all pairs by one sort."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from .. import checks
+from ..engine import Batch, Engine, EngineOutput, internal_dtype, undefined
+from ..errors import InputError
+from .bank import ScoreBank
+from .form import HasPairs, PairForm, PairProblem
+from .kernels import KERNELS, top_fraction
+
+
+class SortedEngine(Engine):
+    """Mean of a surrogate over all positive-negative pairs, exact in value and gradient.
+
+    With ``d`` the positive's score minus the negative's:
+
+    ==================  =================================  ============  ============================
+    surrogate           ℓ(d)                               time          bounds 1 − AUC from above
+    ==================  =================================  ============  ============================
+    ``squared_hinge``   ``max(0, margin − d)²``            O(n log n)    if margin >= 1
+    ``hinge``           ``max(0, margin − d)``             O(n log n)    if margin >= 1
+    ``squared``         ``(margin − d)²``                  O(n)          if margin >= 1
+    ``ramp``            ``min(1, max(0, margin−d)/margin)``  O(n log n)  yes
+    ``logistic``        ``log(1 + exp(−d))``               O(p q)        after division by log 2
+    ==================  =================================  ============  ============================
+
+    Memory is O(n) for all of them.
+
+    Args:
+        surrogate: One of the above.
+        margin: Wanted gap between a positive's and a negative's score. ``logistic`` has none: leave it at 1.
+        bank: Number of recent scores to rank each batch against (0: the batch alone). The bank is filled in training
+            mode only and saved with the module.
+
+    Stats:
+        ``pairs``: number of problems that were defined; ``problems``: number of problems in the form.
+    """
+
+    name: ClassVar[str] = "sorted"
+    capability: ClassVar[type] = HasPairs
+    cost: ClassVar[str] = "O(n log n)"
+
+    def __init__(self, surrogate: str = "squared_hinge", margin: float = 1.0, *, bank: int = 0) -> None:
+        super().__init__()
+        self.surrogate = checks.one_of("surrogate", surrogate, KERNELS)
+        self.margin = checks.number("margin", margin, above=0)
+        if surrogate == "logistic" and margin != 1.0:
+            raise InputError("margin", repr(margin), "1.0 with the logistic surrogate, which has no margin")
+        self.bank = ScoreBank(checks.integer("bank", bank, at_least=0)) if bank else None
+
+    @property
+    def stateless(self) -> bool:  # type: ignore[override]
+        return self.bank is None
+
+    def forward(self, metric: HasPairs, batch: Batch) -> EngineOutput:
+        if self.bank is None or not (self.training and torch.is_grad_enabled()):
+            return self.solve(self.formulate(metric, batch))
+        joined, fresh = self.bank.join(batch)
+        output = self.solve(metric.pair_form(joined, fresh))
+        self.bank.push(batch)
+        return output
+
+    def formulate(self, metric: HasPairs, batch: Batch) -> PairForm:
+        return metric.pair_form(batch)
+
+    def solve(self, form: PairForm) -> EngineOutput:
+        terms, weight = [], 0.0
+        for problem in form.problems:
+            loss, mass = _PairMean.apply(problem.scores, problem, self.surrogate, self.margin)
+            if mass > 0:
+                terms.append(problem.scale * loss)
+                weight += problem.scale
+        stats = {"pairs": len(terms), "problems": len(form.problems)}
+        if not terms:
+            return undefined(form.scores, stats)
+        loss = terms[0] if len(terms) == 1 else torch.stack(terms).sum()
+        if len(terms) < len(form.problems):
+            # Classes missing from a mini-batch: the mean is over the pairs of classes that are there.
+            loss = loss * (sum(problem.scale for problem in form.problems) / weight)
+        return EngineOutput(loss, stats=stats)
+
+    def extra_repr(self) -> str:
+        return f"surrogate={self.surrogate!r}, margin={self.margin:g}"
+
+
+class _PairMean(torch.autograd.Function):
+    """Mean over the pairs of one problem; the gradient is found in the forward pass, and backward only scales it."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, problem: PairProblem, surrogate: str, margin: float) -> tuple[Tensor, float]:
+        total, gradient, mass = _pair_sum(scores, problem, surrogate, margin)
+        if mass > 0:
+            total, gradient = total / mass, gradient / mass
+        ctx.save_for_backward(gradient.to(scores.dtype))
+        return total.clamp_min(0.0).to(scores.dtype), mass
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_loss: Tensor, grad_mass: Any) -> tuple[Tensor, None, None, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradient * grad_loss, None, None, None
+
+
+def _pair_sum(scores: Tensor, problem: PairProblem, surrogate: str, margin: float) -> tuple[Tensor, Tensor, float]:
+    """Sum over the problem's pairs, its gradient, and the pairs' total weight."""
+    kernel, dtype = KERNELS[surrogate], internal_dtype(scores)
+    positive = problem.positive.to(dtype)
+    if problem.weights is None:
+        a, b = positive, 1.0 - positive
+    else:
+        weights = problem.weights.to(dtype)
+        a = weights * positive
+        b = weights - a
+    x = scores.detach().to(dtype)
+    if x.numel():
+        low, high = x.aminmax()
+        x = x - 0.5 * (low + high)
+    if problem.top < 1.0 and x.numel():
+        b = top_fraction(x, b, problem.top)
+    if problem.fresh is None:
+        mass = float(a.sum()) * float(b.sum())
+        return (*kernel(x, a, b, margin), mass) if mass > 0 else (x.new_zeros(()), torch.zeros_like(x), 0.0)
+    return _fresh_pair_sum(kernel, x, a, b, problem.fresh.to(dtype), margin)
+
+
+def _fresh_pair_sum(
+    kernel: Any, x: Tensor, a: Tensor, b: Tensor, fresh: Tensor, margin: float
+) -> tuple[Tensor, Tensor, float]:
+    """Only pairs with a fresh member: (fresh positives × all negatives) and (banked positives × fresh negatives)."""
+    total, gradient, mass = x.new_zeros(()), torch.zeros_like(x), 0.0
+    for part_a, part_b in ((a * fresh, b), (a * (1.0 - fresh), b * fresh)):
+        part_mass = float(part_a.sum()) * float(part_b.sum())
+        if part_mass > 0:
+            part_total, part_gradient = kernel(x, part_a, part_b, margin)
+            total, gradient, mass = total + part_total, gradient + part_gradient, mass + part_mass
+    return total, gradient, mass

@@ -1,0 +1,28 @@
+"""Shared test settings: one thread, no data needed, and real data found only when it is there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+
+torch.set_num_threads(1)
+settings.register_profile("default", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("default")
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def real_data() -> Path:
+    """The folder of real data sets (AIMFOR_DATA); tests that need it skip cleanly without."""
+    folder = Path(os.environ.get("AIMFOR_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip("no real data here: set AIMFOR_DATA to its folder")
+    return folder

@@ -1,0 +1,86 @@
+"""Imports run one way, and the core needs torch alone."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "aimfor"
+#: A module may import from its own layer and from those before it.
+LAYERS = [
+    {"errors"},
+    {"engine"},
+    {"checks", "distributed"},
+    {"pairwise", "lp", "lagrangian", "direct", "rates"},
+    {"metrics"},
+    {"compiled"},
+    {"loss", "regularized", "head"},
+    {"integrations"},
+    {"train", "reproduce"},
+    {"__main__"},
+]
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+#: Parts that may import more than torch and the standard library, at the top of a module.
+BEYOND_CORE = {"train", "reproduce", "integrations"}
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> list[tuple[int, str]]:
+    """(level, dotted name) of every import outside TYPE_CHECKING blocks."""
+    found = []
+    tree = ast.parse(path.read_text())
+    skipped = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            found += [(0, alias.name) for alias in node.names]
+        if isinstance(node, ast.ImportFrom):
+            if node.module:
+                found.append((node.level, node.module))
+            else:
+                found += [(node.level, alias.name) for alias in node.names]
+    return found
+
+
+FILES = [path for path in sorted(SOURCE.rglob("*.py")) if part_of(path) != "__init__"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_run_one_way(path: Path) -> None:
+    own = part_of(path)
+    depth = len(path.relative_to(SOURCE).parts)
+    for level, name in imports(path):
+        if level == depth or (level == 0 and name.startswith("aimfor.")):
+            target = name.removeprefix("aimfor.").split(".")[0]
+            assert target in RANK, f"{path}: {target} has no layer yet; give it one in this test"
+            peers_apart = RANK[target] == RANK["pairwise"] and RANK[own] == RANK["pairwise"] and target != own
+            assert RANK[target] <= RANK[own], f"{own} imports {target}, which stands above it"
+            assert not peers_apart, f"engine {own} imports engine {target}"
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if part_of(p) not in BEYOND_CORE], ids=lambda path: str(path.relative_to(SOURCE))
+)
+def test_core_imports_torch_only(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    for node in tree.body:
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names = [node.module]
+        for name in names:
+            top = name.split(".")[0]
+            assert top in sys.stdlib_module_names or top in ("torch", "aimfor"), f"{path} imports {name}"
