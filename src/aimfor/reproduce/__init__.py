@@ -1,0 +1,12 @@
+"""Every claim a command: the papers' tables and figures on real data, under one fair protocol.
+
+One experiment is one module of this package with a module-level ``EXPERIMENT``, listed by name in `NAMES`.
+``aimfor reproduce NAME`` (or ``python -m aimfor.reproduce NAME``) runs it.
+"""
+
+from .experiment import Cell, Experiment, Options, Result, data_folder
+
+#: Modules of this package that hold an ``EXPERIMENT``, in the order they are listed to the user.
+NAMES: tuple[str, ...] = ()
+
+__all__ = ["NAMES", "Cell", "Experiment", "Options", "Result", "data_folder"]
