@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import json
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -38,15 +37,27 @@ def median_seconds(functions: Mapping[str, Callable[[], Any]], repeats: int = 15
     return {name: statistics.median(seconds) for name, seconds in times.items()}
 
 
+_PEAK = """
+import torch
+torch.set_num_threads(1)
+
+def _kilobytes(field):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(field))
+"""
+
+
 def peak_extra_megabytes(setup: str, statement: str) -> float:
-    """Peak memory that `statement` adds over `setup`, measured in a process of its own."""
+    """Peak memory that `statement` adds over `setup`, measured in a process of its own (Linux).
+
+    The high-water mark is reset first: a child process inherits its parent's.
+    """
     code = (
-        "import resource, torch; torch.set_num_threads(1)\n"
-        f"{setup}\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        f"{_PEAK}\n{setup}\n"
+        "open('/proc/self/clear_refs', 'w').write('5')\n"
+        "before = _kilobytes('VmRSS')\n"
         f"{statement}\n"
-        "after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "print((after - before) / 1024)"
+        "print((_kilobytes('VmHWM') - before) / 1024)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return float(done.stdout.strip().splitlines()[-1])
@@ -66,7 +77,3 @@ def record(name: str, title: str, command: str, rows: list[dict[str, Any]]) -> N
     width = max(len(key) for key in rows[0])
     for row in rows:
         print("\n".join(f"{key:>{width}}  {value}" for key, value in row.items()), end="\n\n")
-
-
-def maximum_resident_megabytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

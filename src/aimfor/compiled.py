@@ -27,6 +27,13 @@ def register(module: MetricLoss) -> int:
     return handle
 
 
+def _autograd_again() -> Any:
+    """An operator runs below autograd; the eager code inside it needs autograd for itself."""
+    include = torch._C._dispatch_tls_local_include_set()
+    exclude = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+    return torch._C._ForceDispatchKeyGuard(include, exclude)
+
+
 @torch.library.custom_op("aimfor::loss_and_gradient", mutates_args=())
 def _loss_and_gradient(
     scores: Tensor,
@@ -36,7 +43,7 @@ def _loss_and_gradient(
     index: Tensor | None,
     handle: int,
 ) -> tuple[Tensor, Tensor]:
-    with torch.enable_grad():
+    with _autograd_again(), torch.enable_grad():
         leaf = scores.detach().requires_grad_()
         loss = _modules[handle].detailed(leaf, targets, weights=weights, where=where, index=index).loss
         (gradient,) = torch.autograd.grad(loss, leaf)

@@ -98,6 +98,10 @@ class Engine(nn.Module, ABC):
     cost: ClassVar[str]
     #: Engines whose loss depends on scores alone are opaque to the compiler as one operator (see `compiled`).
     stateless: ClassVar[bool] = True
+    #: False where example weights have no meaning for the engine's solver; it then refuses them by name.
+    takes_weights: ClassVar[bool] = True
+    #: Engines that can be made without arguments take part in the law tests by being registered.
+    ready: ClassVar[bool] = True
 
     @abstractmethod
     def formulate(self, metric: Any, batch: Batch) -> Any:

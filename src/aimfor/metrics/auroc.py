@@ -37,6 +37,7 @@ class AUROC(Metric, HasPairs):
     max_fpr: float | None = None
 
     layout: ClassVar[str] = "binary"
+    order_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.max_fpr is not None:

@@ -24,6 +24,8 @@ class Metric(ABC):
 
     #: Which input gate reads the arguments: "binary", "multiclass" or "lists".
     layout: ClassVar[str]
+    #: True when the value depends on the order of the scores alone (any increasing map leaves it unchanged).
+    order_only: ClassVar[bool] = False
 
     @abstractmethod
     def exact(self, batch: Batch) -> Tensor:

@@ -1,0 +1,56 @@
+"""The command line. `--version` and `support` answer at once; everything else belongs to the program (aimfor.train)."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from importlib.resources import files
+
+from . import __version__
+
+USAGE = """usage: aimfor [--version] [--help] COMMAND …
+
+  support     which metric runs on which engine, and what it costs
+  train       train a model on a table or an image folder, for a metric
+  compare     does it beat cross-entropy with a tuned threshold on your data?
+  predict     scores and decisions of a trained run
+  report      one HTML file about a run or a comparison
+  export      a trained model for deployment
+  reproduce   the papers' experiments
+
+`aimfor COMMAND --help` says more about each."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Entry point of the ``aimfor`` command; returns the exit code."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if words in (["--version"], ["-V"]):
+        print(f"aimfor {__version__}")
+        return 0
+    if words == ["support"]:
+        # The stored copy spares the user the import of torch; a test holds it equal to the live table.
+        print(files("aimfor").joinpath("support.txt").read_text(encoding="utf-8"), end="")
+        return 0
+    if words in ([], ["--help"], ["-h"]):
+        print(USAGE)
+        return 0 if words else 2
+    return _program(words)
+
+
+def _program(words: list[str]) -> int:
+    try:
+        app = importlib.import_module("aimfor.train.cli").app
+    except ModuleNotFoundError as missing:
+        if missing.name is not None and missing.name.startswith("aimfor"):
+            raise
+        print(
+            f"aimfor {words[0]} needs the package {missing.name!r}. Install it with: pip install 'aimfor[train]'",
+            file=sys.stderr,
+        )
+        return 2
+    app(args=words, prog_name="aimfor")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,75 @@
+"""Names, the support table, and pairs that do not exist."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import aimfor
+from aimfor.engine import Batch, EngineOutput
+from aimfor.metrics import METRICS, metric_from_name
+
+SUPPORT = Path(aimfor.__file__).parent / "support.txt"
+
+
+def test_every_example_name_makes_its_class() -> None:
+    for entry in METRICS:
+        assert type(metric_from_name(entry.example)) is entry.cls
+
+
+def test_unknown_name_suggests_the_nearest() -> None:
+    with pytest.raises(aimfor.InputError, match="Did you mean 'auroc'"):
+        metric_from_name("auroc_")
+
+
+def test_public_surface_is_small_and_complete() -> None:
+    assert len(aimfor.__all__) <= 40
+    for name in aimfor.__all__:
+        assert getattr(aimfor, name) is not None
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = aimfor.nonsense
+
+
+def test_stored_support_table_is_the_live_one() -> None:
+    live = aimfor.support() + "\n"
+    assert SUPPORT.read_text(encoding="utf-8") == live, "run: python tools/support.py"
+
+
+class _OtherEngine(aimfor.Engine):
+    name = "other"
+    capability = dict  # no metric is a dict
+    cost = "?"
+
+    def formulate(self, metric: object, batch: Batch) -> object:
+        return batch
+
+    def solve(self, form: object) -> EngineOutput:
+        raise AssertionError
+
+
+def test_pair_that_does_not_exist_fails_at_construction_and_lists_what_does() -> None:
+    with pytest.raises(aimfor.UnsupportedPairError, match=r"_OtherEngine cannot train AUROC.*SortedEngine"):
+        aimfor.MetricLoss("auroc", _OtherEngine())
+    assert issubclass(aimfor.UnsupportedPairError, TypeError)
+    assert issubclass(aimfor.InputError, ValueError)
+
+
+@pytest.mark.parametrize(("arguments", "said"), [(["--version"], aimfor.__version__), (["support"], "auroc")])
+def test_command_line_answers_without_torch(arguments: list[str], said: str) -> None:
+    run = f"from aimfor.__main__ import main; code = main({arguments!r})"
+    code = f"import sys; {run}; assert 'torch' not in sys.modules; sys.exit(code)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said in done.stdout
+
+
+def test_command_line_starts_in_half_a_second() -> None:
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "aimfor", "--version"], check=True, capture_output=True)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.5
