@@ -21,6 +21,11 @@ _HOME = {
     "SortedEngine": "pairwise",
     "Metric": "metrics",
     "AUROC": "metrics",
+    "Accuracy": "metrics",
+    "AveragePrecision": "metrics",
+    "Confusion": "metrics",
+    "FBeta": "metrics",
+    "IoU": "metrics",
     "metric_from_name": "metrics",
     "support": "metrics",
     "AimforError": "errors",
@@ -35,7 +40,17 @@ if TYPE_CHECKING:
     from .engine import Engine, EngineOutput, Status
     from .errors import AimforError, DegenerateBatchWarning, InputError, SolverError, UnsupportedPairError
     from .loss import MetricLoss
-    from .metrics import AUROC, Metric, metric_from_name, support
+    from .metrics import (
+        AUROC,
+        Accuracy,
+        AveragePrecision,
+        Confusion,
+        FBeta,
+        IoU,
+        Metric,
+        metric_from_name,
+        support,
+    )
     from .pairwise import SortedEngine
 
 

@@ -334,6 +334,28 @@ def multiclass(
     return Batch(scores, targets, checked, mask, index_like(index, n, scores, values), _groups_like(groups, n, scores))
 
 
+def masks(scores: Any, targets: Any, *, by_class: bool, index: Any = None, groups: Any = None, **rest: Any) -> Batch:
+    """Layout "masks": one image per row, ``(b, l)`` with 0/1 labels, or ``(b, l, c)`` with class ids when ``by_class``.
+
+    Comes in as ``(b, h, w)`` with ``(b, h, w)``, or ``(b, c, h, w)`` with ``(b, h, w)``.
+    """
+    scores = floating_scores(scores)
+    least = 3 if by_class else 2
+    if scores.ndim < least:
+        wanted = "(b, c, h, w)" if by_class else "(b, h, w)"
+        raise InputError("scores", f"shape {tuple(scores.shape)}", f"images along the first dimension, {wanted}")
+    if index is not None or groups is not None:
+        raise InputError("index" if index is not None else "groups", "a value", "None: masks carry no example index")
+    flat = (multiclass if by_class else binary)(scores, targets, **rest)
+    rows = (scores.shape[0], flat.targets.numel() // max(scores.shape[0], 1))
+    return Batch(
+        flat.scores.reshape(*rows, *flat.scores.shape[1:]),
+        flat.targets.reshape(rows),
+        None if flat.weights is None else flat.weights.reshape(rows),
+        None if flat.where is None else flat.where.reshape(rows),
+    )
+
+
 def lists(
     scores: Any,
     targets: Any,

@@ -1,7 +1,23 @@
 """WHAT: exact metrics and the forms each can take. One metric, one file."""
 
 from .auroc import AUROC
+from .average_precision import AveragePrecision
 from .base import Metric
+from .confusion import Accuracy, Confusion, CountMetric, FBeta, IoU
 from .registry import ENGINES, METRICS, engines_for, metric_from_name, support
 
-__all__ = ["AUROC", "ENGINES", "METRICS", "Metric", "engines_for", "metric_from_name", "support"]
+__all__ = [
+    "AUROC",
+    "ENGINES",
+    "METRICS",
+    "Accuracy",
+    "AveragePrecision",
+    "Confusion",
+    "CountMetric",
+    "FBeta",
+    "IoU",
+    "Metric",
+    "engines_for",
+    "metric_from_name",
+    "support",
+]

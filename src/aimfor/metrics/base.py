@@ -22,7 +22,7 @@ class Metric(ABC):
     Capabilities stand in the class line, e.g. ``class AUROC(Metric, HasPairs)``.
     """
 
-    #: Which input gate reads the arguments: "binary", "multiclass" or "lists".
+    #: Which input gate reads the arguments: "binary", "multiclass", "lists" or "masks".
     layout: ClassVar[str]
     #: True when the value depends on the order of the scores alone (any increasing map leaves it unchanged).
     order_only: ClassVar[bool] = False

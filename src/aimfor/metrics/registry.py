@@ -8,49 +8,63 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ..engine import Engine
 from ..errors import InputError
 from ..pairwise.engine import SortedEngine
 from .auroc import AUROC
+from .average_precision import AveragePrecision
 from .base import Metric
+from .confusion import Accuracy, FBeta, IoU
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A metric's name, how to make it, and an example that the law tests use."""
+    """A metric's name, how to make it, and its class."""
 
-    name: str
+    #: The name, with an example of its parameter if it has one; the law tests make the metric from it.
+    example: str
     make: Callable[..., Metric]
     cls: type[Metric]
-    example: str
-    #: How a parameter is written after the name: "" (none), "=" (``fbeta=2``) or "@" (``ndcg@10``).
-    parameter: str = ""
+    #: What stands before the parameter: ``"fbeta="``, ``"ndcg@"`` (a whole number follows), or "" without one.
+    prefix: str = ""
 
 
-METRICS: tuple[Entry, ...] = (Entry("auroc", AUROC, AUROC, "auroc"),)
+METRICS: tuple[Entry, ...] = (
+    Entry("auroc", AUROC, AUROC),
+    Entry("f1", partial(FBeta, 1.0), FBeta),
+    Entry("fbeta=2", FBeta, FBeta, "fbeta="),
+    Entry("iou", IoU, IoU),
+    Entry("accuracy", Accuracy, Accuracy),
+    Entry("ap", AveragePrecision, AveragePrecision),
+)
 
 ENGINES: tuple[type[Engine], ...] = (SortedEngine,)
 
 
 def metric_from_name(text: str) -> Metric:
     """The metric of that name: ``"auroc"``, ``"fbeta=2"``, ``"ndcg@10"``, ``"precision@recall=0.8"``, …"""
+    if not isinstance(text, str):
+        raise InputError("metric", f"a {type(text).__name__}", "a metric's name")
     for entry in METRICS:
-        if text == entry.name and (not entry.parameter or entry.example == entry.name):
+        if entry.prefix and text.startswith(entry.prefix):
+            return entry.make(_parse(text, entry))
+        if not entry.prefix and text == entry.example:
             return entry.make()
-        if entry.parameter and text.startswith(entry.name + entry.parameter):
-            return entry.make(_parse(text, text[len(entry.name) + 1 :]))
     known = [entry.example for entry in METRICS]
     near = difflib.get_close_matches(text, known, n=1, cutoff=0.5)
     raise InputError("metric", repr(text), "one of " + ", ".join(known), f"Did you mean {near[0]!r}?" if near else "")
 
 
-def _parse(text: str, number: str) -> float:
+def _parse(text: str, entry: Entry) -> float:
+    number, whole = text.removeprefix(entry.prefix), entry.prefix.endswith("@")
     try:
-        return int(number) if number.isdigit() else float(number)
+        return int(number) if whole else float(number)
     except ValueError:
+        kind = "a whole number" if whole else "a number"
         raise InputError(
-            "metric", repr(text), "a number after the name", "For instance 'fbeta=2' or 'ndcg@10'."
+            "metric", repr(text), f"{kind} after {entry.prefix!r}", f"For instance {entry.example!r}."
         ) from None
 
 

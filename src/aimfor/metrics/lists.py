@@ -1,0 +1,28 @@
+"""What metrics of ranked lists share: one sort for all lists, ties, and the mean over the lists that count."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..engine import Batch
+
+
+def sorted_lists(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """The order of each row of ``(b, l)`` scores, highest first, and for each place the last place of its tie."""
+    descending, order = scores.detach().sort(dim=1, descending=True)
+    keys = (-descending).contiguous()
+    return order, torch.searchsorted(keys, keys, right=True) - 1
+
+
+def list_weights(batch: Batch) -> Tensor | None:
+    """One float64 weight per list, ``(b,)``, if the weights are per list (in lists of one item the two are alike)."""
+    if batch.weights is None or batch.weights.shape[1] != 1 or batch.scores.shape[1] == 1:
+        return None
+    return batch.weights[:, 0].double()
+
+
+def mean_over_lists(values: Tensor, defined: Tensor, weights: Tensor | None) -> Tensor:
+    """Weighted mean of the defined lists' values; NaN (0/0) if there is none."""
+    mass = defined.double() if weights is None else defined * weights
+    return (mass * torch.where(defined, values, 0.0)).sum() / mass.sum()
