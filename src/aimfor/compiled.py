@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo  # imports the compiler on first use only, unlike torch.compiler.disable
 
 if TYPE_CHECKING:
     from .loss import MetricLoss
@@ -76,3 +77,10 @@ def metric_loss(
     """The loss of the module registered under ``handle``, as one operator."""
     loss, _ = _loss_and_gradient(scores, targets, weights, where, index, handle)
     return loss  # type: ignore[no-any-return]
+
+
+@_disable_dynamo
+def outside_the_graph(module: MetricLoss, scores: Tensor, targets: Tensor, *rest: Any) -> Tensor:
+    """A loss with state (duals, a score bank) runs as it is, between two compiled graphs."""
+    weights, where, index, groups = rest
+    return module.detailed(scores, targets, weights=weights, where=where, index=index, groups=groups).loss

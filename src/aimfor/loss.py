@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -79,7 +80,7 @@ class MetricLoss(nn.Module):
         if torch.compiler.is_compiling():
             if self.engine.stateless and groups is None:
                 return compiled.metric_loss(scores, targets, weights, where, index, self._handle)
-            torch._dynamo.graph_break()
+            return compiled.outside_the_graph(self, scores, targets, weights, where, index, groups)
         return self.detailed(scores, targets, weights=weights, where=where, index=index, groups=groups).loss
 
     def detailed(self, scores: Tensor, targets: Tensor, **rest: Any) -> EngineOutput:
@@ -127,4 +128,12 @@ def _warn_once(status: Status) -> None:
     """One warning per process: degenerate batches are ordinary, and a flood of warnings hides others."""
     if status not in _warned:
         _warned.add(status)
-        warnings.warn(f"{status.message}. {status.remedy}.", DegenerateBatchWarning, stacklevel=5)
+        warnings.warn(f"{status.message}. {status.remedy}.", DegenerateBatchWarning, stacklevel=_callers_level())
+
+
+def _callers_level() -> int:
+    """How far up the stack the user's own line is, past this package and torch."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("aimfor", "torch"):
+        level, frame = level + 1, frame.f_back
+    return level

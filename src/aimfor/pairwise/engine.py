@@ -15,6 +15,9 @@ from .bank import ScoreBank
 from .form import HasPairs, PairForm, PairProblem
 from .kernels import KERNELS, top_fraction
 
+#: Beyond this, squares of differences leave float64.
+MAX_SPREAD = 1e100
+
 
 class SortedEngine(Engine):
     """Mean of a surrogate over all positive-negative pairs, exact in value and gradient.
@@ -98,8 +101,9 @@ class _PairMean(torch.autograd.Function):
         total, gradient, mass = _pair_sum(scores, problem, surrogate, margin)
         if mass > 0:
             total, gradient = total / mass, gradient / mass
-        ctx.save_for_backward(gradient.to(scores.dtype))
-        return total.clamp_min(0.0).to(scores.dtype), mass
+        largest = torch.finfo(scores.dtype).max  # float32 cannot hold the square of 1e30: stay finite
+        ctx.save_for_backward(gradient.clamp(-largest, largest).to(scores.dtype))
+        return total.clamp(0.0, largest).to(scores.dtype), mass
 
     @staticmethod
     @once_differentiable
@@ -118,16 +122,28 @@ def _pair_sum(scores: Tensor, problem: PairProblem, surrogate: str, margin: floa
         weights = problem.weights.to(dtype)
         a = weights * positive
         b = weights - a
-    x = scores.detach().to(dtype)
-    if x.numel():
-        low, high = x.aminmax()
-        x = x - 0.5 * (low + high)
+    x = _centred(scores.detach().to(dtype))
     if problem.top < 1.0 and x.numel():
         b = top_fraction(x, b, problem.top)
     if problem.fresh is None:
         mass = float(a.sum()) * float(b.sum())
         return (*kernel(x, a, b, margin), mass) if mass > 0 else (x.new_zeros(()), torch.zeros_like(x), 0.0)
     return _fresh_pair_sum(kernel, x, a, b, problem.fresh.to(dtype), margin)
+
+
+def _centred(x: Tensor) -> Tensor:
+    """Shifted to the middle of the range: differences are unchanged and squares lose no digits."""
+    if not x.numel():
+        return x
+    low, high = x.aminmax()
+    if float(high - low) > MAX_SPREAD:
+        raise InputError(
+            "scores",
+            f"a spread of {float(high - low):.3g}",
+            f"a spread of at most {MAX_SPREAD:g}",
+            "The model has diverged: lower the learning rate.",
+        )
+    return x - 0.5 * (low + high)
 
 
 def _fresh_pair_sum(

@@ -1,0 +1,104 @@
+"""Two processes: gradients equal to one process on the joined batch; uneven ranks; one rank without positives."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+WORKER = textwrap.dedent(
+    """
+    import os, sys, torch, torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+    import aimfor
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(11, 3, generator=generator, dtype=torch.float64)
+    y = torch.tensor([1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0])      # all positives stand in the first seven rows
+    weights = torch.rand(11, generator=generator, dtype=torch.float64)
+    own = slice(0, 7) if rank == 0 else slice(7, 11)          # uneven, and rank 1 has no positive
+
+    def model():
+        torch.manual_seed(1)
+        return torch.nn.Linear(3, 1, dtype=torch.float64)
+
+    single = model()
+    loss = aimfor.MetricLoss("auroc", gather=False)(single(x), y, weights=weights)
+    loss.backward()
+
+    for engine in (aimfor.SortedEngine(), aimfor.SortedEngine(bank=5)):
+        parallel = DistributedDataParallel(model())
+        loss_fn = aimfor.MetricLoss("auroc", engine)
+        joined = loss_fn(parallel(x[own]), y[own], weights=weights[own], index=torch.arange(11)[own])
+        joined.backward()
+        torch.testing.assert_close(joined, loss, rtol=1e-12, atol=1e-14)
+        for a, b in zip(parallel.parameters(), single.parameters()):
+            torch.testing.assert_close(a.grad, b.grad, rtol=1e-10, atol=1e-14)
+
+    # an empty rank
+    scores = single(x).detach()[:, 0]
+    mine = (scores if rank == 0 else scores[:0]).clone().requires_grad_()
+    joined = aimfor.MetricLoss("auroc")(mine, y if rank == 0 else y[:0])
+    torch.testing.assert_close(joined, aimfor.MetricLoss("auroc", gather=False)(scores, y))
+    joined.backward()
+
+    # multi-class rows travel whole
+    if "auc_mu" in aimfor.support():
+        s = torch.randn(11, 3, generator=generator, dtype=torch.float64)
+        t = torch.arange(11) % 3
+        joined = aimfor.MetricLoss("auc_mu")(s[own].clone().requires_grad_(), t[own])
+        torch.testing.assert_close(joined, aimfor.MetricLoss("auc_mu", gather=False)(s, t))
+
+    # evaluation on one rank alone does not wait for the other
+    if rank == 0:
+        with torch.no_grad():
+            aimfor.MetricLoss("auroc")(scores, y)
+        aimfor.MetricLoss("auroc").eval()(scores, y)
+
+    # an error on one rank is an error on both, not a hang
+    bad = scores.clone()
+    if rank == 1:
+        bad[0] = float("nan")
+    try:
+        aimfor.MetricLoss("auroc")(bad.requires_grad_(), y)
+    except aimfor.InputError as error:
+        assert ("nan" in str(error)) == (rank == 1), error
+        assert ("process 1 refused" in str(error)) == (rank == 0), error
+    else:
+        raise AssertionError("no error")
+    dist.barrier()
+    dist.destroy_process_group()
+    print("worker", rank, "done")
+    """
+)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="gloo by file store is not tested on Windows")
+def test_two_processes_equal_one_on_the_joined_batch(tmp_path: Path) -> None:
+    script = tmp_path / "worker.py"
+    script.write_text(WORKER)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    workers = [
+        subprocess.Popen(
+            [sys.executable, str(script)],
+            env={**os.environ, "RANK": str(r), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for r in range(2)
+    ]
+    outputs = [worker.communicate(timeout=120)[0] for worker in workers]
+    for rank, (worker, output) in enumerate(zip(workers, outputs, strict=True)):
+        assert worker.returncode == 0, f"rank {rank}:\n{output}"
+        assert f"worker {rank} done" in output
