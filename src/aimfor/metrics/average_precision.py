@@ -31,6 +31,7 @@ class AveragePrecision(Metric):
     """
 
     layout: ClassVar[str] = "lists"
+    order_only: ClassVar[bool] = True
 
     def exact(self, batch: Batch) -> Tensor:
         by_list = list_weights(batch)
