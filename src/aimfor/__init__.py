@@ -21,6 +21,8 @@ _HOME = {
     "SortedEngine": "pairwise",
     "Metric": "metrics",
     "AUROC": "metrics",
+    "AUROCOneVsRest": "metrics",
+    "AUCMu": "metrics",
     "Accuracy": "metrics",
     "AveragePrecision": "metrics",
     "Confusion": "metrics",
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     from .metrics import (
         AUROC,
         Accuracy,
+        AUCMu,
+        AUROCOneVsRest,
         AveragePrecision,
         Confusion,
         FBeta,

@@ -1,6 +1,7 @@
 """WHAT: exact metrics and the forms each can take. One metric, one file."""
 
-from .auroc import AUROC
+from .auc_mu import AUCMu
+from .auroc import AUROC, AUROCOneVsRest
 from .average_precision import AveragePrecision
 from .base import Metric
 from .confusion import Accuracy, Confusion, CountMetric, FBeta, IoU
@@ -10,6 +11,8 @@ __all__ = [
     "AUROC",
     "ENGINES",
     "METRICS",
+    "AUCMu",
+    "AUROCOneVsRest",
     "Accuracy",
     "AveragePrecision",
     "Confusion",

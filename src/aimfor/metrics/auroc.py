@@ -74,3 +74,46 @@ def _area(curve: Curve, max_fpr: float) -> Tensor:
     inside = ((max_fpr - fpr[:-1]) / torch.where(width > 0, width, 1.0)).clamp(0.0, 1.0)
     end = tpr[:-1] + inside * tpr.diff()
     return torch.dot(inside * width, 0.5 * (tpr[:-1] + end))
+
+
+@dataclass(frozen=True)
+class AUROCOneVsRest(Metric, HasPairs):
+    """Mean over the classes of the AUROC of "this class" against "all others", by that class's column of scores.
+
+    Undefined (NaN) if a class has no example or no rest; training takes the mean over the classes that the batch
+    defines. The columns are used as they are: a softmax before it can change the order inside a column.
+
+    Example:
+        >>> import torch, aimfor
+        >>> scores = torch.tensor([[2.0, 0.0, 0.0], [0.0, 1.0, 2.0], [0.0, 1.0, 3.0]])
+        >>> float(aimfor.AUROCOneVsRest().value(scores, torch.tensor([0, 1, 2])))
+        0.9166666666666666
+
+    References:
+        Provost and Domingos, Well-trained PETs, 2000 (with equal class weights).
+    """
+
+    layout: ClassVar[str] = "multiclass"
+
+    def exact(self, batch: Batch) -> Tensor:
+        return mean_of_problems(self.pair_form(batch))
+
+    def pair_form(self, batch: Batch, fresh: Tensor | None = None) -> PairForm:
+        weights, classes = batch.effective_weights(), batch.scores.shape[1]
+        problems = tuple(
+            PairProblem(column, batch.targets == k, weights, fresh, scale=1.0 / classes)
+            for k, column in enumerate(batch.scores.unbind(1))
+        )
+        return PairForm(batch.scores, problems)
+
+    def default_engine(self) -> Engine:
+        return SortedEngine()
+
+
+def mean_of_problems(form: PairForm) -> Tensor:
+    """The exact mean AUROC of a form of several problems; NaN if one of them is undefined."""
+    areas = [
+        problem.scale * AUROC().exact(Batch(problem.scores, problem.positive, problem.weights))
+        for problem in form.problems
+    ]
+    return torch.stack(areas).sum()

@@ -13,7 +13,8 @@ from functools import partial
 from ..engine import Engine
 from ..errors import InputError
 from ..pairwise.engine import SortedEngine
-from .auroc import AUROC
+from .auc_mu import AUCMu
+from .auroc import AUROC, AUROCOneVsRest
 from .average_precision import AveragePrecision
 from .base import Metric
 from .confusion import Accuracy, FBeta, IoU
@@ -33,6 +34,8 @@ class Entry:
 
 METRICS: tuple[Entry, ...] = (
     Entry("auroc", AUROC, AUROC),
+    Entry("auroc_ovr", AUROCOneVsRest, AUROCOneVsRest),
+    Entry("auc_mu", AUCMu, AUCMu),
     Entry("f1", partial(FBeta, 1.0), FBeta),
     Entry("fbeta=2", FBeta, FBeta, "fbeta="),
     Entry("iou", IoU, IoU),

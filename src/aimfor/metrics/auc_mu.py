@@ -1,0 +1,129 @@
+"""AUC_mu: the multi-class AUC that keeps AUC's meaning, one binary AUC for each pair of classes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from ..engine import Batch, Engine
+from ..errors import InputError
+from ..pairwise import HasPairs, PairForm, PairProblem, SortedEngine
+from .auroc import mean_of_problems
+from .base import Metric
+from .curve import nan_like
+
+Matrix = tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class AUCMu(Metric, HasPairs):
+    """Mean over pairs of classes of the AUC that a cost matrix asks for.
+
+    ``AUC_μ = 2/(c(c−1)) Σ_{k<k'} AUC(class k against class k', by the score ⟨A_k' − A_k, f(x)⟩)``
+
+    A row's product ``⟨A_k, f(x)⟩`` is the cost of deciding class k, so the score is what deciding k saves. With
+    equal costs, ``A = 1 − I``, it is ``f_k − f_k'``. Every pair of classes counts alike, however rare.
+    Undefined (NaN) if a class has no example; training takes the mean over the pairs of classes in the batch.
+
+    Args:
+        partition: The cost matrix ``A``, ``(c, c)``, zero on the diagonal: nested lists or a tensor. None is 1 − I.
+
+    Example:
+        >>> import torch, aimfor
+        >>> scores = torch.tensor([[2.0, 0.0, 0.0], [0.0, 1.0, 2.0], [0.0, 1.0, 3.0]])
+        >>> float(aimfor.AUCMu().value(scores, torch.tensor([0, 1, 2])))
+        1.0
+
+    References:
+        Kleiman and Page, AUC_mu: a performance metric for multi-class machine learning models, 2019.
+    """
+
+    partition: Matrix | Sequence[Sequence[float]] | Tensor | None = None
+
+    layout: ClassVar[str] = "multiclass"
+
+    def __post_init__(self) -> None:
+        if self.partition is not None:
+            object.__setattr__(self, "partition", _matrix(self.partition))
+
+    def check(self, scores: Any, targets: Any, **rest: Any) -> Batch:
+        batch = super().check(scores, targets, **rest)
+        classes = batch.scores.shape[1]
+        if self.partition is not None and len(self.partition) != classes:
+            raise InputError(
+                "scores",
+                f"{classes} columns",
+                f"{len(self.partition)}, as the partition matrix has rows",
+                "Give the partition matrix one row and one column per class.",
+            )
+        return batch
+
+    def exact(self, batch: Batch) -> Tensor:
+        double = Batch(batch.scores.double(), batch.targets, batch.weights, batch.where)
+        form = self.pair_form(double)
+        classes = batch.scores.shape[1]
+        everyone = len(form.problems) == classes * (classes - 1) // 2
+        return mean_of_problems(form) if everyone else nan_like(batch)
+
+    def pair_form(self, batch: Batch, fresh: Tensor | None = None) -> PairForm:
+        # Rows are sorted by class once; a pair of classes is then two slices, 2n/c rows instead of a mask over n.
+        order = batch.targets.argsort(stable=True)
+        counts = torch.bincount(batch.targets, minlength=batch.scores.shape[1]).tolist()
+        gain = self._gain(batch.scores.index_select(0, order), counts)
+        weights, recent = _by_class(batch.effective_weights(), order, counts), _by_class(fresh, order, counts)
+        pairs = list(combinations([k for k, count in enumerate(counts) if count], 2))
+        problems = []
+        for k, other in pairs:
+            scores = torch.cat((gain(k, k, other), gain(other, k, other)))
+            problems.append(
+                PairProblem(
+                    scores,
+                    torch.arange(scores.numel(), device=scores.device) < counts[k],
+                    None if weights is None else torch.cat((weights[k], weights[other])),
+                    None if recent is None else torch.cat((recent[k], recent[other])),
+                    scale=1.0 / len(pairs),
+                )
+            )
+        return PairForm(batch.scores, tuple(problems))
+
+    def _gain(self, scores: Tensor, counts: list[int]) -> Callable[[int, int, int], Tensor]:
+        """A function (c, k, k') → ⟨A_k' − A_k, f⟩ of the rows of class c, for scores sorted by class."""
+        if self.partition is None:
+            # Slices of whole columns: backward sums slices, where indexing a matrix would fill it with zeros each time.
+            columns = [column.split(counts) for column in scores.t().contiguous().unbind(0)]
+            return lambda c, k, other: columns[k][c] - columns[other][c]
+        slices = scores.t().contiguous().split(counts, 1)
+        costs = torch.as_tensor(self.partition, dtype=scores.dtype, device=scores.device)
+        # Not a matrix product: its rounding may depend on a row's place, and equal rows must tie.
+        return lambda c, k, other: ((costs[other] - costs[k])[:, None] * slices[c]).sum(0)
+
+    def default_engine(self) -> Engine:
+        return SortedEngine()
+
+
+def _by_class(values: Tensor | None, order: Tensor, counts: list[int]) -> tuple[Tensor, ...] | None:
+    return None if values is None else values.index_select(0, order).split(counts)
+
+
+def _matrix(given: Any) -> Matrix:
+    """The partition matrix as nested tuples, so that the metric stays hashable and prints as it was written."""
+    try:
+        rows = given.tolist() if hasattr(given, "tolist") else given
+        matrix = tuple(tuple(float(cost) for cost in row) for row in rows)
+    except (TypeError, ValueError):
+        raise InputError("partition", repr(given), "a square matrix of numbers") from None
+    if len(matrix) < 2 or any(len(row) != len(matrix) for row in matrix):
+        came = f"{len(matrix)} rows of length {', '.join(map(str, sorted({len(row) for row in matrix})))}"
+        raise InputError("partition", came, "a square matrix, one row per class, at least two classes")
+    if not all(math.isfinite(cost) for row in matrix for cost in row):
+        raise InputError("partition", "values not finite", "finite costs")
+    if any(matrix[k][k] != 0 for k in range(len(matrix))):
+        diagonal = [matrix[k][k] for k in range(len(matrix))]
+        raise InputError("partition", f"the diagonal {diagonal}", "zeros there: a right decision costs nothing")
+    return matrix
