@@ -85,9 +85,9 @@ class AUROCOneVsRest(Metric, HasPairs):
 
     Example:
         >>> import torch, aimfor
-        >>> scores = torch.tensor([[2.0, 0.0, 0.0], [0.0, 1.0, 2.0], [0.0, 1.0, 3.0]])
+        >>> scores = torch.tensor([[2.0, 0.0, 0.0], [0.0, 1.0, 2.0], [0.0, 0.5, 3.0]])
         >>> float(aimfor.AUROCOneVsRest().value(scores, torch.tensor([0, 1, 2])))
-        0.9166666666666666
+        1.0
 
     References:
         Provost and Domingos, Well-trained PETs, 2000 (with equal class weights).
