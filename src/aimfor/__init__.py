@@ -28,6 +28,7 @@ _HOME = {
     "Confusion": "metrics",
     "FBeta": "metrics",
     "IoU": "metrics",
+    "NDCG": "metrics",
     "metric_from_name": "metrics",
     "support": "metrics",
     "AimforError": "errors",
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from .loss import MetricLoss
     from .metrics import (
         AUROC,
+        NDCG,
         Accuracy,
         AUCMu,
         AUROCOneVsRest,

@@ -5,12 +5,14 @@ from .auroc import AUROC, AUROCOneVsRest
 from .average_precision import AveragePrecision
 from .base import Metric
 from .confusion import Accuracy, Confusion, CountMetric, FBeta, IoU
+from .ndcg import NDCG
 from .registry import ENGINES, METRICS, engines_for, metric_from_name, support
 
 __all__ = [
     "AUROC",
     "ENGINES",
     "METRICS",
+    "NDCG",
     "AUCMu",
     "AUROCOneVsRest",
     "Accuracy",

@@ -16,8 +16,11 @@ def sorted_lists(scores: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def list_weights(batch: Batch) -> Tensor | None:
-    """One float64 weight per list, ``(b,)``, if the weights are per list (in lists of one item the two are alike)."""
-    if batch.weights is None or batch.weights.shape[1] != 1 or batch.scores.shape[1] == 1:
+    """One float64 weight per list, ``(b,)``, if the weights are per list.
+
+    In lists of one item a weight per item looks the same, and does the same: such a list is worth 1 or undefined.
+    """
+    if batch.weights is None or batch.weights.shape[1] != 1:
         return None
     return batch.weights[:, 0].double()
 

@@ -18,6 +18,7 @@ from .auroc import AUROC, AUROCOneVsRest
 from .average_precision import AveragePrecision
 from .base import Metric
 from .confusion import Accuracy, FBeta, IoU
+from .ndcg import NDCG
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ METRICS: tuple[Entry, ...] = (
     Entry("iou", IoU, IoU),
     Entry("accuracy", Accuracy, Accuracy),
     Entry("ap", AveragePrecision, AveragePrecision),
+    Entry("ndcg", NDCG, NDCG),
+    Entry("ndcg@10", NDCG, NDCG, "ndcg@"),
 )
 
 ENGINES: tuple[type[Engine], ...] = (SortedEngine,)

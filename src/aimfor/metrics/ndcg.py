@@ -1,0 +1,97 @@
+"""NDCG: discounted gain of a ranking over that of the best ranking, for graded relevance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from .. import checks
+from ..engine import Batch
+from ..errors import InputError
+from .base import Metric
+from .lists import list_weights, mean_over_lists, sorted_lists
+
+GAINS = ("linear", "exponential")
+#: 2^grade leaves float64 beyond this.
+HIGHEST_EXPONENT = 1000
+
+
+@dataclass(frozen=True)
+class NDCG(Metric):
+    """Normalised discounted cumulative gain, meaned over lists.
+
+    ``DCG = Σ_i g(rel_i) / log₂(1 + rank_i)`` over the first k places, divided by the DCG of the ideal order. Items
+    with equal scores share the mean of their places' discounts, as in scikit-learn. A list without relevant items
+    has no ideal order to divide by: it is undefined and left out of the mean, and the value is NaN if none is left.
+
+    ``weights`` has one entry per list, ``(b,)``.
+
+    Args:
+        k: Only the first k places count; None counts all. A k beyond the list counts all.
+        gain: ``"linear"``: g = rel, as in scikit-learn. ``"exponential"``: g = 2^rel − 1, as in most of learning to
+            rank (LambdaMART, XGBoost's and LightGBM's default).
+
+    Example:
+        >>> import torch, aimfor
+        >>> scores, grades = torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([[0, 2, 1]])
+        >>> [round(float(aimfor.NDCG(k).value(scores, grades)), 4) for k in (None, 1)]
+        [0.6697, 0.0]
+
+    References:
+        Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, 2002. McSherry and Najork,
+        Computing information retrieval performance measures efficiently in the presence of tied scores, 2008.
+    """
+
+    k: int | None = None
+    gain: str = "linear"
+
+    layout: ClassVar[str] = "lists"
+
+    def __post_init__(self) -> None:
+        if self.k is not None:
+            checks.integer("k", self.k, at_least=1)
+        checks.one_of("gain", self.gain, GAINS)
+
+    def check(self, scores: Any, targets: Any, **rest: Any) -> Batch:
+        batch = checks.lists(scores, targets, graded=True, **rest)
+        if self.gain == "exponential" and rest.get("values", True) and batch.targets.numel():
+            highest = float(batch.targets.max())
+            if highest > HIGHEST_EXPONENT:
+                raise InputError(
+                    "targets",
+                    f"a grade of {highest:g}",
+                    f"grades up to {HIGHEST_EXPONENT} with the exponential gain 2^grade − 1",
+                    'Use gain="linear" for amounts such as clicks or prices.',
+                )
+        return batch
+
+    def gains(self, relevance: Tensor) -> Tensor:
+        """Relevance grades to gains, in float64."""
+        grades = relevance.double()
+        return grades if self.gain == "linear" else torch.exp2(grades) - 1.0
+
+    def discounts(self, length: int, device: torch.device | None = None) -> Tensor:
+        """``1 / log₂(1 + rank)`` for ranks 1 to ``length``, zero beyond k; float64 ``(length,)``."""
+        ranks = torch.arange(1, length + 1, dtype=torch.float64, device=device)
+        discount = 1.0 / torch.log2(ranks + 1.0)
+        return discount if self.k is None else torch.where(ranks <= self.k, discount, 0.0)
+
+    def exact(self, batch: Batch) -> Tensor:
+        gains = self.gains(batch.targets)
+        scores = batch.scores.detach()
+        if batch.where is not None:
+            # Padding goes below every real item and ties with none; its gain is zero.
+            scores = scores.masked_fill(~batch.where, -torch.inf)
+            gains = gains * batch.where
+        discounts = self.discounts(scores.shape[1], scores.device)
+        order, group = sorted_lists(scores)
+        # The mean discount of each tie: both sums are filed under the tie's last place.
+        shares = torch.zeros_like(gains).scatter_add_(1, group, discounts.expand_as(gains))
+        sizes = torch.zeros_like(gains).scatter_add_(1, group, torch.ones_like(gains))
+        discount = shares.gather(1, group) / sizes.gather(1, group)
+        dcg = (gains.gather(1, order) * discount).sum(1)
+        ideal = (gains.sort(dim=1, descending=True).values * discounts).sum(1)
+        return mean_over_lists(dcg / ideal, ideal > 0, list_weights(batch))
