@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "MetricLoss": "loss",
+    "MetricHead": "head",
     "Engine": "engine",
     "EngineOutput": "engine",
     "Status": "engine",
@@ -42,6 +43,7 @@ __all__ = ["__version__", *_HOME]
 if TYPE_CHECKING:
     from .engine import Engine, EngineOutput, Status
     from .errors import AimforError, DegenerateBatchWarning, InputError, SolverError, UnsupportedPairError
+    from .head import MetricHead
     from .loss import MetricLoss
     from .metrics import (
         AUROC,

@@ -1,0 +1,79 @@
+"""What a fit returns: a layer to put on the network, and a record of how it was chosen."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+
+from torch import Tensor, nn
+
+from ..errors import InputError
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One layer that was tried, with the metric it reached on validation data."""
+
+    objective: str
+    ridge: float | None
+    value: float
+    convex: bool = True
+    gradient: float = 0.0
+    evaluations: int = 0
+
+
+@dataclass(frozen=True)
+class HeadRecord:
+    """How a head was chosen.
+
+    Attributes:
+        metric: The metric, as written.
+        chosen: The candidate that won.
+        candidates: All of them; the original layer, where there is one, is first.
+        examples: Number of rows fitted on.
+        seconds: Wall time of the whole fit.
+    """
+
+    metric: str
+    chosen: Candidate
+    candidates: tuple[Candidate, ...] = field(repr=False)
+    examples: int
+    seconds: float
+
+    @property
+    def original(self) -> Candidate | None:
+        first = self.candidates[0]
+        return first if first.objective == "original layer" else None
+
+    def __str__(self) -> str:
+        ridge = "" if self.chosen.ridge is None else f", ridge {self.chosen.ridge:g}"
+        before = "" if self.original is None else f" (original layer {self.original.value:.4f})"
+        return f"{self.metric}: {self.chosen.value:.4f} on validation data{before} by {self.chosen.objective}{ridge}"
+
+
+@dataclass(frozen=True)
+class HeadFit:
+    """A fitted head.
+
+    Attributes:
+        layer: On raw features, exactly what ``nn.Linear`` is.
+        record: How it was chosen.
+    """
+
+    layer: nn.Linear
+    record: HeadRecord
+
+    def __call__(self, features: Tensor) -> Tensor:
+        scores: Tensor = self.layer(features)
+        return scores
+
+    def install(self, model: nn.Module, layer: str) -> None:
+        """Puts a copy of the layer in the place of the one of that name (see ``model.named_modules()``)."""
+        target = dict(model.named_modules()).get(layer)
+        if not isinstance(target, nn.Linear) or target.weight.shape != self.layer.weight.shape:
+            wanted = f"the name of an nn.Linear of shape {tuple(self.layer.weight.shape)}"
+            raise InputError("layer", repr(layer), wanted, "See model.named_modules().")
+        parent, _, name = layer.rpartition(".")
+        # A copy: training the network on must not change the fit.
+        new = copy.deepcopy(self.layer).to(device=target.weight.device, dtype=target.weight.dtype)
+        setattr(model.get_submodule(parent), name, new)

@@ -1,0 +1,267 @@
+"""MetricHead: the last layer refitted on the whole data set for the metric."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import checks
+from ..errors import InputError
+from ..metrics.base import Metric
+from ..metrics.registry import metric_from_name
+from .choose import best_bias, decides_at_zero, held_out
+from .collect import batch_part, collect, last_linear
+from .fitted import Candidate, HeadFit, HeadRecord
+from .minimise import minimise
+from .objectives import Objective, objectives_for
+from .part import Part, make_part, row_counts
+from .space import Space, make_space
+
+RIDGES = (1.0, 0.1, 1e-2, 1e-3, 1e-4)
+
+
+class MetricHead:
+    """Refits a network's last layer, on all data at once, for the metric you are judged by.
+
+    With the features fixed, the scores are linear in the layer, so every convex loss of the scores has one optimum:
+
+        min over (W, b) of  loss(X Wᵀ + b) + (ridge / 2) ‖W − W₀‖²,
+
+    features standardised, ``W₀`` the original layer (rescaled to suit the loss) or zero. The losses are exact sums
+    over the whole data set (all pairs in O(n log n)), the solver is full-batch L-BFGS with the features' covariance
+    as preconditioner. Objective and ridge are chosen by the exact metric on validation data, **with the original
+    layer among the candidates**: on that data the head cannot lose. For metrics that decide at a threshold
+    (F_β, IoU) the bias is tuned there too, for every candidate alike.
+
+    Convex: all pairs and top pairs (squared hinge), cross-entropy, class-balanced cross-entropy, listwise softmax.
+    Not convex: the metric's own loss where it is no pair loss (F_β, average precision, recall at precision, NDCG);
+    it starts at the best convex candidate.
+
+    Args:
+        metric: A `Metric` or its name.
+        ridges: Above 0; tried from the largest down, each started at the one before.
+        iterations: L-BFGS steps per fit, at most.
+        tolerance: On the largest entry of the preconditioned gradient; None takes 1e-5 for float32 features and
+            1e-8 for float64.
+        objectives: Names of the objectives to try (see `objectives_for`); None tries all that suit the metric.
+
+    Example:
+        >>> import torch, aimfor
+        >>> x = torch.randn(400, 5)
+        >>> y = (x[:, 0] + torch.randn(400) > 1.5).long()
+        >>> fit = aimfor.MetricHead("auroc").fit(x[:300], y[:300], validation=(x[300:], y[300:]))
+        >>> fit.layer
+        Linear(in_features=5, out_features=1, bias=True)
+        >>> fit.record.chosen.objective in ("all pairs", "cross-entropy", "balanced cross-entropy")
+        True
+    """
+
+    def __init__(
+        self,
+        metric: Metric | str,
+        *,
+        ridges: Sequence[float] = RIDGES,
+        iterations: int = 100,
+        tolerance: float | None = None,
+        objectives: Sequence[str] | None = None,
+    ) -> None:
+        self.metric = metric_from_name(metric) if isinstance(metric, str) else metric
+        if not isinstance(self.metric, Metric):
+            raise InputError("metric", f"a {type(metric).__name__}", "a Metric or a metric's name")
+        if not ridges:
+            raise InputError("ridges", "none", "at least one number > 0")
+        self.ridges = sorted((checks.number("ridges", ridge, above=0) for ridge in ridges), reverse=True)
+        self.iterations = checks.integer("iterations", iterations, at_least=1)
+        self.tolerance = None if tolerance is None else checks.number("tolerance", tolerance, at_least=0)
+        self.objectives = objectives
+
+    def fit(
+        self,
+        features: Tensor,
+        targets: Tensor,
+        weights: Tensor | None = None,
+        *,
+        validation: tuple[Tensor, ...] | float = 0.2,
+        original: nn.Linear | None = None,
+        where: Tensor | None = None,
+        seed: int = 0,
+    ) -> HeadFit:
+        """Fits the layer and chooses objective and ridge.
+
+        Args:
+            features: ``(n, d)``; ``(b, l, d)`` for ranked lists. float32 or float64.
+            targets: ``(n,)``; ``(b, l)`` for ranked lists.
+            weights: As the metric takes them.
+            validation: ``(features, targets)`` or ``(features, targets, weights)`` (the third part is ``where`` for
+                ranked lists), or the fraction of the rows to hold out, drawn by class.
+            original: The layer in use now: a candidate, and what the ridge pulls to.
+            where: For ranked lists: True where an item counts.
+            seed: Of the draw, when a fraction is held out.
+
+        Raises:
+            InputError: Bad shapes or values; a class missing from either part.
+        """
+        began = time.perf_counter()
+        if isinstance(validation, int | float):
+            fraction = checks.number("validation", validation, above=0, below=1)
+            kept, held = held_out(targets, self.metric.layout, fraction, seed)
+            pick = lambda part, rows: None if part is None else part[rows]  # noqa: E731
+            extra = where if self.metric.layout == "lists" else weights
+            validation = tuple(p for p in (features[held], targets[held], pick(extra, held)) if p is not None)
+            features, targets, weights, where = features[kept], targets[kept], pick(weights, kept), pick(where, kept)
+        train = make_part(self.metric, "features", features, targets, weights, where, original)
+        third = validation[2] if len(validation) > 2 else None
+        lists = self.metric.layout == "lists"
+        judge = make_part(
+            self.metric,
+            "validation",
+            validation[0],
+            validation[1],
+            None if lists else third,
+            third if lists else None,
+            original,
+        )
+        candidates, layers = self._candidates(train, judge, original)
+        best = max(range(len(candidates)), key=lambda i: (candidates[i].value, -i))
+        seconds = time.perf_counter() - began
+        record = HeadRecord(repr(self.metric), candidates[best], tuple(candidates), train.rows.shape[0], seconds)
+        return HeadFit(layers[best], record)
+
+    def from_model(
+        self,
+        model: nn.Module,
+        loader: Iterable[Any],
+        *,
+        validation: Iterable[Any] | float = 0.2,
+        layer: str | None = None,
+        install: bool = False,
+    ) -> HeadFit:
+        """Collects the inputs of the model's last linear layer and refits that layer.
+
+        Args:
+            model: Run in eval mode without gradients; its mode is restored.
+            loader: Batches ``(inputs, targets)`` or ``(inputs, targets, weights)`` (lists: ``where``).
+            validation: A second loader, which the network should not have been trained on; or a fraction to hold out.
+            layer: The layer's name; None finds the last one to run.
+            install: Put the new layer into the model.
+        """
+        if layer is None:
+            first = next(iter(loader), None)
+            if first is None:
+                raise InputError("loader", "no batch", "at least one batch of (inputs, targets)")
+            training, device = model.training, next(model.parameters()).device
+            model.eval()
+            with torch.no_grad():
+                layer = last_linear(model, batch_part(first, 0).to(device))
+            model.train(training)
+        features, targets, third = collect(model, loader, layer)
+        judge: tuple[Tensor, ...] | float
+        if isinstance(validation, int | float):
+            judge = validation
+        else:
+            judge = tuple(part for part in collect(model, validation, layer) if part is not None)
+        lists = self.metric.layout == "lists"
+        original = model.get_submodule(layer)
+        assert isinstance(original, nn.Linear)
+        fit = self.fit(
+            features,
+            targets,
+            None if lists else third,
+            validation=judge,
+            original=original,
+            where=third if lists else None,
+        )
+        if install:
+            fit.install(model, layer)
+        return fit
+
+    def _candidates(
+        self, train: Part, judge: Part, original: nn.Linear | None
+    ) -> tuple[list[Candidate], list[nn.Linear]]:
+        space = make_space(train.rows, row_counts(train))
+        tolerance = self.tolerance
+        if tolerance is None:
+            tolerance = 1e-8 if train.rows.dtype == torch.float64 else 1e-5
+        candidates: list[Candidate] = []
+        layers: list[nn.Linear] = []
+
+        def judged(layer: nn.Linear, name: str, ridge: float | None = None, **facts: Any) -> None:
+            layer, value = self._judge(layer, judge)
+            candidates.append(Candidate(name, ridge, value, **facts))
+            layers.append(layer)
+
+        if original is not None:
+            judged(_copy(original, train.rows), "original layer")
+        for objective in self._chosen_objectives(train):
+            start, centre = self._start(objective, space, train, original, layers, candidates)
+            for ridge in self.ridges:
+                found = minimise(objective, space, train.shape, start, centre, ridge, self.iterations, tolerance)
+                facts = {"convex": objective.convex, "gradient": found.gradient, "evaluations": found.evaluations}
+                judged(space.to_layer(found.weight, found.bias), objective.name, ridge, **facts)
+                start = (found.weight, found.bias)
+        return candidates, layers
+
+    def _chosen_objectives(self, train: Part) -> list[Objective]:
+        found = objectives_for(self.metric, train.batch)
+        if self.objectives is None:
+            return found
+        for name in self.objectives:
+            checks.one_of("objectives", name, [objective.name for objective in found])
+        return [objective for objective in found if objective.name in self.objectives]
+
+    def _start(
+        self,
+        objective: Objective,
+        space: Space,
+        train: Part,
+        original: nn.Linear | None,
+        layers: list[nn.Linear],
+        candidates: list[Candidate],
+    ) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        """Where to begin, and where the ridge pulls to."""
+        zero = torch.zeros(train.outputs, space.z.shape[1], dtype=torch.float64, device=space.z.device)
+        if not objective.convex and layers:
+            best = max(range(len(layers)), key=lambda i: candidates[i].value)
+            weight, bias = space.from_layer(layers[best])
+            return (weight, bias), weight
+        if original is None:
+            return (zero, zero.new_zeros(train.outputs)), zero
+        weight, bias = space.from_layer(original)
+        factor = _best_factor(objective, space, train, weight, bias)
+        return (factor * weight, factor * bias), factor * weight
+
+    def _judge(self, layer: nn.Linear, judge: Part) -> tuple[nn.Linear, float]:
+        """The metric on validation data, after tuning the bias where the metric decides at a threshold."""
+        with torch.no_grad():
+            scores = judge.shape(layer(judge.rows))
+            if decides_at_zero(self.metric, scores, judge.batch):
+                shift = best_bias(self.metric, scores, judge.batch)
+                layer.bias.add_(shift)
+                scores = judge.shape(layer(judge.rows))
+            value = float(
+                self.metric.value(scores, judge.batch.targets, weights=judge.batch.weights, where=judge.batch.where)
+            )
+        if value != value:
+            raise InputError("validation", "data on which the metric is undefined", "data with every class in it")
+        return layer, value
+
+
+def _best_factor(objective: Objective, space: Space, train: Part, weight: Tensor, bias: Tensor) -> float:
+    """The scale of the original layer that suits the loss best: a network's scores have no fixed unit."""
+    with torch.no_grad():
+        scores = train.shape(space.z @ weight.to(space.z.dtype).T + bias.to(space.z.dtype))
+        factors = [2.0**power for power in range(-8, 9)]
+        losses = [float(objective.loss(factor * scores)) for factor in factors]
+    return factors[min(range(len(losses)), key=losses.__getitem__)]
+
+
+def _copy(layer: nn.Linear, rows: Tensor) -> nn.Linear:
+    copy = nn.Linear(layer.in_features, layer.out_features, device=rows.device, dtype=rows.dtype)
+    with torch.no_grad():
+        copy.weight.copy_(layer.weight)
+        copy.bias.zero_() if layer.bias is None else copy.bias.copy_(layer.bias)
+    return copy
