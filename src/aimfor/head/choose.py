@@ -7,10 +7,8 @@ from torch import Tensor
 
 from ..engine import Batch
 from ..errors import InputError
-from ..metrics.base import Metric
-
-#: Thresholds tried at first, and again around the best of them.
-GRID = 128
+from ..metrics.confusion import CountMetric
+from ..metrics.curve import threshold_curve
 
 
 def held_out(targets: Tensor, layout: str, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
@@ -37,35 +35,17 @@ def held_out(targets: Tensor, layout: str, fraction: float, seed: int) -> tuple[
     return torch.cat(kept).sort().values.to(targets.device), torch.cat(held).sort().values.to(targets.device)
 
 
-def decides_at_zero(metric: Metric, scores: Tensor, batch: Batch) -> bool:
-    """Whether adding a constant to all scores changes the metric: true of F_β and IoU, false of rankings."""
-    if metric.layout != "binary":
-        return False
-    low, high = scores.aminmax()
-    ends = (_value(metric, scores - low + 1.0, batch), _value(metric, scores - high - 1.0, batch))
-    return ends[0] != ends[1]
+def best_shift(metric: CountMetric, batch: Batch) -> float:
+    """What to add to the scores so that deciding at the metric's threshold gives its highest value; exact.
 
-
-def best_bias(metric: Metric, scores: Tensor, batch: Batch) -> float:
-    """What to add to the scores so that deciding at 0 gives the highest metric.
-
-    Searches the midpoints between neighbouring scores: all of them up to 2 · GRID, else a grid of ranks and then
-    every rank, or a second grid, around the best of the first.
+    Every way to cut the ranked scores is tried (one sort, one pass over the counts); the cut lies midway between
+    neighbouring scores. Of equally good cuts the highest is taken.
     """
-    ranked = scores.detach().double().flatten().unique()
-    if ranked.numel() < 2:
-        return 0.0
-    between = (ranked[1:] + ranked[:-1]) / 2
-    low, high = 0, between.numel() - 1
-    while True:
-        step = max(1, (high - low) // (2 * GRID))
-        ranks = torch.arange(low, high + 1, step)
-        values = [_value(metric, scores - float(between[rank]), batch) for rank in ranks]
-        best = int(ranks[max(range(len(values)), key=values.__getitem__)])
-        if step == 1:
-            return -float(between[best])
-        low, high = max(0, best - step), min(between.numel() - 1, best + step)
-
-
-def _value(metric: Metric, scores: Tensor, batch: Batch) -> float:
-    return float(metric.value(scores, batch.targets, weights=batch.weights, where=batch.where))
+    curve = threshold_curve(batch)
+    zero = curve.tp.new_zeros(1)
+    tp, fp = torch.cat((zero, curve.tp)), torch.cat((zero, curve.fp))
+    values = metric.of_counts(tp, fp, curve.positives - tp, curve.negatives - fp)
+    best = int(values.nan_to_num(-torch.inf).argmax())
+    kept = curve.thresholds.double()
+    edges = torch.cat((kept[:1] + 1.0, kept, kept[-1:] - 1.0))
+    return metric.threshold - float((edges[best] + edges[best + 1]) / 2)

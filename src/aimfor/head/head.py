@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from .. import checks
 from ..errors import InputError
 from ..metrics.base import Metric
+from ..metrics.confusion import CountMetric
 from ..metrics.registry import metric_from_name
-from .choose import best_bias, decides_at_zero, held_out
+from .choose import best_shift, held_out
 from .collect import batch_part, collect, last_linear
 from .fitted import Candidate, HeadFit, HeadRecord
 from .minimise import minimise
@@ -106,24 +107,22 @@ class MetricHead:
             InputError: Bad shapes or values; a class missing from either part.
         """
         began = time.perf_counter()
-        if isinstance(validation, int | float):
+        if not isinstance(validation, tuple):
             fraction = checks.number("validation", validation, above=0, below=1)
-            kept, held = held_out(targets, self.metric.layout, fraction, seed)
-            pick = lambda part, rows: None if part is None else part[rows]  # noqa: E731
-            extra = where if self.metric.layout == "lists" else weights
-            validation = tuple(p for p in (features[held], targets[held], pick(extra, held)) if p is not None)
-            features, targets, weights, where = features[kept], targets[kept], pick(weights, kept), pick(where, kept)
+            whole = make_part(self.metric, "features", features, targets, weights, where, original)
+            kept, held = held_out(targets, whole.kind, fraction, seed)
+            extra = where if whole.kind == "lists" else weights
+            parts = (features, targets) if extra is None else (features, targets, extra)
+            validation = tuple(part[held] for part in parts)
+            features, targets = features[kept], targets[kept]
+            weights, where = (None if part is None else part[kept] for part in (weights, where))
+        if not 2 <= len(validation) <= 3:
+            raise InputError("validation", f"{len(validation)} parts", "(features, targets[, weights or where])")
         train = make_part(self.metric, "features", features, targets, weights, where, original)
         third = validation[2] if len(validation) > 2 else None
-        lists = self.metric.layout == "lists"
+        weighed, mask = (None, third) if train.kind == "lists" else (third, None)
         judge = make_part(
-            self.metric,
-            "validation",
-            validation[0],
-            validation[1],
-            None if lists else third,
-            third if lists else None,
-            original,
+            self.metric, "validation", validation[0], validation[1], weighed, mask, original, train.outputs
         )
         candidates, layers = self._candidates(train, judge, original)
         best = max(range(len(candidates)), key=lambda i: (candidates[i].value, -i))
@@ -190,8 +189,7 @@ class MetricHead:
         layers: list[nn.Linear] = []
 
         def judged(layer: nn.Linear, name: str, ridge: float | None = None, **facts: Any) -> None:
-            layer, value = self._judge(layer, judge)
-            candidates.append(Candidate(name, ridge, value, **facts))
+            candidates.append(Candidate(name, ridge, self._judge(layer, judge), **facts))
             layers.append(layer)
 
         if original is not None:
@@ -206,7 +204,7 @@ class MetricHead:
         return candidates, layers
 
     def _chosen_objectives(self, train: Part) -> list[Objective]:
-        found = objectives_for(self.metric, train.batch)
+        found = objectives_for(self.metric, train)
         if self.objectives is None:
             return found
         for name in self.objectives:
@@ -234,20 +232,17 @@ class MetricHead:
         factor = _best_factor(objective, space, train, weight, bias)
         return (factor * weight, factor * bias), factor * weight
 
-    def _judge(self, layer: nn.Linear, judge: Part) -> tuple[nn.Linear, float]:
-        """The metric on validation data, after tuning the bias where the metric decides at a threshold."""
+    def _judge(self, layer: nn.Linear, judge: Part) -> float:
+        """The metric on validation data; the bias of a metric that decides at a threshold is tuned there first."""
         with torch.no_grad():
-            scores = judge.shape(layer(judge.rows))
-            if decides_at_zero(self.metric, scores, judge.batch):
-                shift = best_bias(self.metric, scores, judge.batch)
-                layer.bias.add_(shift)
-                scores = judge.shape(layer(judge.rows))
-            value = float(
-                self.metric.value(scores, judge.batch.targets, weights=judge.batch.weights, where=judge.batch.where)
-            )
+            batch = judge.as_judged(judge.shape(layer(judge.rows)))
+            if isinstance(self.metric, CountMetric) and judge.kind == "binary":
+                layer.bias.add_(best_shift(self.metric, batch))
+                batch = judge.as_judged(judge.shape(layer(judge.rows)))
+            value = float(self.metric.exact(batch))
         if value != value:
             raise InputError("validation", "data on which the metric is undefined", "data with every class in it")
-        return layer, value
+        return value
 
 
 def _best_factor(objective: Objective, space: Space, train: Part, weight: Tensor, bias: Tensor) -> float:

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..engine import Batch, EngineOutput
+from ..engine import Batch
 from ..errors import UnsupportedPairError
 from ..metrics.auroc import AUROC
 from ..metrics.base import Metric
 from ..pairwise import HasPairs, SortedEngine
+from .part import Part
 
 
 @dataclass(frozen=True)
@@ -33,24 +34,25 @@ class Objective:
     loss: Callable[[Tensor], Tensor]
 
 
-def objectives_for(metric: Metric, batch: Batch) -> list[Objective]:
-    """The objectives tried for a metric on this (checked) data set, convex ones first.
+def objectives_for(metric: Metric, part: Part) -> list[Objective]:
+    """The objectives tried for a metric on this data set, convex ones first.
 
     All pairs (squared hinge, O(n log n)) for every binary metric, because a ranking that is good everywhere is good
     at the top too; the top tenth of the negatives alone for metrics that live there; cross-entropy, plain and
     class-balanced; then the metric's own loss by its default engine, where that is not already in the list.
     """
-    if metric.layout == "binary":
-        found = _binary(metric, batch)
-    elif metric.layout == "multiclass":
-        found = _multiclass(metric, batch)
+    if part.kind == "binary":
+        found = _binary(metric, part.batch)
+    elif part.kind == "multiclass":
+        found = _multiclass(metric, part.batch)
     else:
-        found = [Objective("listwise softmax", True, partial(_listwise, batch))]
-    return found if isinstance(metric, HasPairs) else [*found, *_own(metric, batch)]
+        found = [Objective("listwise softmax", True, partial(_listwise, part.batch))]
+    return found if isinstance(metric, HasPairs) else [*found, *_own(metric, part)]
 
 
 def _pairs(name: str, metric: Metric, batch: Batch, surrogate: str = "squared_hinge") -> Objective:
-    return Objective(name, True, _engine_loss(metric, SortedEngine(surrogate), batch))
+    engine = SortedEngine(surrogate)
+    return Objective(name, True, lambda scores: engine(metric, replace(batch, scores=scores)).loss)
 
 
 def _binary(metric: Metric, batch: Batch) -> list[Objective]:
@@ -72,17 +74,15 @@ def _multiclass(metric: Metric, batch: Batch) -> list[Objective]:
     return found
 
 
-def _own(metric: Metric, batch: Batch) -> list[Objective]:
+def _own(metric: Metric, part: Part) -> list[Objective]:
     """The metric's own loss, if an engine without state trains it (duals per example need their own loop)."""
     try:
         engine = metric.default_engine()
     except UnsupportedPairError:
         return []
-    return [Objective("metric", False, _engine_loss(metric, engine, batch))] if engine.stateless else []
-
-
-def _engine_loss(metric: Metric, engine: Callable[..., EngineOutput], batch: Batch) -> Callable[[Tensor], Tensor]:
-    return lambda scores: engine(metric, replace(batch, scores=scores)).loss
+    if not engine.stateless:
+        return []
+    return [Objective("metric", False, lambda scores: engine(metric, part.as_judged(scores)).loss)]
 
 
 def _class_weights(batch: Batch, classes: int, balanced: bool) -> Tensor:

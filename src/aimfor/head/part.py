@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -19,16 +19,25 @@ class Part:
     """Features as rows, and the way back from their scores to the metric's layout.
 
     Attributes:
+        kind: Which losses suit: "binary", "multiclass" or "lists".
         rows: ``(n, d)``; for ranked lists only the items that count.
-        batch: Checked targets, weights and mask; its scores are blank.
-        shape: From ``(n, k)`` scores of the rows to the scores the metric takes.
+        batch: What the losses see: checked targets, weights and mask; its scores are blank.
+        judged: What the metric sees. Differs from ``batch`` for one ranked list ``(n,)``, such as average precision
+            of a data set, which is a binary problem to the losses.
+        shape: From ``(n, k)`` scores of the rows to the scores of ``batch``.
         outputs: k, the number of scores per row.
     """
 
+    kind: str
     rows: Tensor
     batch: Batch
+    judged: Batch
     shape: Callable[[Tensor], Tensor]
     outputs: int
+
+    def as_judged(self, scores: Tensor) -> Batch:
+        """The metric's batch with these scores (already shaped) in it."""
+        return replace(self.judged, scores=scores.reshape(self.judged.scores.shape))
 
 
 def make_part(
@@ -39,28 +48,46 @@ def make_part(
     weights: Tensor | None,
     where: Tensor | None,
     original: nn.Linear | None,
+    classes: int | None = None,
 ) -> Part:
     """Raises `InputError` under ``name`` for features of the wrong kind, and the gate's own errors for the rest."""
     features = checks.tensor(name, features).detach()
     if features.dtype not in (torch.float32, torch.float64):
         features = features.float()
-    layout = metric.layout
-    if features.ndim != (3 if layout == "lists" else 2) or not features.numel():
-        shape = "(b, l, d)" if layout == "lists" else "(n, d)"
+    if metric.layout not in ("binary", "multiclass", "lists"):
+        raise InputError("metric", repr(metric), "a metric of examples or ranked lists", "Its scores have no rows.")
+    if features.ndim not in ((2, 3) if metric.layout == "lists" else (2,)) or not features.numel():
+        shape = "(n, d) or (b, l, d)" if metric.layout == "lists" else "(n, d)"
         raise InputError(name, f"shape {tuple(features.shape)}", f"shape {shape}, with at least one entry")
     outputs = 1
-    if layout == "multiclass":
-        outputs = original.out_features if original is not None else max(2, int(targets.max()) + 1)
+    if metric.layout == "multiclass":
+        outputs = _classes(targets) if classes is None else classes
+        outputs = outputs if original is None else original.out_features
     if original is not None and (original.in_features, original.out_features) != (features.shape[-1], outputs):
         raise InputError("original", repr(original), f"a layer from {features.shape[-1]} features to {outputs} scores")
-    blank = features.new_zeros((*features.shape[:-1], outputs) if layout == "multiclass" else features.shape[:-1])
-    batch = metric.check(blank, targets, weights=weights, where=where)
-    if layout == "lists":
-        return _lists(features, batch, name)
+    leading = features.shape[:-1]
+    blank = features.new_zeros((*leading, outputs) if metric.layout == "multiclass" else leading)
+    judged = metric.check(blank, targets, weights=weights, where=where)
+    _defined(name, metric, judged)
+    if features.ndim == 3:
+        return _lists(features, judged, name)
     checks.finite(name, features)
-    if layout == "binary":
-        return Part(features, batch, lambda scores: scores.squeeze(1), 1)
-    return Part(features, batch, lambda scores: scores, outputs)
+    if metric.layout == "multiclass":
+        return Part("multiclass", features, judged, judged, lambda scores: scores, outputs)
+    batch = judged if metric.layout == "binary" else checks.binary(blank, targets, weights=weights, where=where)
+    return Part("binary", features, batch, judged, lambda scores: scores.squeeze(1), 1)
+
+
+def _classes(targets: Tensor) -> int:
+    """The number of classes: the highest id and one more."""
+    ids = checks.tensor("targets", targets)
+    return max(2, int(ids.max()) + 1) if ids.numel() else 2
+
+
+def _defined(name: str, metric: Metric, batch: Batch) -> None:
+    """Fitting needs what the metric needs: at least one example of two classes, one relevant item."""
+    if not bool(torch.isfinite(metric.exact(batch))):
+        raise InputError(name, "data on which the metric is undefined", "at least one example of each class")
 
 
 def _lists(features: Tensor, batch: Batch, name: str) -> Part:
@@ -75,13 +102,13 @@ def _lists(features: Tensor, batch: Batch, name: str) -> Part:
     def to_lists(scores: Tensor) -> Tensor:
         return scores.new_zeros(size).index_copy(0, keep, scores.squeeze(1)).reshape(shape)
 
-    return Part(rows, batch, to_lists, 1)
+    return Part("lists", rows, batch, batch, to_lists, 1)
 
 
 def row_counts(part: Part) -> Tensor:
     """Each row's share in mean, deviation and covariance: every class counts alike, as it does among pairs."""
     batch = part.batch
-    if batch.targets.ndim == 2:
+    if part.kind == "lists":
         return torch.ones(part.rows.shape[0], dtype=torch.float64, device=part.rows.device)
     labels = batch.targets.long()
     given = batch.effective_weights()

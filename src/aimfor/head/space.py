@@ -49,7 +49,7 @@ def make_space(features: Tensor, counts: Tensor) -> Space:
     variance = _blockwise(features, share, lambda x, s: s @ (x - mean).square())
     deviation = variance.sqrt()
     # A feature that never moves (up to rounding of its own size) carries nothing: its weight is left alone.
-    still = deviation <= 1e-6 * mean.abs().clamp_min(1e-12)
+    still = deviation <= 8 * torch.finfo(features.dtype).eps * mean.abs().clamp_min(torch.finfo(torch.float32).tiny)
     deviation = torch.where(still, torch.ones_like(deviation), deviation)
     z = torch.empty_like(features)
     for start in range(0, features.shape[0], BLOCK):
