@@ -5,6 +5,8 @@ python benchmarks/bench_sorted.py
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from common import median_seconds, peak_extra_megabytes, record
 from torch import nn
@@ -32,9 +34,27 @@ def step(loss_fn: nn.Module, scores: torch.Tensor, targets: torch.Tensor) -> Non
     loss_fn(scores, targets).backward()
 
 
+def ratio(seconds: dict[str, float], rival: str) -> str:
+    """How many times longer the rival takes than we do."""
+    return f"{seconds[rival] / seconds['auroc']:.1f}" if rival in seconds else ""
+
+
 def all_pairs(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     gap = scores[targets > 0][:, None] - scores[targets == 0][None]
     return (1 - gap).relu().square().mean()
+
+
+def peers() -> dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]:
+    """LibAUC's losses where that package is installed (pip install --no-deps libauc==2.0.1)."""
+    try:
+        from libauc.losses import AUCMLoss, PairwiseAUCLoss
+    except ImportError:
+        return {}
+    aucm, pairwise = AUCMLoss(), PairwiseAUCLoss()
+    return {
+        "LibAUC AUCM": lambda s, t: aucm(s.sigmoid(), t),
+        "LibAUC pairwise": lambda s, t: pairwise(s.sigmoid(), t),
+    }
 
 
 def main() -> None:
@@ -47,16 +67,20 @@ def main() -> None:
             "bce": lambda s=scores, t=targets, f=bce: step(f, s, t),
             "sort": lambda s=scores: torch.sort(s.detach()),
         }
-        if n <= 8192:
-            functions["pairs"] = lambda s=scores, t=targets: step(all_pairs, s, t)
         seconds = median_seconds(functions, repeats=repeats)
+        # Apart from the rest: the rivals' matrices of pairs would push our working set out of the cache.
+        rivals = {"pairs": all_pairs, **peers()} if n <= 8192 else {}
+        steps = {name: (lambda s=scores, t=targets, f=rival: step(f, s, t)) for name, rival in rivals.items()}
+        seconds |= median_seconds(steps, repeats=repeats)
         rows.append(
             {
                 "n": f"{n:,}",
                 "forward + backward, ms": f"{1e3 * seconds['auroc']:.3f}",
                 "× cross-entropy": f"{seconds['auroc'] / seconds['bce']:.1f}",
                 "× torch.sort": f"{seconds['auroc'] / seconds['sort']:.2f}",
-                "all pairs in memory ×": f"{seconds['pairs'] / seconds['auroc']:.1f}" if "pairs" in seconds else "",
+                "all pairs in memory ×": ratio(seconds, "pairs"),
+                "LibAUC AUCM ×": ratio(seconds, "LibAUC AUCM"),
+                "LibAUC pairwise ×": ratio(seconds, "LibAUC pairwise"),
                 "extra MB": f"{peak_extra_megabytes(SETUP, 'loss_fn(scores, targets).backward()'):.0f}"
                 if n > 1e5
                 else "",

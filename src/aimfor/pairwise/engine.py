@@ -16,7 +16,7 @@ from .form import HasPairs, PairForm, PairProblem
 from .kernels import KERNELS, top_fraction
 
 #: Beyond this, squares of differences leave float64.
-MAX_SPREAD = 1e100
+MAX_SCORE = 1e100
 
 
 class SortedEngine(Engine):
@@ -101,9 +101,9 @@ class _PairMean(torch.autograd.Function):
         total, gradient, mass = _pair_sum(scores, problem, surrogate, margin)
         if mass > 0:
             total, gradient = total / mass, gradient / mass
-        largest = torch.finfo(scores.dtype).max  # float32 cannot hold the square of 1e30: stay finite
-        ctx.save_for_backward(gradient.clamp(-largest, largest).to(scores.dtype))
-        return total.clamp(0.0, largest).to(scores.dtype), mass
+        # float32 cannot hold the square of 1e30: stay finite. (A gradient is at most the spread, which it can.)
+        ctx.save_for_backward(gradient.to(scores.dtype))
+        return total.clamp(0.0, torch.finfo(scores.dtype).max).to(scores.dtype), mass
 
     @staticmethod
     @once_differentiable
@@ -115,35 +115,40 @@ class _PairMean(torch.autograd.Function):
 def _pair_sum(scores: Tensor, problem: PairProblem, surrogate: str, margin: float) -> tuple[Tensor, Tensor, float]:
     """Sum over the problem's pairs, its gradient, and the pairs' total weight."""
     kernel, dtype = KERNELS[surrogate], internal_dtype(scores)
-    positive = problem.positive.to(dtype)
+    a = problem.positive.to(dtype)
     if problem.weights is None:
-        a, b = positive, 1.0 - positive
+        b = 1.0 - a
     else:
         weights = problem.weights.to(dtype)
-        a = weights * positive
+        a = weights * a
         b = weights - a
-    x = _centred(scores.detach().to(dtype))
+    x = scores.detach().to(dtype)
+    if x.numel():
+        x = _centred(x, scores)
     if problem.top < 1.0 and x.numel():
         b = top_fraction(x, b, problem.top)
-    if problem.fresh is None:
-        mass = float(a.sum()) * float(b.sum())
-        return (*kernel(x, a, b, margin), mass) if mass > 0 else (x.new_zeros(()), torch.zeros_like(x), 0.0)
-    return _fresh_pair_sum(kernel, x, a, b, problem.fresh.to(dtype), margin)
+    if problem.fresh is not None:
+        return _fresh_pair_sum(kernel, x, a, b, problem.fresh.to(dtype), margin)
+    mass = float(a.sum()) * float(b.sum())
+    return (*kernel(x, a, b, margin), mass) if mass > 0 else (x.new_zeros(()), torch.zeros_like(x), 0.0)
 
 
-def _centred(x: Tensor) -> Tensor:
-    """Shifted to the middle of the range: differences are unchanged and squares lose no digits."""
-    if not x.numel():
-        return x
-    low, high = x.aminmax()
-    if float(high - low) > MAX_SPREAD:
-        raise InputError(
-            "scores",
-            f"a spread of {float(high - low):.3g}",
-            f"a spread of at most {MAX_SPREAD:g}",
-            "The model has diverged: lower the learning rate.",
-        )
-    return x - 0.5 * (low + high)
+def _centred(x: Tensor, scores: Tensor) -> Tensor:
+    """Scores shifted by their mean: differences are unchanged and squares lose no digits.
+
+    The mean is rounded to float32, so that subtracting it from scores of few digits is exact and pairs that lie
+    exactly at the margin stay there.
+    """
+    if scores.dtype == torch.float64:
+        low, high = (float(bound) for bound in x.aminmax())
+        if max(high, -low) > MAX_SCORE:
+            raise InputError(
+                "scores",
+                f"values from {low:.3g} to {high:.3g}",
+                f"values up to {MAX_SCORE:g}",
+                "The model has diverged: lower the learning rate.",
+            )
+    return x - x.mean().clamp(-1e38, 1e38).float()
 
 
 def _fresh_pair_sum(

@@ -28,7 +28,7 @@ BLOCK = 1 << 20
 
 def squared(x: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tensor, Tensor]:
     """ℓ(d) = (margin − d)²: moments suffice, no sort."""
-    k = torch.where(b > 0, x + margin, x)
+    k = _shifted(x, a, margin)
     slope_negative = a.sum() * k - torch.dot(a, k)
     slope_positive = b.sum() * k - torch.dot(b, k)
     gradient = 2.0 * (b * slope_negative + a * slope_positive)
@@ -37,7 +37,7 @@ def squared(x: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tensor, Ten
 
 def squared_hinge(x: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tensor, Tensor]:
     """ℓ(d) = max(0, margin − d)²."""
-    k, order = torch.where(b > 0, x + margin, x).sort()
+    k, order = _shifted(x, a, margin).sort()
     a, b = a[order], b[order]
     sums = torch.stack((a, b, a * k, b * k)).cumsum(1)
     slope_negative = sums[0] * k - sums[2]
@@ -49,7 +49,7 @@ def squared_hinge(x: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tenso
 
 def hinge(x: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tensor, Tensor]:
     """ℓ(d) = max(0, margin − d); a pair exactly at the margin has gradient 0, whatever the order of the input."""
-    k, order = torch.where(b > 0, x + margin, x).sort()
+    k, order = _shifted(x, a, margin).sort()
     a, b = a[order], b[order]
     below, above = _strictly_below(k, a), _strictly_above(k, b)
     sorted_gradient = b * below - a * above
@@ -94,6 +94,11 @@ KERNELS: dict[str, Kernel] = {
     "ramp": ramp,
     "logistic": logistic,
 }
+
+
+def _shifted(x: Tensor, a: Tensor, margin: float) -> Tensor:
+    """The keys k: margin added to everything but the positives (entries of no weight may stand anywhere)."""
+    return x.add(a == 0, alpha=margin)
 
 
 def _strictly_below(k: Tensor, mass: Tensor) -> Tensor:
