@@ -23,7 +23,10 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def median_seconds(functions: Mapping[str, Callable[[], Any]], repeats: int = 15, warmup: int = 3) -> dict[str, float]:
-    """Median wall time of each function, interleaved so that a busy machine slows all of them alike."""
+    """Median CPU time of each function on one thread, interleaved so that a busy machine slows all of them alike.
+
+    CPU time, because on a busy machine wall time charges a longer function for more of other programs' turns.
+    """
     torch.set_num_threads(1)
     for function in functions.values():
         for _ in range(warmup):
@@ -31,9 +34,9 @@ def median_seconds(functions: Mapping[str, Callable[[], Any]], repeats: int = 15
     times: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(repeats):
         for name, function in functions.items():
-            start = time.perf_counter()
+            start = time.process_time()
             function()
-            times[name].append(time.perf_counter() - start)
+            times[name].append(time.process_time() - start)
     return {name: statistics.median(seconds) for name, seconds in times.items()}
 
 
