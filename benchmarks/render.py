@@ -8,8 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 INTRO = """# Benchmarks
 
-Every table regenerates with the command above it. Times are medians of CPU time on one thread; compare ratios, which were
-measured in the same run, rather than milliseconds, which depend on the machine.
+Every table regenerates with the command above it. Times are medians of CPU time on one thread; compare ratios,
+which were measured in the same run, rather than milliseconds, which depend on the machine.
 """
 
 

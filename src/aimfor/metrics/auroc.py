@@ -94,6 +94,7 @@ class AUROCOneVsRest(Metric, HasPairs):
     """
 
     layout: ClassVar[str] = "multiclass"
+    order_only: ClassVar[bool] = True
 
     def exact(self, batch: Batch) -> Tensor:
         return mean_of_problems(self.pair_form(batch))

@@ -49,6 +49,7 @@ class NDCG(Metric):
     gain: str = "linear"
 
     layout: ClassVar[str] = "lists"
+    order_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.k is not None:
