@@ -30,6 +30,8 @@ _HOME = {
     "FBeta": "metrics",
     "IoU": "metrics",
     "NDCG": "metrics",
+    "PrecisionAtRecall": "metrics",
+    "RecallAtPrecision": "metrics",
     "metric_from_name": "metrics",
     "support": "metrics",
     "AimforError": "errors",
@@ -56,6 +58,8 @@ if TYPE_CHECKING:
         FBeta,
         IoU,
         Metric,
+        PrecisionAtRecall,
+        RecallAtPrecision,
         metric_from_name,
         support,
     )

@@ -1,5 +1,6 @@
 """WHAT: exact metrics and the forms each can take. One metric, one file."""
 
+from .at_rate import PrecisionAtRecall, RecallAtPrecision
 from .auc_mu import AUCMu
 from .auroc import AUROC, AUROCOneVsRest
 from .average_precision import AveragePrecision
@@ -22,6 +23,8 @@ __all__ = [
     "FBeta",
     "IoU",
     "Metric",
+    "PrecisionAtRecall",
+    "RecallAtPrecision",
     "engines_for",
     "metric_from_name",
     "support",

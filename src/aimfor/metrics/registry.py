@@ -13,6 +13,7 @@ from functools import partial
 from ..engine import Engine
 from ..errors import InputError
 from ..pairwise.engine import SortedEngine
+from .at_rate import PrecisionAtRecall, RecallAtPrecision
 from .auc_mu import AUCMu
 from .auroc import AUROC, AUROCOneVsRest
 from .average_precision import AveragePrecision
@@ -44,6 +45,8 @@ METRICS: tuple[Entry, ...] = (
     Entry("ap", AveragePrecision, AveragePrecision),
     Entry("ndcg", NDCG, NDCG),
     Entry("ndcg@10", NDCG, NDCG, "ndcg@"),
+    Entry("precision@recall=0.8", PrecisionAtRecall, PrecisionAtRecall, "precision@recall="),
+    Entry("recall@precision=0.9", RecallAtPrecision, RecallAtPrecision, "recall@precision="),
 )
 
 ENGINES: tuple[type[Engine], ...] = (SortedEngine,)

@@ -1,0 +1,142 @@
+"""The best operating point under a floor: precision at a recall, recall at a precision, and the threshold for it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from .. import checks
+from ..engine import Batch
+from .base import Metric
+from .curve import Curve, nan_like, threshold_curve
+
+#: A rate this little below its floor meets it: sums of weights end in rounding, and 0.8 should mean 0.8.
+ROUNDING = 1e-12
+
+
+class AtRate(Metric):
+    """The best of one rate over all thresholds that hold another rate at its floor or above."""
+
+    layout: ClassVar[str] = "binary"
+
+    @abstractmethod
+    def rates(self, curve: Curve) -> tuple[Tensor, Tensor, float]:
+        """(rate to maximise, rate that has a floor, the floor); rates for each threshold of the curve, ``(t,)``."""
+
+    def exact(self, batch: Batch) -> Tensor:
+        curve = threshold_curve(batch)
+        if not curve.positives > 0:
+            return nan_like(batch)
+        return self._allowed(curve).max().clamp_min(0.0)
+
+    def decide(
+        self, scores: Tensor, targets: Tensor, *, weights: Tensor | None = None, where: Tensor | None = None
+    ) -> Tensor:
+        """The threshold that reaches `value`: decide positive where ``score > threshold``.
+
+        It lies halfway to the next lower score, in scores' dtype; among equally good thresholds it is the highest.
+        Choose it on validation data: a threshold that just meets its floor there may miss it elsewhere.
+
+        Returns:
+            Scalar tensor: +inf (decide nothing) if no threshold meets the floor, NaN without positives.
+
+        Example:
+            >>> import torch, aimfor
+            >>> scores, targets = torch.tensor([4.0, 3.0, 2.0, 1.0]), torch.tensor([1, 1, 0, 1])
+            >>> threshold = aimfor.RecallAtPrecision(0.9).decide(scores, targets)
+            >>> float(threshold), (scores > threshold).tolist()
+            (2.5, [True, True, False, False])
+        """
+        with torch.no_grad():
+            batch = self.check(scores, targets, weights=weights, where=where)
+            curve = threshold_curve(_counted(batch))
+            if not curve.positives > 0:
+                return nan_like(batch).to(scores.dtype)
+            best, place = self._allowed(curve).max(0)
+            if not best > 0:
+                return torch.full_like(curve.positives, torch.inf, dtype=scores.dtype)
+            return _just_below(curve.thresholds.to(scores.dtype), int(place))
+
+    def _allowed(self, curve: Curve) -> Tensor:
+        """The rate to maximise, −1 where the floor is not met."""
+        best, floored, floor = self.rates(curve)
+        return torch.where(floored >= floor - ROUNDING, best, -1.0)
+
+
+@dataclass(frozen=True)
+class PrecisionAtRecall(AtRate):
+    """The best precision over the thresholds whose recall is at least ``recall``.
+
+    Undefined (NaN) without positives.
+
+    Args:
+        recall: The floor, in (0, 1].
+
+    Example:
+        >>> import torch, aimfor
+        >>> scores, targets = torch.tensor([4.0, 3.0, 2.0, 1.0]), torch.tensor([1, 0, 1, 0])
+        >>> float(aimfor.PrecisionAtRecall(0.5).value(scores, targets))
+        1.0
+    """
+
+    recall: float
+
+    def __post_init__(self) -> None:
+        checks.number("recall", self.recall, above=0, at_most=1)
+
+    def rates(self, curve: Curve) -> tuple[Tensor, Tensor, float]:
+        return _precision(curve), curve.tp / curve.positives, self.recall
+
+
+@dataclass(frozen=True)
+class RecallAtPrecision(AtRate):
+    """The best recall over the thresholds whose precision is at least ``precision``; 0 if there is none.
+
+    Undefined (NaN) without positives.
+
+    Args:
+        precision: The floor, in (0, 1].
+
+    Example:
+        >>> import torch, aimfor
+        >>> scores, targets = torch.tensor([4.0, 3.0, 2.0, 1.0]), torch.tensor([1, 0, 1, 0])
+        >>> float(aimfor.RecallAtPrecision(0.9).value(scores, targets))
+        0.5
+    """
+
+    precision: float
+
+    def __post_init__(self) -> None:
+        checks.number("precision", self.precision, above=0, at_most=1)
+
+    def rates(self, curve: Curve) -> tuple[Tensor, Tensor, float]:
+        return curve.tp / curve.positives, _precision(curve), self.precision
+
+
+def _precision(curve: Curve) -> Tensor:
+    """tp / (tp + fp), and 0 where no weight is decided positive."""
+    decided = curve.tp + curve.fp
+    return torch.where(decided > 0, curve.tp / decided, 0.0)
+
+
+def _counted(batch: Batch) -> Batch:
+    """Only the entries that count: the scores of the others must not shape a threshold."""
+    weights = batch.effective_weights()
+    if weights is None:
+        return batch
+    kept = weights > 0
+    return Batch(batch.scores[kept], batch.targets[kept], weights[kept])
+
+
+def _just_below(thresholds: Tensor, place: int) -> Tensor:
+    """A value t with ``score > t`` for the scores down to ``thresholds[place]`` and no others."""
+    chosen = thresholds[place]
+    if place + 1 == thresholds.numel():
+        return torch.nextafter(chosen, torch.full_like(chosen, -torch.inf))
+    following = thresholds[place + 1]
+    middle = (0.5 * (chosen.double() + following.double())).to(chosen.dtype)
+    return middle if middle < chosen else following  # neighbouring floats have nothing between them
