@@ -22,6 +22,7 @@ class AtRate(Metric):
     """The best of one rate over all thresholds that hold another rate at its floor or above."""
 
     layout: ClassVar[str] = "binary"
+    order_only: ClassVar[bool] = True
 
     @abstractmethod
     def rates(self, curve: Curve) -> tuple[Tensor, Tensor, float]:
