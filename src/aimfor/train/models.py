@@ -1,0 +1,127 @@
+"""The built-in networks (linear, MLP, a small residual network) and ``module:factory`` for one's own."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import InputError
+
+Shape = tuple[int, ...]
+
+
+def linear(shape: Shape, outputs: int, hidden: int) -> nn.Module:
+    """One affine layer."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(_size(shape), outputs))
+
+
+def mlp(shape: Shape, outputs: int, hidden: int) -> nn.Module:
+    """Two hidden layers with ReLU and a little dropout."""
+    return nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(_size(shape), hidden),
+        nn.ReLU(),
+        nn.Dropout(0.1),
+        nn.Linear(hidden, hidden),
+        nn.ReLU(),
+        nn.Dropout(0.1),
+        nn.Linear(hidden, outputs),
+    )
+
+
+def _size(shape: Shape) -> int:
+    return int(torch.tensor(shape).prod())
+
+
+class _Block(nn.Module):
+    """Two 3×3 convolutions around a shortcut. Group norm: its answer does not depend on who else is in the batch."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.norm1 = nn.GroupNorm(8, outputs)
+        self.second = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.norm2 = nn.GroupNorm(8, outputs)
+        same = stride == 1 and inputs == outputs
+        self.shortcut = nn.Identity() if same else nn.Conv2d(inputs, outputs, 1, stride, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu(self.norm1(self.first(x)))
+        y = self.norm2(self.second(y))
+        return torch.relu(y + self.shortcut(x))
+
+
+def resnet(shape: Shape, outputs: int, hidden: int) -> nn.Module:
+    """A small residual network: 16, 32 and 64 channels, one block each, mean over the picture, one affine layer."""
+    if len(shape) != 3:
+        raise InputError("--model", "resnet for a table", "images", "Use --model mlp or linear.")
+    return nn.Sequential(
+        nn.Conv2d(shape[0], 16, 3, 1, 1, bias=False),
+        _Block(16, 16, 1),
+        _Block(16, 32, 2),
+        _Block(32, 64, 2),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(64, outputs),
+    )
+
+
+BUILT_IN: dict[str, Callable[[Shape, int, int], nn.Module]] = {"linear": linear, "mlp": mlp, "resnet": resnet}
+
+
+def build(name: str, shape: Shape, outputs: int, hidden: int = 128) -> nn.Module:
+    """A fresh model for inputs of ``shape`` (without the batch dimension) and ``outputs`` scores.
+
+    ``"auto"`` is an MLP for tables and the residual network for images. ``"package.module:factory"`` calls
+    ``factory(shape, outputs)``, which must return an ``nn.Module``.
+
+    Raises:
+        InputError: Unknown name, or a factory that is missing, fails or gives the wrong output.
+    """
+    if name == "auto":
+        name = "resnet" if len(shape) == 3 else "mlp"
+    if name in BUILT_IN:
+        return BUILT_IN[name](shape, outputs, hidden)
+    module, _, factory = name.partition(":")
+    if not factory:
+        raise InputError("--model", repr(name), f"auto, {', '.join(BUILT_IN)} or your own as module:factory")
+    return _own(module, factory, shape, outputs)
+
+
+def _own(module: str, factory: str, shape: Shape, outputs: int) -> nn.Module:
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    name = f"{module}:{factory}"
+    try:
+        model = getattr(importlib.import_module(module), factory)(shape, outputs)
+    except Exception as error:
+        # Whatever a user's factory raises is about the user's code: name it and stop in one line.
+        raise InputError("--model", f"{name}, which fails ({type(error).__name__}: {error})", "a working factory") from None
+    if not isinstance(model, nn.Module):
+        raise InputError("--model", f"{name}, which gives a {type(model).__name__}", "a torch.nn.Module")
+    model.eval()
+    with torch.no_grad():
+        given = tuple(model(torch.zeros(2, *shape)).shape)
+    if given not in ((2, outputs), (2,) if outputs == 1 else (2, outputs)):
+        raise InputError("--model", f"{name} with output of shape {given}", f"(2, {outputs}) for two examples")
+    return model
+
+
+def scores_of(model: nn.Module, x: Tensor, outputs: int, chunk: int = 4096) -> Tensor:
+    """Scores of many rows without gradient: ``(n,)`` for one output, else ``(n, c)``. Leaves the mode as it was."""
+    mode = model.training
+    model.eval()
+    step = chunk if x.ndim == 2 else 256
+    with torch.no_grad():
+        parts = [shaped(model(x[i : i + step]), outputs) for i in range(0, len(x), step)]
+    model.train(mode)
+    return torch.cat(parts)
+
+
+def shaped(scores: Tensor, outputs: int) -> Tensor:
+    return scores.reshape(-1) if outputs == 1 else scores
