@@ -96,10 +96,10 @@ def _from_path(
         columns = read_table(path, encoding=encoding, rows=rows)
     except PermissionError:
         raise InputError("data", f"{path}, which may not be read", "a file you have permission to read") from None
-    labels = _take_target(columns, target, labelled)
+    found = _take_target(columns, target, labelled)
     if not columns:
         raise InputError("data", f"{path.name} with no column but the target", "at least one feature column")
-    return Source(name, columns, labels=labels)
+    return Source(name, columns, labels=found)
 
 
 def _take_target(columns: dict[str, Column], target: str | None, labelled: bool) -> Column | None:
@@ -114,10 +114,13 @@ def _take_target(columns: dict[str, Column], target: str | None, labelled: bool)
 
 def _read_npz(path: Path, name: str, target: str | None, labelled: bool) -> Source:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # Opened here: numpy leaves a damaged file open.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays: dict[str, Column] = {key: file[key] for key in file.files}
     except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
-        raise InputError("data", f"{path.name}, which cannot be read ({error})", "an npz file of plain arrays") from None
+        raise InputError(
+            "data", f"{path.name}, which cannot be read ({error})", "an npz file of plain arrays"
+        ) from None
     key = _feature_key(path, arrays, target)
     features = arrays.pop(key)
     n = len(features)

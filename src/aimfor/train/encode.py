@@ -166,7 +166,8 @@ class ImageEncoder:
             raise InputError("data", f"a table, {source.name}", "images, as in training")
         if list(source.images.shape[1:]) != self.size:
             raise InputError("data", f"images of shape {source.images.shape[1:]}", f"shape {tuple(self.size)}")
-        scaled = (source.images / np.float32(255.0) - np.float32(self.mean)) / np.float32(self.scale)
+        mean, scale = np.array(self.mean, dtype=np.float32), np.array(self.scale, dtype=np.float32)
+        scaled = (source.images.astype(np.float32) / np.float32(255.0) - mean) / scale
         return np.ascontiguousarray(scaled.transpose(0, 3, 1, 2).astype(np.float32))
 
 

@@ -101,7 +101,9 @@ def _own(module: str, factory: str, shape: Shape, outputs: int) -> nn.Module:
         model = getattr(importlib.import_module(module), factory)(shape, outputs)
     except Exception as error:
         # Whatever a user's factory raises is about the user's code: name it and stop in one line.
-        raise InputError("--model", f"{name}, which fails ({type(error).__name__}: {error})", "a working factory") from None
+        raise InputError(
+            "--model", f"{name}, which fails ({type(error).__name__}: {error})", "a working factory"
+        ) from None
     if not isinstance(model, nn.Module):
         raise InputError("--model", f"{name}, which gives a {type(model).__name__}", "a torch.nn.Module")
     model.eval()

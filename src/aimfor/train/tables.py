@@ -59,7 +59,9 @@ def read_table(path: Path, *, encoding: str = "utf8", rows: int | None = None) -
     import pyarrow as pa
 
     try:
-        table = _read_parquet(path, rows) if path.suffix.lower() in (".parquet", ".pq") else _read_csv(path, encoding, rows)
+        table = (
+            _read_parquet(path, rows) if path.suffix.lower() in (".parquet", ".pq") else _read_csv(path, encoding, rows)
+        )
     except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError, LookupError, EOFError, gzip.BadGzipFile) as error:
         raise InputError("data", f"{path.name}, which cannot be read ({_first_line(error)})", *_cure(error)) from None
     repeated = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
@@ -108,6 +110,7 @@ def _read_parquet(path: Path, rows: int | None) -> Any:
 
 
 def _read_csv(path: Path, encoding: str, rows: int | None) -> Any:
+    import pyarrow as pa
     from pyarrow import csv
 
     opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
@@ -119,12 +122,18 @@ def _read_csv(path: Path, encoding: str, rows: int | None) -> Any:
     else:
         with opener(path, "rb") as file:
             source = io.BytesIO(b"".join(islice(file, rows + 1)))
-    return csv.read_csv(
+    table = csv.read_csv(
         source,
         read_options=csv.ReadOptions(encoding=encoding, block_size=1 << 24),
-        parse_options=csv.ParseOptions(delimiter=_delimiter(header.decode(encoding, "replace")), newlines_in_values=True),
+        parse_options=csv.ParseOptions(
+            delimiter=_delimiter(header.decode(encoding, "replace")), newlines_in_values=True
+        ),
         convert_options=csv.ConvertOptions(null_values=_MISSING, strings_can_be_null=True),
     )
+    for column in table.schema:
+        if pa.types.is_binary(column.type):  # what Arrow makes of text that it cannot decode
+            raise pa.ArrowInvalid(f"column {column.name!r} is not {encoding.upper().replace('UTF8', 'UTF-8')}")
+    return table
 
 
 def _delimiter(header: str) -> str:
@@ -151,7 +160,12 @@ def _column(name: str, column: Any) -> Column:
     if pa.types.is_temporal(kind) and not pa.types.is_duration(kind) and not pa.types.is_time(kind):
         seconds = column.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
         return _floats(seconds) / 86400.0
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
+    if (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    ):
         return _floats(column)
     try:
         values = column.cast(pa.string()).to_pylist()

@@ -1,0 +1,132 @@
+"""State on disk: safetensors with a JSON head, written whole or not at all, never pickled.
+
+A file is written beside its place and moved there when complete, so that a full disk or a killed process leaves
+the previous one untouched. A digest of all tensors stands in the head: damage is named, not loaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+
+Tensors = dict[str, Tensor]
+_FORMAT = "aimfor-1"
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replaces the file by the content, or leaves it as it was and raises `InputError`."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise InputError(
+            "out",
+            f"{path}, which could not be written ({error.strerror or error})",
+            "a folder with free space that may be written",
+            "What was there before is untouched; free some space, or choose another folder with --out.",
+        ) from None
+
+
+def write_text(path: Path, text: str) -> None:
+    write_bytes(path, text.encode())
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=True) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Raises `InputError` naming the file when it is missing or damaged."""
+    try:
+        return json.loads(path.read_text(encoding="utf8"))
+    except FileNotFoundError:
+        raise InputError("run", f"{path.parent} without {path.name}", "the folder of an aimfor run") from None
+    except (ValueError, OSError) as error:
+        raise InputError("run", f"{path}, which is damaged ({error})", "the file as aimfor wrote it") from None
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    total = hashlib.sha256()
+    for name in sorted(tensors):
+        value = tensors[name].detach().cpu().contiguous()
+        total.update(f"{name}:{value.dtype}:{tuple(value.shape)};".encode())
+        total.update(value.reshape(-1).view(torch.uint8).numpy().tobytes() if value.numel() else b"")
+    return total.hexdigest()
+
+
+def save(path: Path, tensors: Mapping[str, Tensor], state: Any) -> None:
+    """Tensors and JSON-able state in one safetensors file."""
+    from safetensors.torch import save as to_bytes
+
+    plain = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+    head = {"format": _FORMAT, "digest": _digest(plain), "state": json.dumps(state)}
+    write_bytes(path, to_bytes(plain, metadata=head))
+
+
+def load(path: Path) -> tuple[Tensors, Any]:
+    """What `save` wrote. Raises `InputError` naming the file when it is missing, cut off or altered."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.exists():
+        raise InputError("checkpoint", f"no file {path}", "a checkpoint written by aimfor train")
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            head = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        if head.get("format") != _FORMAT or head.get("digest") != _digest(tensors):
+            raise ValueError("its digest does not match its content")
+        return tensors, json.loads(head["state"])
+    except (SafetensorError, ValueError, KeyError, OSError, RuntimeError) as error:
+        raise InputError(
+            "checkpoint",
+            f"{path}, which is damaged ({error})",
+            "the file as aimfor wrote it",
+            "Start again without --resume, or put back a copy of the file.",
+        ) from None
+
+
+def flatten_optimizer(state: Mapping[str, Any]) -> tuple[Tensors, Any]:
+    """An optimizer's state_dict as named tensors and a JSON-able rest."""
+    tensors: Tensors = {}
+    plain: dict[str, dict[str, Any]] = {}
+    for number, entry in state["state"].items():
+        for key, value in entry.items():
+            if isinstance(value, Tensor):
+                tensors[f"{number}.{key}"] = value
+            else:
+                plain.setdefault(str(number), {})[key] = value
+    return tensors, {"groups": state["param_groups"], "plain": plain}
+
+
+def restore_optimizer(tensors: Mapping[str, Tensor], rest: Any) -> dict[str, Any]:
+    """The inverse of `flatten_optimizer`."""
+    state: dict[int, dict[str, Any]] = {int(number): dict(entry) for number, entry in rest["plain"].items()}
+    for name, value in tensors.items():
+        number, _, key = name.partition(".")
+        state.setdefault(int(number), {})[key] = value
+    return {"state": state, "param_groups": rest["groups"]}
+
+
+def take(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
+    """The tensors under ``prefix.``, without it."""
+    return {name.removeprefix(prefix + "."): v for name, v in tensors.items() if name.startswith(prefix + ".")}
+
+
+def under(prefix: str, tensors: Mapping[str, Tensor]) -> Tensors:
+    return {f"{prefix}.{name}": value for name, value in tensors.items()}

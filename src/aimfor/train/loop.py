@@ -1,0 +1,301 @@
+"""Training by stages, with the best weights by the target metric on validation data, and exact resume."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import AimforError, InputError
+from . import checkpoint
+from .config import Recipe, Settings, Stage
+from .losses import StageLoss, why_untrainable
+from .models import build, scores_of, shaped
+from .objective import Objective
+from .sampler import BalancedBatchSampler
+
+Event = dict[str, Any]
+#: A stage that asks for all rows at once gets at most this many (tables, images).
+_WHOLE = (16384, 512)
+_WHOLE_STEPS = 60
+
+
+class Interrupted(AimforError):
+    """The user stopped the run; its state is saved."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Encoded data: ``x`` (n, d) or (n, c, h, w) float32, ``y`` (n,) class ids."""
+
+    x: Tensor
+    y: Tensor
+    x_validation: Tensor
+    y_validation: Tensor
+    objective: Objective
+    outputs: int
+    weights: Tensor | None = None
+
+
+@dataclass
+class State:
+    """Where a run stands, all of it JSON. Tensors are kept beside it."""
+
+    stage: int = 0
+    epoch: int = 0
+    step: int = 0
+    loss_sum: float = 0.0
+    since_best: int = 0
+    seconds: float = 0.0
+    best: dict[str, Any] = field(default_factory=dict)
+    history: list[Event] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class Fit:
+    """One run of one recipe on one task.
+
+    Args:
+        task: The encoded data.
+        settings: Rates, sizes and the seed; epochs and batch size already chosen (`Settings.budget`).
+        recipe: The stages.
+        report: Called with a dict after every epoch.
+    """
+
+    def __init__(
+        self, task: Task, settings: Settings, recipe: Recipe, report: Callable[[Event], None] | None = None
+    ) -> None:
+        self.task, self.settings, self.recipe, self.report = task, settings, recipe, report
+        self.state = State()
+        self.best: dict[str, Tensor] = {}
+        self.model: nn.Module
+        self.optimizer: torch.optim.Optimizer
+        self.loss: StageLoss
+        self._saved_at = time.monotonic()
+        self._restored: dict[str, Tensor] = {}
+        self._optimizer_rest: Any = None
+
+    def run(self, path: Path | None = None, stop: Callable[[], bool] | None = None) -> Fit:
+        """Trains to the end and leaves ``model`` with the best weights. ``path`` is where the state is saved.
+
+        Raises:
+            Interrupted: ``stop()`` became true; the state was saved first.
+        """
+        threads = torch.get_num_threads()
+        torch.set_num_threads(self.settings.threads)
+        began, before = time.monotonic(), self.state.seconds
+        try:
+            with torch.random.fork_rng(devices=[]):
+                while self.state.stage < len(self.recipe.stages):
+                    self._run_stage(path, stop or (lambda: False))
+                    self.state.seconds = before + time.monotonic() - began
+        finally:
+            torch.set_num_threads(threads)
+        self.model.load_state_dict(self.best)
+        self.model.eval()
+        return self
+
+    # ------------------------------------------------------------ stages
+
+    def _run_stage(self, path: Path | None, stop: Callable[[], bool]) -> None:
+        stage, reason = self.recipe.stages[self.state.stage], None
+        if stage.loss in ("metric", "head"):
+            reason = why_untrainable(self.task.objective) if stage.loss == "metric" else why_no_head(self)
+        if reason is not None:
+            if not stage.optional:
+                raise InputError(
+                    "recipe", f"{self.recipe.name} for {self.task.objective.name}", "a pair that exists", reason
+                )
+            self.state.notes.append(f"stage {stage.loss!r} skipped: {reason}")
+        else:
+            self._enter(stage)
+            epochs = self._epochs(stage)
+            while self.state.epoch < epochs and self.state.since_best < self._patience(stage):
+                self._epoch(stage, epochs, path, stop)
+        self.state.stage += 1
+        self.state.epoch = self.state.step = self.state.since_best = 0
+        self.state.loss_sum = 0.0
+
+    def _patience(self, stage: Stage) -> int:
+        return max(self.settings.patience, self._epochs(stage) // 4)
+
+    def _epochs(self, stage: Stage) -> int:
+        if stage.loss == "head":
+            return 1
+        wanted = max(1, round(stage.epochs * self.settings.epochs))
+        return (
+            max(wanted, _WHOLE_STEPS) if self._batch_size(stage) >= len(self.task.y) and stage.batch == -1 else wanted
+        )
+
+    def _batch_size(self, stage: Stage) -> int:
+        n = len(self.task.y)
+        if stage.batch == -1:
+            return min(n, _WHOLE[self.task.x.ndim == 4])
+        return min(n, stage.batch or self.settings.batch_size)
+
+    def _enter(self, stage: Stage) -> None:
+        """Model, optimizer and loss of a stage; a restored run then takes its saved state over them."""
+        settings, task = self.settings, self.task
+        torch.manual_seed(settings.seed * 1009 + self.state.stage)
+        if stage.start == "scratch" or not hasattr(self, "model"):
+            self.model = build(settings.model, tuple(task.x.shape[1:]), task.outputs, settings.hidden)
+        if stage.start == "best" and self.best:
+            self.model.load_state_dict(self.best)
+        if stage.loss == "head":
+            self._restored = {}
+            return
+        rate = settings.learning_rate * stage.rate
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=rate, weight_decay=settings.weight_decay, fused=True
+        )
+        self.loss = StageLoss(stage.loss, task.objective, task.y, task.outputs)
+        if self._restored:
+            self._take_restored()
+
+    def _batches(self, stage: Stage) -> list[Tensor]:
+        """The epoch's batches as row numbers, a function of (seed, stage, epoch) alone."""
+        size, n = self._batch_size(stage), len(self.task.y)
+        seed = self.settings.seed * 31 + self.state.stage
+        if stage.balanced:
+            sampler = BalancedBatchSampler(self.task.y, max(size, self.task.outputs, 2), seed=seed)
+            sampler.set_epoch(self.state.epoch)
+            return list(sampler.epoch_batches())
+        generator = torch.Generator().manual_seed(seed * 100_003 + self.state.epoch)
+        order = torch.arange(n) if size == n else torch.randperm(n, generator=generator)
+        return list(order.split(size)[: max(1, n // size)])
+
+    def _epoch(self, stage: Stage, epochs: int, path: Path | None, stop: Callable[[], bool]) -> None:
+        if stage.loss == "head":
+            refit_head(self)
+            self._validate(stage, epochs, math.nan)
+        else:
+            self._validate(stage, epochs, self._steps(stage, epochs, path, stop))
+        self.state.epoch, self.state.step, self.state.loss_sum = self.state.epoch + 1, 0, 0.0
+        if stage.loss != "head":  # a refit is short, and what came before it is saved already
+            self._save_when_due(path, stop)
+
+    def _steps(self, stage: Stage, epochs: int, path: Path | None, stop: Callable[[], bool]) -> float:
+        task, state = self.task, self.state
+        batches = self._batches(stage)
+        self.model.train()
+        for number in range(state.step, len(batches)):
+            rows = batches[number]
+            self._set_rate(stage, (state.epoch + number / len(batches)) / epochs)
+            weights = None if task.weights is None else task.weights[rows]
+            self.optimizer.zero_grad(set_to_none=True)
+            loss = self.loss(shaped(self.model(task.x[rows]), task.outputs), task.y[rows], weights, rows)
+            if not math.isfinite(float(loss.detach())):
+                raise InputError(
+                    "--learning-rate",
+                    f"{self.settings.learning_rate:g}, with which the loss is not finite",
+                    "a lower one",
+                )
+            loss.backward()
+            self.optimizer.step()
+            state.step, state.loss_sum = number + 1, state.loss_sum + float(loss.detach())
+            self._save_when_due(path, stop)
+        self.loss.end_epoch()
+        return state.loss_sum / len(batches)
+
+    def _set_rate(self, stage: Stage, progress: float) -> None:
+        """Half a cosine from the full rate to a twentieth: a function of progress alone, so it has no state."""
+        factor = 0.05 + 0.95 * 0.5 * (1.0 + math.cos(math.pi * progress))
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.settings.learning_rate * stage.rate * factor
+
+    def _validate(self, stage: Stage, epochs: int, loss: float) -> None:
+        task, state = self.task, self.state
+        scores = scores_of(self.model, task.x_validation, task.outputs)
+        threshold, value = task.objective.tuned(scores, task.y_validation)
+        value = value if math.isfinite(value) else -math.inf
+        cross_entropy = StageLoss("ce", task.objective, task.y_validation, task.outputs)
+        fit = float(cross_entropy(scores, task.y_validation, None, task.y_validation))
+        tie = value == state.best.get("value") and state.stage == state.best.get("stage") and fit < state.best["fit"]
+        if not state.best or value > state.best["value"] + 1e-12 or tie:
+            state.best = {
+                "value": value,
+                "threshold": threshold,
+                "stage": state.stage,
+                "loss": stage.loss,
+                "balanced": stage.balanced,
+                "epoch": state.epoch,
+                "fit": fit,
+            }
+            self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+            state.since_best = 0
+        else:
+            state.since_best += 1
+        event = {
+            "stage": state.stage,
+            "title": stage_title(stage),
+            "epoch": state.epoch + 1,
+            "epochs": epochs,
+            "loss": loss if math.isfinite(loss) else None,
+            "validation": value if math.isfinite(value) else None,
+            "best": state.best["value"] if math.isfinite(state.best["value"]) else None,
+        }
+        state.history.append(event)
+        if self.report is not None:
+            self.report(event)
+
+    # ------------------------------------------------------------ saving and resuming
+
+    def _save_when_due(self, path: Path | None, stop: Callable[[], bool]) -> None:
+        stopping = stop()
+        if path is not None and (stopping or time.monotonic() - self._saved_at >= self.settings.checkpoint_seconds):
+            self.save(path)
+        if stopping:
+            raise Interrupted("stopped; the state is saved")
+
+    def save(self, path: Path) -> None:
+        """Everything the rest of the run depends on: model, best, optimizer, duals and banks, generator, position."""
+        moments, rest = checkpoint.flatten_optimizer(self.optimizer.state_dict())
+        tensors = {
+            **checkpoint.under("model", self.model.state_dict()),
+            **checkpoint.under("best", self.best),
+            **checkpoint.under("optimizer", moments),
+            **checkpoint.under("loss", self.loss.state_dict()),
+            "rng": torch.get_rng_state(),
+        }
+        state = {"run": asdict(self.state), "optimizer": rest, "recipe": self.recipe.model_dump()}
+        checkpoint.save(path, tensors, state)
+        self._saved_at = time.monotonic()
+
+    def restore(self, path: Path) -> Fit:
+        """Continues from a saved state. Raises `InputError` when it is damaged or of another recipe."""
+        tensors, state = checkpoint.load(path)
+        if Recipe(**state["recipe"]) != self.recipe:
+            raise InputError("recipe", self.recipe.name, "the recipe the saved run was started with")
+        self.state = State(**state["run"])
+        self.best = checkpoint.take(tensors, "best")
+        self._restored, self._optimizer_rest = tensors, state["optimizer"]
+        return self
+
+    def _take_restored(self) -> None:
+        tensors, self._restored = self._restored, {}
+        self.model.load_state_dict(checkpoint.take(tensors, "model"))
+        moments = checkpoint.take(tensors, "optimizer")
+        if moments or self._optimizer_rest["plain"]:
+            self.optimizer.load_state_dict(checkpoint.restore_optimizer(moments, self._optimizer_rest))
+        self.loss.load_state_dict(checkpoint.take(tensors, "loss"))
+        torch.set_rng_state(tensors["rng"])
+
+
+def stage_title(stage: Stage) -> str:
+    words = {"ce": "cross-entropy", "weighted_ce": "weighted cross-entropy"}
+    return words.get(stage.loss, stage.loss) + (" (balanced)" if stage.balanced else "")
+
+
+def why_no_head(fit: Fit) -> str | None:
+    """A sentence when the last layer cannot be refitted for this metric or model, else None."""
+    return "refitting the last layer is not available in this version"
+
+
+def refit_head(fit: Fit) -> None:
+    raise NotImplementedError

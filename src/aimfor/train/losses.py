@@ -1,0 +1,63 @@
+"""The losses a stage can name. All take ``(scores, targets, weights, rows)`` and give a scalar."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..errors import UnsupportedPairError
+from ..loss import MetricLoss
+from .objective import Objective
+
+
+class StageLoss(nn.Module):
+    """A decomposable loss (cross-entropy, weighted, focal) or the metric itself.
+
+    Raises:
+        UnsupportedPairError: ``"metric"`` for a metric that no engine trains yet.
+    """
+
+    def __init__(self, kind: str, objective: Objective, targets: Tensor, outputs: int) -> None:
+        super().__init__()
+        self.kind, self.outputs = kind, outputs
+        self.by_list = objective.metric.layout == "lists"
+        self.metric = MetricLoss(objective.metric) if kind == "metric" else None
+        counts = torch.bincount(targets, minlength=max(2, outputs)).clamp_min(1)
+        self.register_buffer("class_weights", targets.numel() / (len(counts) * counts.float()), persistent=False)
+
+    def forward(self, scores: Tensor, targets: Tensor, weights: Tensor | None, rows: Tensor) -> Tensor:
+        if self.metric is not None:
+            if self.by_list:  # a table under a list metric is one list, and lists carry no index
+                loss: Tensor = self.metric(scores, targets, weights=weights)
+            else:
+                loss = self.metric(scores, targets, weights=weights, index=rows)
+            return loss
+        each = self._each(scores, targets)
+        if self.kind == "weighted_ce":
+            each = each * self.get_buffer("class_weights")[targets]
+        if weights is None:
+            return each.mean()
+        return (each * weights).sum() / weights.sum().clamp_min(1e-12)
+
+    def _each(self, scores: Tensor, targets: Tensor) -> Tensor:
+        if self.outputs == 1:
+            each = functional.binary_cross_entropy_with_logits(scores, targets.to(scores.dtype), reduction="none")
+        else:
+            each = functional.cross_entropy(scores, targets, reduction="none")
+        if self.kind == "focal":
+            each = (1.0 - torch.exp(-each)).square() * each  # exp(−cross-entropy) is the true class's probability
+        return each
+
+    def end_epoch(self) -> None:
+        if self.metric is not None:
+            self.metric.end_epoch()
+
+
+def why_untrainable(objective: Objective) -> str | None:
+    """A sentence when no engine trains this metric, else None."""
+    try:
+        MetricLoss(objective.metric)
+    except UnsupportedPairError as error:
+        return str(error)
+    return None
