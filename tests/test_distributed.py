@@ -74,6 +74,13 @@ WORKER = textwrap.dedent(
         assert ("process 1 refused" in str(error)) == (rank == 0), error
     else:
         raise AssertionError("no error")
+    # so is a mask that only one rank passes
+    try:
+        aimfor.MetricLoss("auroc")(scores.clone().requires_grad_(), y, weights=weights if rank else None)
+    except aimfor.InputError as error:
+        assert "same set in every process" in str(error)
+    else:
+        raise AssertionError("no error")
     dist.barrier()
     dist.destroy_process_group()
     print("worker", rank, "done")

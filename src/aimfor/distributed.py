@@ -25,22 +25,34 @@ def world_size() -> int:
 
 
 @contextmanager
-def agree_on_errors() -> Iterator[None]:
-    """An error in one process becomes an error in all: the others would wait for it forever."""
+def agree_on_input(given: tuple[bool, ...] = ()) -> Iterator[None]:
+    """An error in one process becomes an error in all: the others would wait for it forever.
+
+    Args:
+        given: Which optional arguments this process was called with; all processes must agree on them.
+    """
     error: AimforError | None = None
     try:
         yield
     except AimforError as caught:
         error = caught
-    flag = _all_gather_counts(1 if error else 0)
+    signature = sum(1 << position for position, one in enumerate(given) if one)
+    every = _all_gather_counts(-1 if error else signature)
     if error is not None:
         raise error
-    if any(flag):
+    if -1 in every:
         raise InputError(
             "scores",
-            f"an input that process {flag.index(1)} refused",
+            f"an input that process {every.index(-1)} refused",
             "valid input in every process",
             "Its own message says what was wrong.",
+        )
+    if len(set(every)) > 1:
+        raise InputError(
+            "weights, where, index",
+            "different sets of optional arguments in different processes",
+            "the same set in every process",
+            "Pass weights of one, or a mask of True, where a process has nothing to say.",
         )
 
 
@@ -91,7 +103,7 @@ def _gather_rows(own: Tensor, counts: list[int]) -> Tensor:
 
 
 def gather_batch(batch: Batch) -> Batch:
-    """The joined batch of all processes. Every process must pass the same set of optional arguments."""
+    """The joined batch of all processes. All processes pass the same optional arguments (`agree_on_input`)."""
     return Batch(
         gather(batch.scores),
         gather(batch.targets),

@@ -93,7 +93,8 @@ class MetricLoss(nn.Module):
     def _run(self, scores: Tensor, targets: Tensor, **rest: Any) -> EngineOutput:
         joined = self.gather and self.training and torch.is_grad_enabled() and distributed.world_size() > 1
         if joined:
-            with distributed.agree_on_errors():
+            given = tuple(rest.get(name) is not None for name in ("weights", "where", "index", "groups"))
+            with distributed.agree_on_input(given):
                 batch = self.metric.check(scores, targets, values=self.validate, **rest)
             batch = distributed.gather_batch(batch)
         else:

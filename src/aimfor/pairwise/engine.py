@@ -78,7 +78,7 @@ class SortedEngine(Engine):
         for problem in form.problems:
             loss, mass = _PairMean.apply(problem.scores, problem, self.surrogate, self.margin)
             if mass > 0:
-                terms.append(problem.scale * loss)
+                terms.append(loss if problem.scale == 1.0 else problem.scale * loss)
                 weight += problem.scale
         stats = {"pairs": len(terms), "problems": len(form.problems)}
         if not terms:
