@@ -1,0 +1,201 @@
+"""Whole batches, by layout: what a user passes comes out as a `Batch` the mathematics may trust."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..engine import Batch
+from ..errors import InputError
+from .tensors import (
+    binary_values,
+    blank_masked,
+    class_values,
+    core_shape,
+    describe,
+    finite,
+    floating_scores,
+    groups_like,
+    index_like,
+    mask_like,
+    relevance_values,
+    reshape_like,
+    same_device,
+    tensor,
+    weights_like,
+)
+
+
+def binary(
+    scores: Any,
+    targets: Any,
+    *,
+    weights: Any = None,
+    where: Any = None,
+    index: Any = None,
+    groups: Any = None,
+    values: bool = True,
+) -> Batch:
+    """Layout "binary": one score and one 0/1 label per entry, flattened to ``(n,)``; ``targets`` become bool."""
+    scores, targets = floating_scores(scores), tensor("targets", targets)
+    same_device("targets", targets, scores)
+    if scores.ndim == 2 and scores.shape[1] != 1 and core_shape(targets.shape) == core_shape(scores.shape[:1]):
+        raise InputError(
+            "scores",
+            f"shape {tuple(scores.shape)} with targets of shape {tuple(targets.shape)}",
+            f"one score per example, ({scores.shape[0]},) or ({scores.shape[0]}, 1)",
+            "For a two-column output pass scores[:, 1] - scores[:, 0]; for classes use auroc_ovr or auc_mu.",
+        )
+    if targets.is_complex():
+        raise InputError("targets", describe(targets), "0/1 labels")
+    shape, targets = scores.shape, reshape_like("targets", targets, scores.shape)
+    mask, checked = mask_like(where, shape, scores), weights_like(weights, shape, scores, False)
+    scores, targets = blank_masked(scores, targets, mask)
+    if checked is not None and mask is not None:
+        checked = torch.where(mask, checked, checked.new_zeros(()))
+    if values:
+        finite("scores", scores)
+        binary_values(targets)
+        weights_like(checked, shape, scores, True)
+    n = scores.numel()
+    return Batch(
+        scores.reshape(-1),
+        targets.reshape(-1).bool(),
+        None if checked is None else checked.reshape(-1),
+        None if mask is None else mask.reshape(-1),
+        index_like(index, n, scores, values),
+        groups_like(groups, n, scores),
+    )
+
+
+def multiclass(
+    scores: Any,
+    targets: Any,
+    *,
+    weights: Any = None,
+    where: Any = None,
+    index: Any = None,
+    groups: Any = None,
+    values: bool = True,
+) -> Batch:
+    """Layout "multiclass": ``(n, c)`` scores and ``(n,)`` class ids; more dimensions are flattened to it."""
+    scores, targets = floating_scores(scores), tensor("targets", targets)
+    same_device("targets", targets, scores)
+    if scores.ndim < 2 or scores.shape[1] < 2:
+        raise InputError(
+            "scores",
+            f"shape {tuple(scores.shape)}",
+            "one column per class, (n, c) with c >= 2",
+            "For one score per example use a binary metric such as auroc.",
+        )
+    if targets.is_floating_point() or targets.is_complex() or targets.dtype == torch.bool:
+        raise InputError(
+            "targets", describe(targets), "class ids as whole numbers", "For one-hot use targets.argmax(1)."
+        )
+    classes = scores.shape[1]
+    shape = torch.Size([scores.shape[0], *scores.shape[2:]])
+    targets = reshape_like("targets", targets, shape).reshape(-1).long()
+    scores = scores.movedim(1, -1).reshape(-1, classes)
+    mask = mask_like(where, shape, scores)
+    checked = weights_like(weights, shape, scores, False)
+    if mask is not None:
+        mask = mask.reshape(-1)
+        targets = targets.masked_fill(~mask, 0)
+        scores = torch.where(mask[:, None], scores, scores.new_zeros(()))
+    if checked is not None:
+        checked = checked.reshape(-1)
+        checked = checked if mask is None else torch.where(mask, checked, checked.new_zeros(()))
+    if values:
+        finite("scores", scores)
+        class_values(targets, classes)
+        weights_like(checked, targets.shape, scores, True)
+    n = targets.numel()
+    return Batch(scores, targets, checked, mask, index_like(index, n, scores, values), groups_like(groups, n, scores))
+
+
+def masks(scores: Any, targets: Any, *, by_class: bool, index: Any = None, groups: Any = None, **rest: Any) -> Batch:
+    """Layout "masks": one image per row, ``(b, l)`` with 0/1 labels, or ``(b, l, c)`` with class ids when ``by_class``.
+
+    Comes in as ``(b, h, w)`` with ``(b, h, w)``, or ``(b, c, h, w)`` with ``(b, h, w)``.
+    """
+    scores = floating_scores(scores)
+    least = 3 if by_class else 2
+    if scores.ndim < least:
+        wanted = "(b, c, h, w)" if by_class else "(b, h, w)"
+        raise InputError("scores", f"shape {tuple(scores.shape)}", f"images along the first dimension, {wanted}")
+    if index is not None or groups is not None:
+        raise InputError("index" if index is not None else "groups", "a value", "None: masks carry no example index")
+    flat = (multiclass if by_class else binary)(scores, targets, **rest)
+    rows = (scores.shape[0], flat.targets.numel() // max(scores.shape[0], 1))
+    return Batch(
+        flat.scores.reshape(*rows, *flat.scores.shape[1:]),
+        flat.targets.reshape(rows),
+        None if flat.weights is None else flat.weights.reshape(rows),
+        None if flat.where is None else flat.where.reshape(rows),
+    )
+
+
+def lists(
+    scores: Any,
+    targets: Any,
+    *,
+    weights: Any = None,
+    where: Any = None,
+    index: Any = None,
+    groups: Any = None,
+    values: bool = True,
+    graded: bool = False,
+) -> Batch:
+    """Layout "lists": ``(b, l)`` ranked lists, or one list ``(l,)``; 0/1 labels, or relevance >= 0 when ``graded``.
+
+    ``weights`` may have one entry per list, ``(b,)``, or (not when graded) one per item, ``(b, l)``; it comes out
+    as ``(b, 1)`` or ``(b, l)``. ``targets`` come out as bool, or in scores' dtype when graded.
+    """
+    scores, targets = floating_scores(scores), tensor("targets", targets)
+    same_device("targets", targets, scores)
+    if scores.ndim > 2:
+        raise InputError("scores", f"shape {tuple(scores.shape)}", "lists as rows, (b, l), or one list, (l,)")
+    if index is not None or groups is not None:
+        raise InputError(
+            "index" if index is not None else "groups", "a value", "None: ranked lists carry no example index"
+        )
+    if targets.is_complex():
+        raise InputError("targets", describe(targets), "labels or relevance grades")
+    shape = scores.shape
+    targets, mask = reshape_like("targets", targets, shape), mask_like(where, shape, scores)
+    rows = torch.Size([1, scores.numel()]) if scores.ndim < 2 else shape
+    scores, targets = scores.reshape(rows), targets.reshape(rows)
+    mask = None if mask is None else mask.reshape(rows)
+    scores, targets = blank_masked(scores, targets, mask)
+    checked = _list_weights(weights, rows, mask, scores, graded)
+    if values:
+        finite("scores", scores)
+        if checked is not None:
+            weights_like(checked, checked.shape, scores, True)
+        if graded:
+            relevance_values(targets)
+        else:
+            binary_values(targets)
+    return Batch(scores, targets.to(scores.dtype) if graded else targets.bool(), checked, mask)
+
+
+def _list_weights(weights: Any, rows: torch.Size, mask: Tensor | None, scores: Tensor, graded: bool) -> Tensor | None:
+    if weights is None:
+        return None
+    weights = tensor("weights", weights)
+    per_list = weights.numel() == rows[0] and (graded or rows[0] > 1) and weights.shape != rows
+    if per_list:
+        return weights_like(weights.reshape(-1), torch.Size([rows[0]]), scores, False).reshape(-1, 1)  # type: ignore[union-attr]
+    if graded:
+        raise InputError(
+            "weights",
+            f"shape {tuple(weights.shape)}",
+            f"one weight per list, ({rows[0]},)",
+            "An item's weight has no meaning in a discounted gain; put it into the relevance.",
+        )
+    weights = weights.reshape(rows) if weights.numel() == rows.numel() and weights.ndim <= 1 else weights
+    checked = weights_like(weights, rows, scores, False)
+    assert checked is not None
+    return checked if mask is None else torch.where(mask, checked, checked.new_zeros(()))

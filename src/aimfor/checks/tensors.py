@@ -1,0 +1,186 @@
+"""Tensors, one at a time: type, device, shape, values. Each refusal names the argument and the next move."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+
+
+def describe(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a {str(value.dtype).removeprefix('torch.')} tensor of shape {tuple(value.shape)}"
+    return f"a {type(value).__name__}"
+
+
+def tensor(name: str, value: Any) -> Tensor:
+    """A dense torch tensor; anything else is named and refused."""
+    if not isinstance(value, Tensor):
+        raise InputError(name, describe(value), "a torch tensor", f"Convert it: torch.as_tensor({name}).")
+    if value.layout != torch.strided:
+        raise InputError(name, f"a {value.layout} tensor", "a dense tensor", f"Use {name}.to_dense().")
+    return value
+
+
+def floating_scores(value: Any) -> Tensor:
+    """Real scores in float32 or float64 (half precision is widened: sums over pairs need the digits)."""
+    scores = tensor("scores", value)
+    if not scores.is_floating_point():
+        raise InputError(
+            "scores",
+            describe(scores),
+            "real-valued scores (float16, bfloat16, float32 or float64)",
+            "Pass the model's raw outputs, not decisions or class ids.",
+        )
+    return scores if scores.dtype in (torch.float32, torch.float64) else scores.float()
+
+
+def same_device(name: str, value: Tensor, scores: Tensor) -> None:
+    if value.device != scores.device:
+        raise InputError(
+            name,
+            f"a tensor on {value.device}",
+            f"the device of scores, {scores.device}",
+            f"Move it: {name}.to(scores.device).",
+        )
+
+
+def finite(name: str, value: Tensor) -> None:
+    """No NaN and no infinity. The sum settles it in one pass: it is finite only if every term is."""
+    if value.is_floating_point() and not math.isfinite(float(value.detach().sum())):
+        good = torch.isfinite(value.detach())
+        if not bool(good.all()):
+            first = int((~good.reshape(-1)).nonzero()[0])
+            worst = float(value.detach().reshape(-1)[first])
+            raise InputError(
+                name,
+                f"{int((~good).sum())} of {good.numel()} values not finite (first: {worst} at position {first})",
+                "finite values only",
+                "Look for a diverged model (lower the learning rate) or missing data; mask entries with where=.",
+            )
+
+
+def binary_values(targets: Tensor) -> None:
+    if targets.dtype == torch.bool or torch.equal(targets * targets, targets):
+        return
+    found = targets.detach().unique()
+    listed = ", ".join(f"{float(v):g}" for v in found[:6]) + (", …" if found.numel() > 6 else "")
+    values = set(found[:3].tolist())
+    if values == {-1, 1} or values == {-1.0, 1.0}:
+        remedy = "For labels in {-1, 1} pass (targets > 0)."
+    elif not targets.is_floating_point() or bool((targets == targets.round()).all()):
+        remedy = "For class ids use a multi-class metric (auroc_ovr, auc_mu), or pass (targets == positive_class)."
+    else:
+        remedy = "For soft labels pass (targets > 0.5), with the confidence as weights=."
+    raise InputError("targets", f"values {listed}", "0 or 1 only", remedy)
+
+
+def class_values(targets: Tensor, classes: int) -> None:
+    if targets.numel() == 0:
+        return
+    low, high = (int(v) for v in targets.aminmax())
+    if low < 0 or high >= classes:
+        raise InputError(
+            "targets",
+            f"class ids from {low} to {high}",
+            f"ids from 0 to {classes - 1}, one per column of scores",
+            "Mask ignored entries with where=, or give scores one column per class.",
+        )
+
+
+def weights_like(weights: Any, shape: torch.Size, scores: Tensor, values: bool) -> Tensor | None:
+    """Nonnegative finite weights of the given shape, in scores' dtype."""
+    if weights is None:
+        return None
+    given = tensor("weights", weights)
+    same_device("weights", given, scores)
+    if given.is_complex():
+        raise InputError("weights", describe(given), "real weights")
+    given = reshape_like("weights", given, shape).detach().to(scores.dtype)
+    if values:
+        finite("weights", given)
+        if given.numel() and float(given.min()) < 0:
+            raise InputError("weights", f"a negative value ({float(given.min()):g})", "weights >= 0")
+    return given
+
+
+def mask_like(where: Any, shape: torch.Size, scores: Tensor) -> Tensor | None:
+    if where is None:
+        return None
+    mask = tensor("where", where)
+    same_device("where", mask, scores)
+    if mask.dtype != torch.bool:
+        raise InputError("where", describe(mask), "a bool tensor, True where an entry counts", "Use where.bool().")
+    return reshape_like("where", mask, shape)
+
+
+def index_like(index: Any, n: int, scores: Tensor, values: bool, size: int | None = None) -> Tensor | None:
+    """Positions in the data set: one whole number per example, no duplicates, within ``[0, size)``."""
+    if index is None:
+        return None
+    given = tensor("index", index)
+    same_device("index", given, scores)
+    if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
+        raise InputError("index", describe(given), "whole numbers: the positions in the data set")
+    given = reshape_like("index", given, torch.Size([n])).long()
+    if values and n:
+        low, high = (int(v) for v in given.aminmax())
+        if low < 0 or (size is not None and high >= size):
+            bound = "at least 0" if size is None else f"from 0 to {size - 1}"
+            raise InputError("index", f"values from {low} to {high}", f"positions {bound}")
+        if given.unique().numel() != n:
+            raise InputError("index", "the same position more than once", "each example at most once in a batch")
+    return given
+
+
+def reshape_like(name: str, value: Tensor, shape: torch.Size) -> Tensor:
+    """To the wanted shape when only singleton dimensions at the end (or a missing one) differ; never broadcasts."""
+    if value.shape == shape:
+        return value
+    if core_shape(value.shape) != core_shape(shape):
+        raise InputError(
+            name,
+            f"shape {tuple(value.shape)}",
+            f"shape {tuple(shape)}, as scores",
+            "Nothing is broadcast: reshape it so that each score has its own entry.",
+        )
+    return value.reshape(shape)
+
+
+def core_shape(shape: torch.Size) -> tuple[int, ...]:
+    """Shape without trailing singletons, so that () = (1,) = (1, 1) and (n,) = (n, 1)."""
+    core = list(shape)
+    while core and core[-1] == 1:
+        core.pop()
+    return tuple(core)
+
+
+def groups_like(groups: Any, n: int, scores: Tensor) -> Mapping[str, Tensor]:
+    if groups is None:
+        return {}
+    if not isinstance(groups, Mapping):
+        raise InputError("groups", describe(groups), "a dict from attribute name to a tensor of group labels")
+    checked = {}
+    for name, labels in groups.items():
+        labels = tensor(f"groups[{name!r}]", labels)
+        same_device(f"groups[{name!r}]", labels, scores)
+        checked[str(name)] = reshape_like(f"groups[{name!r}]", labels, torch.Size([n]))
+    return checked
+
+
+def blank_masked(scores: Tensor, targets: Tensor, where: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Masked entries become harmless constants: whatever stood there cannot leak into value or gradient."""
+    if where is None:
+        return scores, targets
+    return torch.where(where, scores, scores.new_zeros(())), targets.masked_fill(~where, 0)
+
+
+def relevance_values(targets: Tensor) -> None:
+    finite("targets", targets)
+    if targets.dtype != torch.bool and targets.numel() and float(targets.min()) < 0:
+        raise InputError("targets", f"a negative grade ({float(targets.min()):g})", "relevance >= 0")
