@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import resource
 import statistics
 import time
 
 import torch
-from common import maximum_resident_megabytes, record
+from common import record
 from sklearn.linear_model import LogisticRegression
 
 import aimfor
@@ -44,7 +45,7 @@ def main() -> None:
                     "evaluations per convex problem (median)": statistics.median(c.evaluations for c in convex),
                     "largest gradient, all pairs": f"{pairs:.0e}",
                     "scikit-learn logistic regression, one problem (s)": round(peer, 1),
-                    "peak MB of the process": round(maximum_resident_megabytes()),
+                    "peak MB of the process": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
                 }
             )
     record("head", "MetricHead: the last layer refitted on all data", "python benchmarks/bench_head.py", rows)

@@ -31,7 +31,7 @@ def balanced_standard(x: Tensor, y: Tensor) -> np.ndarray[Any, Any]:
 
 
 def only(metric: str, objective: str, ridge: float, **rest: Any) -> aimfor.MetricHead:
-    return aimfor.MetricHead(metric, objectives=[objective], ridges=[ridge], iterations=500, **rest)
+    return aimfor.MetricHead(metric, objectives=[objective], ridges=[ridge], iterations=500, tolerance=1e-9, **rest)
 
 
 def test_all_pairs_fit_equals_brute_force_over_explicit_pairs() -> None:
@@ -89,7 +89,7 @@ def test_listwise_fit_equals_brute_force() -> None:
 
 def test_every_convex_candidate_is_solved() -> None:
     x, y = problem(400)
-    fit = aimfor.MetricHead("auroc").fit(x, y, validation=(x, y))
+    fit = aimfor.MetricHead("auroc", tolerance=1e-8).fit(x, y, validation=(x, y))
     assert len(fit.record.candidates) == 15
     assert max(c.gradient for c in fit.record.candidates if c.convex) < 1e-6
 
@@ -122,7 +122,7 @@ def test_weights_equal_repetition() -> None:
     torch.testing.assert_close(weighted.layer.weight, repeated.layer.weight, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("metric", ["auroc", "f1", "ap", "iou", "accuracy"])
+@pytest.mark.parametrize("metric", ["auroc", "f1", "ap", "recall@precision=0.7", "iou", "accuracy"])
 def test_never_loses_to_the_original_layer_on_validation_data(metric: str) -> None:
     for seed in range(3):
         torch.manual_seed(seed)
@@ -143,6 +143,23 @@ def test_original_layer_wins_ties() -> None:
     fit = aimfor.MetricHead("auroc").fit(x, perfect, validation=(x, perfect), original=original)
     assert fit.record.chosen.objective == "original layer"
     torch.testing.assert_close(fit.layer.weight, original.weight)
+
+
+@pytest.mark.parametrize("metric", ["auc_mu", "auroc_ovr"])
+def test_multiclass_head_beats_chance_and_solves_its_problem(metric: str) -> None:
+    x = torch.randn(300, 6, dtype=torch.float64)
+    y = (x[:, :3] + torch.randn(300, 3)).argmax(1)
+    fit = aimfor.MetricHead(metric).fit(x[:200], y[:200], validation=(x[200:], y[200:]))
+    assert fit.layer.out_features == 3
+    assert fit.record.chosen.value > 0.7
+    assert max(c.gradient for c in fit.record.candidates) < 1e-5
+
+
+def test_ranked_lists_are_learned() -> None:
+    x = torch.randn(40, 8, 3)
+    grades = (x[..., 0] + 0.3 * torch.randn(40, 8) > 1).long() + (x[..., 0] > 1.5).long()
+    fit = aimfor.MetricHead("ndcg@5").fit(x, grades, validation=0.25)
+    assert fit.record.chosen.value > 0.9
 
 
 def test_tuned_threshold_is_the_best_of_all_cuts() -> None:

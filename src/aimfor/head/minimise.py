@@ -57,7 +57,8 @@ def minimise(
     bias = start[1].clone().requires_grad_()
     optimizer = torch.optim.LBFGS(
         [v, bias],
-        max_iter=iterations,
+        # Kinks stop the line search from making progress long before the count runs out.
+        max_iter=iterations if objective.smooth else min(iterations, 30),
         max_eval=2 * iterations,
         tolerance_grad=tolerance,
         tolerance_change=1e-9 if space.z.dtype == torch.float32 else 1e-15,

@@ -14,6 +14,7 @@ from ..engine import Batch
 from ..errors import UnsupportedPairError
 from ..metrics.auroc import AUROC
 from ..metrics.base import Metric
+from ..metrics.confusion import CountMetric
 from ..pairwise import HasPairs, SortedEngine
 from .part import Part
 
@@ -27,11 +28,13 @@ class Objective:
         convex: In the scores, hence in the layer: one optimum, found to the tolerance. Others start at the best
             convex candidate and end in a local optimum.
         loss: From scores, shaped as the metric takes them, to a scalar.
+        smooth: False where the gradient jumps (which negatives are at the top): solved approximately.
     """
 
     name: str
     convex: bool
     loss: Callable[[Tensor], Tensor]
+    smooth: bool = True
 
 
 def objectives_for(metric: Metric, part: Part) -> list[Objective]:
@@ -47,12 +50,15 @@ def objectives_for(metric: Metric, part: Part) -> list[Objective]:
         found = _multiclass(metric, part.batch)
     else:
         found = [Objective("listwise softmax", True, partial(_listwise, part.batch))]
-    return found if isinstance(metric, HasPairs) else [*found, *_own(metric, part)]
+    if not isinstance(metric, HasPairs):
+        found += _own(metric, part)
+    return sorted(found, key=lambda objective: not objective.convex)
 
 
 def _pairs(name: str, metric: Metric, batch: Batch, surrogate: str = "squared_hinge") -> Objective:
     engine = SortedEngine(surrogate)
-    return Objective(name, True, lambda scores: engine(metric, replace(batch, scores=scores)).loss)
+    smooth = getattr(metric, "max_fpr", None) in (None, 1, 1.0)
+    return Objective(name, True, lambda scores: engine(metric, replace(batch, scores=scores)).loss, smooth)
 
 
 def _binary(metric: Metric, batch: Batch) -> list[Objective]:
@@ -61,6 +67,8 @@ def _binary(metric: Metric, batch: Batch) -> list[Objective]:
     if metric != AUROC():
         # A sum over the top of convex increasing terms is a maximum over subsets, hence convex as well.
         found.append(_pairs("top pairs", AUROC(max_fpr=0.1), batch))
+    if isinstance(metric, CountMetric):
+        found.append(Objective("soft counts", False, partial(_soft_counts, metric, batch)))
     for name, balanced in (("cross-entropy", False), ("balanced cross-entropy", True)):
         found.append(Objective(name, True, partial(_binary_entropy, batch, _class_weights(batch, 2, balanced))))
     return found
@@ -94,6 +102,17 @@ def _class_weights(batch: Batch, classes: int, balanced: bool) -> Tensor:
         totals.index_add_(0, batch.targets.long(), weights)
         weights = weights / totals.clamp_min(torch.finfo(torch.float64).tiny)[batch.targets.long()]
     return (weights / weights.sum()).to(batch.scores.dtype)
+
+
+def _soft_counts(metric: CountMetric, batch: Batch, scores: Tensor) -> Tensor:
+    """``1 − metric`` of the counts with ``sigmoid(score)`` for the decision: smooth, not convex."""
+    given = batch.effective_weights()
+    mass = torch.ones_like(scores, dtype=torch.float64) if given is None else given.double()
+    decided = mass * torch.sigmoid(scores.double() - metric.threshold)
+    positive = batch.targets.double()
+    tp, everything = torch.dot(decided, positive), torch.dot(mass, positive)
+    fp, others = decided.sum() - tp, mass.sum() - everything
+    return (1.0 - metric.of_counts(tp, fp, everything - tp, others - fp)).to(scores.dtype)
 
 
 def _binary_entropy(batch: Batch, weights: Tensor, scores: Tensor) -> Tensor:

@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 #: Rows per block of the covariance: keeps the float64 copy small.
 BLOCK = 8192
+#: Up to so many entries the fit runs in float64: it costs little and the line search never stalls on rounding.
+SMALL = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class Space:
     """
 
     z: Tensor
+    dtype: torch.dtype
     mean: Tensor
     deviation: Tensor
     eigenvalues: Tensor
@@ -29,7 +32,7 @@ class Space:
     def to_layer(self, weight: Tensor, bias: Tensor) -> nn.Linear:
         """The layer on raw features that equals ``(weight, bias)`` on standardised ones."""
         raw = weight.double() / self.deviation
-        layer = nn.Linear(raw.shape[1], raw.shape[0], device=self.z.device, dtype=self.z.dtype)
+        layer = nn.Linear(raw.shape[1], raw.shape[0], device=self.z.device, dtype=self.dtype)
         with torch.no_grad():
             layer.weight.copy_(raw)
             layer.bias.copy_(bias.double() - raw @ self.mean)
@@ -51,10 +54,11 @@ def make_space(features: Tensor, counts: Tensor) -> Space:
     # A feature that never moves (up to rounding of its own size) carries nothing: its weight is left alone.
     still = deviation <= 8 * torch.finfo(features.dtype).eps * mean.abs().clamp_min(torch.finfo(torch.float32).tiny)
     deviation = torch.where(still, torch.ones_like(deviation), deviation)
-    z = torch.empty_like(features)
+    precise = features.numel() <= SMALL
+    z = torch.empty_like(features, dtype=torch.float64 if precise else features.dtype)
     for start in range(0, features.shape[0], BLOCK):
         rows = slice(start, start + BLOCK)
-        z[rows] = ((features[rows].double() - mean) / deviation).to(features.dtype)
+        z[rows] = ((features[rows].double() - mean) / deviation).to(z.dtype)
     z[:, still] = 0.0
     covariance = torch.zeros(z.shape[1], z.shape[1], dtype=torch.float64, device=z.device)
     for start in range(0, z.shape[0], BLOCK):
@@ -63,7 +67,7 @@ def make_space(features: Tensor, counts: Tensor) -> Space:
         part = z[rows] * root
         covariance += (part.T @ part).double()
     eigenvalues, eigenvectors = torch.linalg.eigh(covariance)
-    return Space(z, mean, deviation, eigenvalues.clamp_min(0.0), eigenvectors)
+    return Space(z, features.dtype, mean, deviation, eigenvalues.clamp_min(0.0), eigenvectors)
 
 
 def _blockwise(features: Tensor, share: Tensor, reduce: object) -> Tensor:

@@ -1,0 +1,159 @@
+"""Tables and verdicts from the cells of an experiment that ran `recipe.run_all`."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .statistics import Paired, bootstrap_median, paired
+
+
+@dataclass(frozen=True)
+class Line:
+    """One cell of a table over its seeds: the default against the rival that validation chose, on test data."""
+
+    cell: str
+    metric: str
+    rivals: dict[str, float]
+    papers: dict[str, float]
+    rival: float
+    default: float
+    difference: Paired
+
+
+def lines(results: list[dict[str, Any]], label: Callable[[dict[str, Any]], str]) -> list[Line]:
+    """Groups results by cell (without its seed) and metric. Seeds on which the metric is undefined are left out."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for entry in results:
+        for metric, found in entry["result"].items():
+            if isinstance(found, dict) and found.get("default") and found["default"]["test"] is not None:
+                groups.setdefault((label(entry["cell"]), metric), []).append(found)
+    return [_line(cell, metric, found) for (cell, metric), found in groups.items()]
+
+
+def _line(cell: str, metric: str, found: list[dict[str, Any]]) -> Line:
+    ours, theirs = [f["default"]["test"] for f in found], [f["rival"]["test"] for f in found]
+    return Line(
+        cell,
+        metric,
+        _means(f["rivals"] for f in found),
+        _means(f["papers"] for f in found),
+        statistics.mean(theirs),
+        statistics.mean(ours),
+        paired(ours, theirs),
+    )
+
+
+def _means(rows: Iterable[dict[str, float | None]]) -> dict[str, float]:
+    gathered: dict[str, list[float]] = {}
+    for row in rows:
+        for name, value in row.items():
+            if value is not None:
+                gathered.setdefault(name, []).append(value)
+    return {name: statistics.mean(values) for name, values in gathered.items()}
+
+
+@dataclass(frozen=True)
+class Score:
+    """The default against the best rival over all cells of one metric."""
+
+    metric: str
+    cells: int
+    seeds: int
+    median: tuple[float, float, float]
+    mean: float
+    better: int
+    worse: int
+    wins: int
+    losses: int
+
+
+def scores(found: Sequence[Line]) -> list[Score]:
+    """One `Score` per metric. ``better``/``worse`` count cells whose interval leaves out zero, wins any difference."""
+    result = []
+    for metric in dict.fromkeys(line.metric for line in found):
+        mine = [line for line in found if line.metric == metric]
+        differences = [line.difference.mean for line in mine]
+        verdicts = [line.difference.verdict for line in mine]
+        result.append(
+            Score(
+                metric,
+                len(mine),
+                max(line.difference.pairs for line in mine),
+                bootstrap_median(differences),
+                statistics.mean(differences),
+                verdicts.count("better"),
+                verdicts.count("worse"),
+                sum(difference > 0 for difference in differences),
+                sum(difference < 0 for difference in differences),
+            )
+        )
+    return result
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    return "\n".join(
+        ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(row) + " |" for row in rows)]
+    )
+
+
+def score_table(found: Sequence[Line]) -> str:
+    head = (
+        "metric",
+        "cells",
+        "seeds",
+        "median difference [95 %]",
+        "mean difference",
+        "significantly better",
+        "significantly worse",
+        "wins",
+        "losses",
+    )
+    rows = [
+        (
+            score.metric,
+            str(score.cells),
+            str(score.seeds),
+            f"{score.median[0]:+.4f} [{score.median[1]:+.4f}, {score.median[2]:+.4f}]",
+            f"{score.mean:+.4f}",
+            str(score.better),
+            str(score.worse),
+            str(score.wins),
+            str(score.losses),
+        )
+        for score in scores(found)
+    ]
+    return markdown(head, rows)
+
+
+def line_table(found: Sequence[Line], extra: Callable[[Line], dict[str, str]] = lambda line: {}) -> str:
+    """All cells: each rival, the papers' methods, the best rival and the default, with the paired difference."""
+    rivals = list(dict.fromkeys(name for line in found for name in line.rivals))
+    papers = list(dict.fromkeys(name for line in found for name in line.papers))
+    added = list(dict.fromkeys(name for line in found for name in extra(line)))
+    head = ("cell", "metric", *rivals, *papers, "best rival", "default", "difference [95 %]", "verdict", *added)
+    rows = [
+        (
+            line.cell,
+            line.metric,
+            *(f"{line.rivals[name]:.3f}" if name in line.rivals else "" for name in rivals),
+            *(f"{line.papers[name]:.3f}" if name in line.papers else "" for name in papers),
+            f"{line.rival:.4f}",
+            f"{line.default:.4f}",
+            str(line.difference),
+            line.difference.verdict,
+            *(extra(line).get(name, "") for name in added),
+        )
+        for line in found
+    ]
+    return markdown(head, rows)
+
+
+def write_report(folder: Path, title: str, setting: str, found: Sequence[Line], **options: Any) -> None:
+    """``table.md``: what was run, the scoreboard, then every cell."""
+    text = f"# {title}\n\n{setting}\n\n{score_table(found)}\n\n{line_table(found, **options)}\n"
+    (folder / "table.md").write_text(text)

@@ -1,0 +1,131 @@
+"""The fair protocol: same start, same draws, choices on validation data alone, honest statistics."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor, nn
+
+import aimfor
+from aimfor.errors import InputError
+from aimfor.reproduce import choosing, protocol, recipe, scoreboard, statistics, training
+from aimfor.reproduce.data import stratified
+from aimfor.reproduce.protocol import RIVALS, Budget, Checkpoint, Part, Task
+
+
+def make_task(n: int = 200) -> Task:
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(3 * n, 5, generator=generator)
+    y = (x[:, 0] - x[:, 1] + torch.randn(3 * n, generator=generator) > 1.5).long()
+    parts = [Part(x[i * n : (i + 1) * n], y[i * n : (i + 1) * n]) for i in range(3)]
+    return Task(*parts, lambda: nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 1)))
+
+
+def test_stacked_training_equals_separate_runs() -> None:
+    task, budget = make_task(), Budget(steps=12, extra=4, batch=32, looks=3)
+    together = training.train_stacked(task, RIVALS, budget, seed=5)
+    for method in RIVALS:
+        alone = [p for rate in budget.rates for p in training.train(task, method, rate, budget, 5)]
+        assert len(alone) == len(together[method.name]) == 6
+        for a, b in zip(alone, together[method.name], strict=True):
+            assert a.rate == b.rate
+            torch.testing.assert_close(a.validation, b.validation, rtol=1e-4, atol=1e-5)
+            for name in a.state:
+                torch.testing.assert_close(a.state[name], b.state[name], rtol=1e-3, atol=1e-5)
+
+
+def test_rivals_start_alike_and_see_the_same_draws() -> None:
+    y = (torch.arange(100) < 10).long()
+    a = training.draw(y, 16, False, torch.Generator().manual_seed(1))
+    b = training.draw(y, 16, False, torch.Generator().manual_seed(1))
+    assert torch.equal(a, b)
+    balanced = training.draw(y, 16, True, torch.Generator().manual_seed(1))
+    assert int(y[balanced].sum()) == 8
+
+
+def test_losses_agree_with_their_definitions() -> None:
+    scores, y = torch.randn(50), (torch.rand(50) < 0.2).long()
+    shares = torch.bincount(y, minlength=2) / 50
+    p = torch.where(y > 0, scores.sigmoid(), 1 - scores.sigmoid())
+    assert float(protocol.cross_entropy(scores, y, shares)) == pytest.approx(float(-p.log().mean()), rel=1e-5)
+    by_class = [-(p[y == c].log().sum()) / (2 * (y == c).sum()) for c in (0, 1)]
+    assert float(protocol.weighted_cross_entropy(scores, y, shares)) == pytest.approx(float(sum(by_class)), rel=1e-5)
+    assert float(protocol.focal(scores, y, shares)) == pytest.approx(float(-((1 - p) ** 2 * p.log()).mean()), rel=1e-4)
+    two = torch.stack((torch.zeros(50), scores), 1)
+    assert float(protocol.focal(two, y, shares)) == pytest.approx(float(protocol.focal(scores, y, shares)), rel=1e-5)
+
+
+def test_threshold_is_chosen_on_validation_data_and_kept_for_test_data() -> None:
+    task, f1 = make_task(), aimfor.FBeta(1.0)
+    model = task.make_model()
+    point = Checkpoint("one", model.state_dict(), training.scores_of(model, task.validation.x), 0.1)
+    _, value, shift = choosing.best(f1, [point], task.validation.y)
+    assert value == pytest.approx(float(f1.value(point.validation + shift, task.validation.y)))
+    grid = [float(f1.value(point.validation - t, task.validation.y)) for t in torch.linspace(-2, 2, 400)]
+    assert value >= max(v for v in grid if not math.isnan(v))
+    expected = float(f1.value(training.scores_of(model, task.test.x) + shift, task.test.y))
+    assert choosing.chosen(task, f1, [point]).test == expected
+
+
+def test_default_is_never_below_the_best_rival_on_validation_data() -> None:
+    task, budget = make_task(), Budget(steps=20, extra=5, batch=32, rates=(1e-2,), looks=2)
+    found = recipe.run_all(task, ["auroc", "f1"], budget, seed=0)
+    for result in found.values():
+        assert result["default"]["validation"] >= result["rival"]["validation"]
+        assert result["ours"]["head"]["validation"] <= result["default"]["validation"]
+        assert set(result["rivals"]) == {rival.name for rival in RIVALS}
+
+
+def test_test_labels_do_not_influence_any_choice() -> None:
+    task, budget = make_task(), Budget(steps=20, extra=5, batch=32, rates=(1e-2,), looks=2)
+    flipped = Task(task.train, task.validation, Part(task.test.x, 1 - task.test.y), task.make_model)
+    a, b = (recipe.run_all(t, ["auroc"], budget, seed=0)["auroc"] for t in (task, flipped))
+    for role in ("rival", "default"):
+        assert (a[role]["name"], a[role]["validation"]) == (b[role]["name"], b[role]["validation"])
+        assert a[role]["test"] == pytest.approx(1 - b[role]["test"])
+
+
+def test_paired_interval_is_students_and_bootstrap_covers_the_median() -> None:
+    ours, theirs = np.random.default_rng(0).normal(size=(2, 12))
+    found = statistics.paired(ours.tolist(), theirs.tolist())
+    oracle = stats.ttest_rel(ours, theirs).confidence_interval(0.95)
+    assert (found.low, found.high) == (pytest.approx(oracle.low), pytest.approx(oracle.high))
+    assert statistics.paired([2.0, 3.1, 4.0], [1.0, 2.0, 3.0]).verdict == "better"
+    assert statistics.paired([1.0, 2.0, 3.0], [2.0, 3.1, 4.0]).verdict == "worse"
+    assert statistics.paired([1.0], [0.0]).verdict == "no difference"
+    median, low, high = statistics.bootstrap_median([0.1, 0.2, 0.3, 0.4, 0.5])
+    assert low <= median == 0.3 <= high
+    with pytest.raises(InputError, match="as many of one"):
+        statistics.paired([1.0], [])
+
+
+def test_scoreboard_counts_cells_and_skips_undefined_seeds(tmp_path: Path) -> None:
+    def entry(name: str, seed: int, ours: float | None, theirs: float) -> dict[str, object]:
+        found = {
+            "rivals": {"cross-entropy": theirs},
+            "papers": {},
+            "rival": {"name": "cross-entropy", "validation": 0.5, "test": theirs},
+            "default": {"name": "head", "validation": 0.6, "test": ours},
+        }
+        return {"cell": {"set": name, "seed": seed}, "result": {"auroc": found}}
+
+    results = [entry("a", s, 0.8 + 0.001 * s, 0.7) for s in range(3)] + [entry("b", 0, None, 0.5)]
+    results += [entry("b", s, 0.5, 0.6 + 0.001 * s) for s in (1, 2)]
+    lines = scoreboard.lines(results, lambda cell: cell["set"])
+    (score,) = scoreboard.scores(lines)
+    assert (score.cells, score.better, score.worse, score.wins, score.losses) == (2, 1, 1, 1, 1)
+    assert [line.difference.pairs for line in lines] == [3, 2]
+    scoreboard.write_report(tmp_path, "T", "S", lines)
+    assert "| a | auroc | 0.700 |" in (tmp_path / "table.md").read_text()
+
+
+def test_split_keeps_each_class_on_both_sides() -> None:
+    y: Tensor = (torch.arange(40) < 3).long()
+    rest, taken = stratified(y, 1 / 3, 0)
+    assert sorted(torch.cat((rest, taken)).tolist()) == list(range(40))
+    assert (int(y[rest].sum()), int(y[taken].sum())) == (2, 1)
