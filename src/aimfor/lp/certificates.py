@@ -1,0 +1,106 @@
+"""How good an answer is, from the answer alone: residuals, and the vertex polish that makes them small."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .operators import Factor
+from .standard import Standard, largest
+
+
+@dataclass(frozen=True)
+class Point:
+    """A primal-dual pair of the equilibrated program, ``(b, ·)``; ``active`` marks the inequalities held tight."""
+
+    x: Tensor
+    y: Tensor
+    z: Tensor
+    active: Tensor
+
+    def take(self, items: Tensor) -> Point:
+        return Point(self.x[items], self.y[items], self.z[items], self.active[items])
+
+    def where(self, keep: Tensor, other: Point) -> Point:
+        """This point for the items in ``keep``, the other for the rest."""
+        mask = keep[:, None]
+        return Point(
+            torch.where(mask, self.x, other.x),
+            torch.where(mask, self.y, other.y),
+            torch.where(mask, self.z, other.z),
+            torch.where(mask, self.active, other.active),
+        )
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """Errors of a primal-dual pair, ``(b,)`` each, measured in the equilibrated program.
+
+    Attributes:
+        primal: Largest violation of a constraint, relative to ``1 + ‖x‖∞``.
+        dual: Largest entry of ``c + G'z + E'y`` (z clamped at zero), relative to ``1 + ‖(y, z)‖∞``.
+        gap: Difference of the two objectives, relative to ``1 + |c·x|``.
+    """
+
+    primal: Tensor
+    dual: Tensor
+    gap: Tensor
+
+    def worst(self) -> Tensor:
+        return torch.stack((self.primal, self.dual, self.gap)).amax(0)
+
+    def reshape(self, shape: torch.Size) -> Residuals:
+        return Residuals(self.primal.reshape(shape), self.dual.reshape(shape), self.gap.reshape(shape))
+
+
+def residuals(program: Standard, at: Point) -> Residuals:
+    """The certificate: all three at zero prove optimality, whoever found the point."""
+    g, z = program.operator, at.z.clamp_min(0.0)
+    over = (g.inequality(at.x[:, :, None])[:, :, 0] - program.h).clamp_min(0.0)
+    off = g.equality(at.x[:, :, None])[:, :, 0] - program.f
+    balance = program.c + g.inequality_t(z[:, :, None])[:, :, 0] + g.equality_t(at.y[:, :, None])[:, :, 0]
+    cost = (program.c * at.x).sum(1)
+    bound = -(program.h * z).sum(1) - (program.f * at.y).sum(1)
+    return Residuals(
+        torch.maximum(largest(over), largest(off)) / (1.0 + largest(at.x)),
+        largest(balance) / (1.0 + torch.maximum(largest(z), largest(at.y))),
+        (cost - bound).abs() / (1.0 + cost.abs()),
+    )
+
+
+def polish(program: Standard, at: Point, rounds: int = 3) -> Point:
+    """Projects primal and dual onto the face that ``at.active`` names.
+
+    ``x ← x − Ã⁺(Ãx − b̃)`` and ``z̃ ← z̃ − Ã⁺ᵀ(Ãᵀz̃ + c)`` with Ã the active and equality rows: one Gram
+    factorisation serves both, and the smallest change is taken, so that a point inside the optimal face of a program
+    with many solutions stays inside.
+    """
+    g, mask = program.operator, at.active.to(program.c.dtype)
+    factor = g.factor(mask)
+    x, y, z = at.x, at.y, at.z * mask
+    for _ in range(rounds):
+        slack = mask * (g.inequality(x[:, :, None])[:, :, 0] - program.h)
+        off = g.equality(x[:, :, None])[:, :, 0] - program.f
+        balance = program.c + _transposed(program, z, y)
+        step = factor.solve(torch.stack((_transposed(program, slack, off), balance), 2))
+        x = x - step[:, :, 0]
+        z = z - mask * g.inequality(step[:, :, 1:])[:, :, 0]
+        y = y - g.equality(step[:, :, 1:])[:, :, 0]
+    return Point(x, y, z.clamp_min(0.0), at.active)
+
+
+def _transposed(program: Standard, z: Tensor, y: Tensor) -> Tensor:
+    g = program.operator
+    return g.inequality_t(z[:, :, None])[:, :, 0] + g.equality_t(y[:, :, None])[:, :, 0]
+
+
+def solve_gram(program: Standard, factor: Factor, mask: Tensor, right: Tensor, rounds: int = 2) -> Tensor:
+    """``(ÃᵀÃ)⁻¹ right`` with refinement: ``(b, v)`` to ``(b, v)``."""
+    g = program.operator
+    answer = factor.solve(right[:, :, None])[:, :, 0]
+    for _ in range(rounds):
+        rows, equal = mask * g.inequality(answer[:, :, None])[:, :, 0], g.equality(answer[:, :, None])[:, :, 0]
+        answer = answer + factor.solve((right - _transposed(program, rows, equal))[:, :, None])[:, :, 0]
+    return answer

@@ -1,0 +1,246 @@
+"""The default solver: a batched homogeneous self-dual interior-point method with Mehrotra's predictor and corrector.
+
+Of a program ``min c·x, Gx + s = h, Ex = f, s >= 0`` it follows the central path of
+
+    G'z + E'y + cτ = 0,   Ex = fτ,   Gx + s = hτ,   κ + c·x + f·y + h·z = 0,   s, z, τ, κ >= 0,
+
+which always has a solution: with τ > 0 it is an optimum, with κ > 0 a certificate that the program is infeasible
+(z, y) or unbounded (x). Every step costs one Gram factorisation and three solves. Items that are finished leave the
+batch and cost nothing more.
+
+References:
+    Ye, Todd, Mizuno, An O(√nL)-iteration homogeneous and self-dual linear programming algorithm, 1994.
+    Andersen, Andersen, The MOSEK interior point optimizer for linear programming, 2000.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from .operators import CholeskyFactor, Factor, Operator
+from .standard import Standard, largest
+
+#: What an item's iteration ended with.
+RUNNING, OPTIMAL, INFEASIBLE, UNBOUNDED, STALLED = range(5)
+
+#: How well a certificate of infeasibility or unboundedness must balance, whatever the tolerance of the optimum.
+PROOF = 1e-9
+
+
+@dataclass
+class Iterate:
+    """A point of the homogeneous program; all ``(b, ·)``."""
+
+    x: Tensor
+    y: Tensor
+    z: Tensor
+    s: Tensor
+    tau: Tensor
+    kappa: Tensor
+
+    def take(self, items: Tensor) -> Iterate:
+        return Iterate(*(getattr(self, field.name)[items] for field in fields(self)))
+
+    def put(self, items: Tensor, part: Iterate) -> None:
+        for field in fields(self):
+            getattr(self, field.name)[items] = getattr(part, field.name)
+
+    def step(self, length: Tensor, direction: Iterate) -> Iterate:
+        pairs = ((getattr(self, field.name), getattr(direction, field.name)) for field in fields(self))
+        return Iterate(*(here + length * there for here, there in pairs))
+
+
+class _Kkt:
+    """Solves ``E'y + G'z = p, Ex = q, Gx − (s/z) z = r`` by one Gram factorisation and a Schur complement.
+
+    ``E'E`` joins the Gram matrix (which changes nothing in the solution), so that variables which only equalities
+    hold do not make it singular.
+    """
+
+    def __init__(self, operator: Operator, weights: Tensor) -> None:
+        self.operator, self.weights = operator, weights[:, :, None]
+        self.factor = operator.factor(weights)
+        if operator.equalities:
+            self.schur = _schur(operator, self.factor, weights)
+
+    def _once(self, p: Tensor, q: Tensor, r: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        g, right = self.operator, p + self.operator.inequality_t(self.weights * r)
+        y = q
+        if g.equalities:
+            right = right + g.equality_t(q)
+            free = self.factor.solve(right)
+            y = self.schur.solve(g.equality(free) - q)
+            right = right - g.equality_t(y)
+            x = self.factor.solve(right)
+        else:
+            x = self.factor.solve(right)
+        return x, y, self.weights * (g.inequality(x) - r)
+
+    def solve(self, p: Tensor, q: Tensor, r: Tensor, *, refinements: int = 1) -> tuple[Tensor, Tensor, Tensor]:
+        """With refinement: the regularised factor alone loses digits near the end of the path."""
+        x, y, z = self._once(p, q, r)
+        for _ in range(refinements):
+            # z solves its own row exactly, so only the first two rows can have a residual.
+            g = self.operator
+            rest = p - g.equality_t(y) - g.inequality_t(z) if g.equalities else p - g.inequality_t(z)
+            dx, dy, dz = self._once(rest, q - g.equality(x), torch.zeros_like(r))
+            x, y, z = x + dx, y + dy, z + dz
+        return x, y, z
+
+
+def _schur(operator: Operator, factor: Factor, like: Tensor) -> Factor:
+    identity = torch.eye(operator.equalities, dtype=like.dtype, device=like.device)
+    columns = operator.equality_t(identity.expand(like.shape[0], -1, -1))
+    return CholeskyFactor(operator.equality(factor.solve(columns)))
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    return (a * b).sum(1, keepdim=True)
+
+
+def starting_point(program: Standard) -> Iterate:
+    """Least-squares primal and least-norm dual, shifted inside: within a few steps of the path on most programs."""
+    g, (b, total) = program.operator, program.h.shape
+    kkt = _Kkt(g, program.h.new_ones(b, total))
+    zero_c, zero_h, zero_f = (torch.zeros_like(v)[:, :, None] for v in (program.c, program.h, program.f))
+    x, _, residual = kkt.solve(zero_c, program.f[:, :, None], program.h[:, :, None])
+    _, y, z = kkt.solve(-program.c[:, :, None], zero_f, zero_h)
+    one = program.c.new_ones(b, 1)
+    return Iterate(x[:, :, 0], y[:, :, 0], _inside(z[:, :, 0]), _inside(-residual[:, :, 0]), one, one.clone())
+
+
+def _inside(v: Tensor) -> Tensor:
+    if not v.shape[1]:
+        return v
+    low = v.amin(1, keepdim=True)
+    # A floor keeps tiny entries from making the first steps short.
+    size = v.abs().amax(1, keepdim=True).clamp(1e-3, 1.0)
+    return torch.where(low > 1e-2 * size, v, v + (size - low))
+
+
+def interior_point(
+    program: Standard, tol: float = 1e-9, limit: int = 60, start: Iterate | None = None
+) -> tuple[Iterate, Tensor, Tensor]:
+    """Follow the path to the tolerance.
+
+    Returns:
+        The iterates (divide by ``tau`` for the solution of an optimal item), the outcome of each item (one of the
+        codes above) and its number of steps.
+    """
+    b = program.c.shape[0]
+    point = starting_point(program) if start is None else start
+    final = point.take(torch.arange(b, device=program.c.device))
+    outcome = torch.full((b,), RUNNING, device=program.c.device)
+    steps = torch.zeros_like(outcome)
+    items = torch.arange(b, device=program.c.device)
+    for count in range(limit + 1):
+        residuals = _residuals(program, point)
+        found = _outcome(program, point, residuals, tol)
+        done = found != RUNNING
+        if bool(done.any()):
+            final.put(items[done], point.take(done))
+            outcome[items[done]], steps[items[done]] = found[done], count
+            keep = (~done).nonzero().squeeze(1)
+            if not keep.numel():
+                break
+            items, program, point = items[keep], program.take(keep), point.take(keep)
+            residuals = tuple(part[keep] for part in residuals)
+        if count == limit:
+            break
+        moved, length = _advance(program, point, residuals)
+        stuck = (length < 1e-10) | ~torch.isfinite(moved.x).all(1) | ~torch.isfinite(moved.z).all(1)
+        if bool(stuck.any()):
+            final.put(items[stuck], point.take(stuck))
+            outcome[items[stuck]], steps[items[stuck]] = STALLED, count
+            keep = (~stuck).nonzero().squeeze(1)
+            if not keep.numel():
+                break
+            items, program, moved = items[keep], program.take(keep), moved.take(keep)
+        point = moved
+    rest = outcome == RUNNING
+    if bool(rest.any()):
+        final.put(items, point)
+        outcome[rest], steps[rest] = STALLED, limit
+    return final, outcome, steps
+
+
+def _residuals(program: Standard, at: Iterate) -> tuple[Tensor, ...]:
+    """Dual, equality, inequality and gap residuals of the homogeneous program, then c·x and f·y + h·z."""
+    g = program.operator
+    dual = -g.inequality_t(at.z[:, :, None])[:, :, 0] - program.c * at.tau
+    if g.equalities:
+        dual = dual - g.equality_t(at.y[:, :, None])[:, :, 0]
+    equal = g.equality(at.x[:, :, None])[:, :, 0] - program.f * at.tau
+    inequal = at.s + g.inequality(at.x[:, :, None])[:, :, 0] - program.h * at.tau
+    cost, bound = _dot(program.c, at.x), _dot(program.f, at.y) + _dot(program.h, at.z)
+    return dual, equal, inequal, at.kappa + cost + bound, cost, bound
+
+
+def _outcome(program: Standard, at: Iterate, residuals: tuple[Tensor, ...], tol: float) -> Tensor:
+    dual, equal, inequal, _, cost, bound = residuals
+    tau, cost, bound = at.tau[:, 0], cost[:, 0], bound[:, 0]
+    size_x, size_z = largest(at.x), torch.maximum(largest(at.z), largest(at.y))
+    primal_error = torch.maximum(largest(equal), largest(inequal)) / (tau + size_x)
+    dual_error = largest(dual) / (tau + size_z)
+    gap = _dot(at.s, at.z)[:, 0] / tau / (tau + cost.abs())
+    found = torch.full_like(tau, RUNNING, dtype=torch.int64)
+    found[(primal_error <= tol) & (dual_error <= tol) & (gap <= tol)] = OPTIMAL
+    # Certificates are read off the direction alone: τ must have died away against κ.
+    dead = tau < 1e-2 * at.kappa[:, 0]
+    farkas = largest(dual + program.c * at.tau) <= PROOF * -bound
+    ray = torch.maximum(largest(equal + program.f * at.tau), largest(inequal + program.h * at.tau)) <= PROOF * -cost
+    found[(found == RUNNING) & dead & (cost < 0) & ray] = UNBOUNDED
+    found[((found == RUNNING) | (found == UNBOUNDED)) & dead & (bound < 0) & farkas] = INFEASIBLE
+    return found
+
+
+def _advance(program: Standard, at: Iterate, residuals: tuple[Tensor, ...]) -> tuple[Iterate, Tensor]:
+    """One predictor-corrector step, and its length."""
+    g = program.operator
+    kkt = _Kkt(g, at.z / at.s)
+    degree = at.s.shape[1] + 1
+    mu = (_dot(at.s, at.z) + at.tau * at.kappa) / degree
+    dual, equal, inequal, gap = residuals[:4]
+    affine_s, affine_k = -at.s * at.z, -at.tau * at.kappa
+    first = (-program.c, program.f, program.h)
+    second = (dual, -equal, -inequal - affine_s / at.z)
+    both = kkt.solve(*(torch.stack(pair, 2) for pair in zip(first, second, strict=True)))
+    u1 = tuple(part[:, :, 0] for part in both)
+    u2 = tuple(part[:, :, 1] for part in both)
+    slope = _dot(program.c, u1[0]) + _dot(program.f, u1[1]) + _dot(program.h, u1[2]) - at.kappa / at.tau
+    predictor = _direction(program, at, u1, u2, slope, -gap, affine_s, affine_k)
+    length = _longest(at, predictor)
+    sigma = (1.0 - length) ** 3
+    keep = 1.0 - sigma
+    centre_s = affine_s + sigma * mu - predictor.s * predictor.z
+    centre_k = affine_k + sigma * mu - predictor.tau * predictor.kappa
+    right = (keep * dual, -keep * equal, -keep * inequal - centre_s / at.z)
+    u2 = tuple(part[:, :, 0] for part in kkt.solve(*(part[:, :, None] for part in right)))
+    direction = _direction(program, at, u1, u2, slope, -keep * gap, centre_s, centre_k)
+    length = (0.99 * _longest(at, direction)).clamp_max(1.0)
+    return at.step(length, direction), length[:, 0]
+
+
+def _direction(
+    program: Standard,
+    at: Iterate,
+    u1: tuple[Tensor, ...],
+    u2: tuple[Tensor, ...],
+    slope: Tensor,
+    gap: Tensor,
+    product_s: Tensor,
+    product_k: Tensor,
+) -> Iterate:
+    along = _dot(program.c, u2[0]) + _dot(program.f, u2[1]) + _dot(program.h, u2[2])
+    tau = (gap - product_k / at.tau - along) / slope
+    x, y, z = (b + tau * a for a, b in zip(u1, u2, strict=True))
+    return Iterate(x, y, z, (product_s - at.s * z) / at.z, tau, (product_k - at.kappa * tau) / at.tau)
+
+
+def _longest(at: Iterate, direction: Iterate) -> Tensor:
+    """The longest step, at most 1/0.99, that keeps s, z, τ and κ nonnegative."""
+    shrink = torch.cat((direction.s / at.s, direction.z / at.z, direction.tau / at.tau, direction.kappa / at.kappa), 1)
+    return 1.0 / (-shrink).amax(1, keepdim=True).clamp_min(0.99)

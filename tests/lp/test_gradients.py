@@ -1,0 +1,184 @@
+"""Gradient rules against finite differences of HiGHS-grade solutions, on x and on the value."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+import aimfor
+from aimfor.lp import ActiveSet, Envelope, GradientRule, Implicit, Unrolled, solve
+
+sys.path.insert(0, str(Path(__file__).parent))
+from random_programs import Parts, feasible_bounded
+
+NAMES = ("c", "A", "b", "A_eq", "b_eq", "lower", "upper")
+
+
+def nondegenerate(seed: int, items: int = 2) -> Parts:
+    return feasible_bounded(items, 16, 6, seed, equalities=1, bounds=True)
+
+
+def directional(parts: Parts, name: str, direction: Tensor, readout: str, step: float = 1e-6) -> Tensor:
+    """Central difference of x or value along a direction in one argument."""
+    ends = []
+    for sign in (1.0, -1.0):
+        moved = {**parts, name: parts[name] + sign * step * direction}
+        ends.append(getattr(solve(**moved), readout))
+    return (ends[0] - ends[1]) / (2 * step)
+
+
+def analytic(parts: Parts, readout: str, weight: Tensor, rule: GradientRule) -> dict[str, Tensor]:
+    leaves = {name: part.clone().requires_grad_() for name, part in parts.items()}
+    (getattr(solve(**leaves, gradient=rule), readout) * weight).sum().backward()
+    return {name: leaf.grad for name, leaf in leaves.items() if leaf.grad is not None}
+
+
+def direction_for(part: Tensor) -> Tensor:
+    direction = torch.randn_like(part)
+    return torch.where(part.isfinite(), direction, 0.0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("rule", [Envelope(), ActiveSet(), Implicit(), Unrolled()], ids=lambda r: type(r).__name__)
+def test_value_gradient_matches_finite_differences_under_every_rule(name: str, rule: GradientRule) -> None:
+    for seed in range(3):
+        parts = nondegenerate(seed)
+        weight = torch.tensor([1.0, -2.0], dtype=torch.float64)
+        gradient = analytic(parts, "value", weight, rule)[name]
+        direction = direction_for(parts[name])
+        numeric = float((directional(parts, name, direction, "value") * weight).sum())
+        assert float((gradient * direction).sum()) == pytest.approx(numeric, rel=1e-6, abs=1e-7)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_active_set_gradient_of_x_matches_finite_differences(name: str) -> None:
+    for seed in range(3):
+        parts = nondegenerate(seed)
+        weight = torch.randn(2, 6, dtype=torch.float64)
+        gradient = analytic(parts, "x", weight, ActiveSet())[name]
+        direction = direction_for(parts[name])
+        numeric = float((directional(parts, name, direction, "x") * weight).sum())
+        assert float((gradient * direction).sum()) == pytest.approx(numeric, rel=1e-5, abs=1e-6)
+
+
+MAKERS = [lambda epsilon: Implicit(epsilon, 0.0), lambda epsilon: Unrolled(1, epsilon, 0.0)]
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=["implicit", "unrolled"])
+@pytest.mark.parametrize("name", NAMES)
+def test_implicit_and_unrolled_differ_from_the_truth_by_epsilon(name: str, make: object) -> None:
+    """The error is linear in ε: a hundredth of ε leaves a hundredth of the error (down to rounding)."""
+    parts = nondegenerate(1)
+    weight = torch.randn(2, 6, dtype=torch.float64)
+    exact = analytic(parts, "x", weight, ActiveSet())[name]
+    scale = float(exact.abs().max()) + 1.0
+    errors = []
+    for epsilon in (1e-4, 1e-6):
+        found = analytic(parts, "x", weight, make(epsilon))[name]  # type: ignore[operator]
+        errors.append(float((found - exact).abs().max()) / scale)
+    assert errors[0] < 1e-1
+    assert errors[1] <= 0.02 * errors[0] + 1e-7
+
+
+def test_unrolled_steps_sum_the_neumann_series_of_the_ridge() -> None:
+    parts = nondegenerate(2)
+    weight = torch.randn(2, 6, dtype=torch.float64)
+    exact = analytic(parts, "x", weight, Unrolled(1, 1e-6, 0.0))["b"]
+    found = [analytic(parts, "x", weight, Unrolled(steps, 1e-6, 1e-2))["b"] for steps in (1, 4, 40)]
+    errors = [float((gradient - exact).abs().max()) for gradient in found]
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 1e-3 * errors[0]
+
+
+def test_implicit_gives_costs_a_gradient_that_lowers_a_loss() -> None:
+    """Learning costs: the true ∂x/∂c is zero, the penalised one moves x to where it should be."""
+    target = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    c = torch.tensor([-1.0, -1.2], dtype=torch.float64, requires_grad=True)
+    A, b = torch.ones(1, 2).double(), torch.ones(1).double()
+    loss = (solve(c, A, b, lower=0.0).x - target).square().sum()
+    assert loss.item() == pytest.approx(2.0)
+    (active,) = torch.autograd.grad(loss, c)
+    assert float(active.abs().max()) == 0.0
+    for _ in range(50):
+        x = solve(c, A, b, lower=0.0, gradient=Implicit(0.5)).x
+        (gradient,) = torch.autograd.grad((x - target).square().sum(), c)
+        c = (c - 0.2 * gradient).detach().requires_grad_()
+    assert solve(c, A, b, lower=0.0).x.tolist() == pytest.approx([1.0, 0.0], abs=1e-9)
+
+
+def test_gradients_are_summed_over_the_batch_for_shared_parts() -> None:
+    parts = nondegenerate(0, items=3)
+    weight = torch.randn(3, 6, dtype=torch.float64)
+    A = parts["A"][0]
+    inside = 0.5 * (parts["lower"].clamp_min(-9) + parts["upper"].clamp_max(9))
+    shared = {**parts, "A": A, "b": (A @ inside[:, :, None])[:, :, 0] + 1.0}
+    shared["b_eq"] = (parts["A_eq"] @ inside[:, :, None])[:, :, 0]
+    one = shared["A"].clone().requires_grad_()
+    each = shared["A"].expand(3, -1, -1).clone().requires_grad_()
+    for rule in (ActiveSet(), Implicit(), Unrolled()):
+        for leaf in (one, each):
+            leaf.grad = None
+            s = solve(**{**shared, "A": leaf}, gradient=rule)
+            ((s.x * weight).sum() + s.value.sum()).backward()
+        assert one.grad is not None
+        assert each.grad is not None
+        assert torch.allclose(one.grad, each.grad.sum(0), atol=1e-10)
+
+
+def test_envelope_refuses_a_backward_pass_through_x() -> None:
+    b = torch.ones(1, requires_grad=True)
+    s = solve(torch.tensor([-1.0]), torch.ones(1, 1), b, gradient=Envelope())
+    s.value.backward()
+    assert b.grad is not None
+    assert b.grad.tolist() == [-1.0]
+    with pytest.raises(aimfor.SolverError, match="no gradient under the rule Envelope"):
+        s.x.sum().backward()
+
+
+def test_items_without_an_optimum_get_gradient_zero_and_leave_the_others_alone() -> None:
+    b = torch.tensor([[1.0, 0.0], [-1.0, 0.0]], requires_grad=True)
+    A = torch.tensor([[1.0], [-1.0]])
+    for rule in (ActiveSet(), Implicit(), Unrolled()):
+        b.grad = None
+        s = solve(torch.tensor([-1.0]), A, b, gradient=rule)
+        assert [status.name for status in s.statuses] == ["ok", "infeasible"]
+        (s.x[0].sum() + s.value[0]).backward()
+        assert b.grad is not None
+        assert torch.allclose(b.grad, torch.zeros(2, 2), atol=2e-4)
+
+
+def test_degenerate_optimum_is_flagged_and_its_envelope_gradient_is_a_subgradient() -> None:
+    """Three rows meet in the plane: the value is not differentiable, any dual gives a subgradient."""
+    A = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]).double()
+    b = torch.tensor([1.0, 1.0, 2.0]).double().requires_grad_()
+    c = torch.tensor([-1.0, -1.0]).double()
+    s = solve(c, A, b)
+    assert not bool(s.unique)
+    s.value.backward()
+    assert b.grad is not None
+    for _ in range(20):
+        move = torch.randn(3).double()
+        lower_bound = s.value + (b.grad * move).sum()
+        assert float(solve(c, A, (b + move).detach()).value) >= float(lower_bound) - 1e-9
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support", "ignore:Sparse invariant checks")
+def test_sparse_gradients_are_the_dense_ones_on_the_pattern() -> None:
+    parts = {k: p[0] for k, p in feasible_bounded(1, 20, 6, 3, density=0.6).items()}
+    A = parts["A"]
+    weight = torch.randn(6).double()
+    dense = A.clone().requires_grad_()
+    s = solve(parts["c"], dense, parts["b"])
+    ((s.x * weight).sum() + s.value).backward()
+    csr = A.to_sparse_csr()
+    values = csr.values().clone().requires_grad_()
+    sparse = torch.sparse_csr_tensor(csr.crow_indices(), csr.col_indices(), values, A.shape)
+    s = solve(parts["c"], sparse, parts["b"])
+    ((s.x * weight).sum() + s.value).backward()
+    assert dense.grad is not None
+    assert values.grad is not None
+    assert torch.allclose(values.grad, dense.grad[A != 0], atol=1e-8)
