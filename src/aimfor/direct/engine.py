@@ -1,0 +1,150 @@
+"""Engine "direct": the gradient of the true metric from two argmaxes (Song 2016)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from .. import checks
+from ..engine import Batch, Engine, EngineOutput, undefined
+from ..errors import InputError
+from .form import ArgmaxForm, HasArgmax
+from .public import SIGNS
+
+MODES = ("direct", "hinge", "perceptron")
+
+#: epsilon="auto" is this multiple of the form's spread.
+AUTO = 1.0
+
+
+@dataclass(frozen=True)
+class Decay:
+    """A schedule for ε: from ``start`` to ``end`` in ``steps`` training steps, by equal factors, then constant.
+
+    Example:
+        >>> from aimfor.direct import Decay
+        >>> [round(Decay(1.0, 0.01, 100)(step), 3) for step in (0, 50, 100, 1000)]
+        [1.0, 0.1, 0.01, 0.01]
+    """
+
+    start: float
+    end: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        checks.number("start", self.start, above=0)
+        checks.number("end", self.end, above=0)
+        checks.integer("steps", self.steps, at_least=1)
+
+    def __call__(self, step: int) -> float:
+        return float(self.start * (self.end / self.start) ** min(1.0, step / self.steps))
+
+
+class DirectEngine(Engine):
+    """The true metric loss forwards, and backwards the gradient that tends to its expectation's as ε → 0.
+
+    With F the score of an output, ``y_w = argmax F``, ``y_direct = argmax F + s ε Δ`` and y* the ground truth:
+
+    ==============  ==============================================  ======================================
+    mode            gradient                                        what it is
+    ==============  ==============================================  ======================================
+    ``direct``      ``s/ε · (∇F(y_direct) − ∇F(y_w))``              Song's theorem 1
+    ``hinge``       ``1/ε · (∇F(y_direct) − ∇F(y*))``, s = +1       structured hinge, an upper bound of Δ
+    ``perceptron``  ``∇F(y_w) − ∇F(y*)``                            ignores Δ and ε
+    ==============  ==============================================  ======================================
+
+    The forward value is Δ(y_w) = 1 − metric in every mode. s = +1 moves away from a worse output, s = −1 towards a
+    better one. Start from a model that has learnt something: where no output near the prediction is better
+    or worse the gradient is zero.
+
+    Args:
+        epsilon: > 0; or ``"auto"``, the spread of the scores (standard deviation for rankings, root mean
+            square about the threshold for decisions), which makes the gradient follow any rescaling of the
+            scores as the metric's own does; or a schedule, a function of the number of training steps so far
+            (`Decay` is one), which is saved with the module.
+        sign: +1 or −1; ``hinge`` and ``perceptron`` know only +1.
+        mode: One of the above.
+
+    Raises:
+        InputError: For ε ≤ 0, an unknown sign or mode, or sign −1 in a mode without signs.
+
+    Stats:
+        ``epsilon``: the ε of this step.
+
+    Example:
+        >>> import torch, aimfor
+        >>> from aimfor.direct import DirectEngine
+        >>> DirectEngine(epsilon=0.1, sign=-1)
+        DirectEngine(epsilon=0.1, sign=-1, mode='direct')
+
+    References:
+        Song, Schwing, Zemel, Urtasun, Training deep neural networks via direct loss minimization, 2016.
+        McAllester, Hazan, Keshet, Direct loss minimization for structured prediction, 2010.
+    """
+
+    name: ClassVar[str] = "direct"
+    capability: ClassVar[type] = HasArgmax
+    cost: ClassVar[str] = "one sort + inference"
+
+    step: Tensor
+
+    def __init__(
+        self, epsilon: float | str | Callable[[int], float] = "auto", sign: int = 1, mode: str = "direct"
+    ) -> None:
+        super().__init__()
+        if isinstance(epsilon, str):
+            if epsilon != "auto":
+                raise InputError("epsilon", repr(epsilon), "a number > 0, 'auto' or a function of the step")
+        elif not callable(epsilon):
+            checks.number("epsilon", epsilon, above=0)
+        checks.integer("sign", sign)
+        self.epsilon = epsilon
+        self.sign = checks.one_of("sign", sign, SIGNS)
+        self.mode = checks.one_of("mode", mode, MODES)
+        if mode != "direct" and sign != 1:
+            raise InputError("sign", repr(sign), f"+1: mode {mode!r} has no negative version")
+        self.register_buffer("step", torch.zeros((), dtype=torch.int64), persistent=callable(epsilon))
+
+    @property
+    def stateless(self) -> bool:  # type: ignore[override]
+        return not callable(self.epsilon)
+
+    def formulate(self, metric: HasArgmax, batch: Batch) -> ArgmaxForm:
+        return metric.argmax_form(batch)
+
+    def solve(self, form: ArgmaxForm) -> EngineOutput:
+        value = form.loss()
+        if not bool(torch.isfinite(value)):
+            return undefined(form.scores)
+        epsilon = self._epsilon(form)
+        stats = {"epsilon": epsilon}
+        if not torch.is_grad_enabled() or not form.scores.requires_grad:
+            return EngineOutput(value.detach().to(form.scores.dtype), stats=stats)
+        with torch.no_grad():
+            upper, lower, factor = self._outputs(form, epsilon)
+        slope = factor * (form.score(upper) - form.score(lower))
+        # The value of the metric with the gradient of the difference of scores.
+        loss = value.detach().to(slope.dtype) + (slope - slope.detach())
+        if callable(self.epsilon) and self.training:
+            self.step += 1
+        return EngineOutput(loss, stats=stats)
+
+    def _outputs(self, form: ArgmaxForm, epsilon: float) -> tuple[object, object, float]:
+        if self.mode == "perceptron":
+            return form.predict(), form.truth(), 1.0
+        other = form.predict() if self.mode == "direct" else form.truth()
+        return form.augment(epsilon, self.sign), other, self.sign / epsilon
+
+    def _epsilon(self, form: ArgmaxForm) -> float:
+        if isinstance(self.epsilon, str):
+            return AUTO * form.spread() or AUTO
+        if callable(self.epsilon):
+            return checks.number("epsilon(step)", self.epsilon(int(self.step)), above=0)
+        return float(self.epsilon)
+
+    def extra_repr(self) -> str:
+        return f"epsilon={self.epsilon!r}, sign={self.sign}, mode={self.mode!r}"

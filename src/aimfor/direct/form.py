@@ -1,0 +1,66 @@
+"""ArgmaxForm: a metric as the loss of the best-scoring output."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from torch import Tensor
+
+from ..engine import Batch
+
+
+class ArgmaxForm(ABC):
+    """A score F over outputs y, whose argmax is what the model predicts, and a task loss Δ(y).
+
+    An output may be anything (a ranking, a labelling, a tree); only the form looks inside it.
+    """
+
+    #: The tensor the user passed, for degenerate batches.
+    scores: Tensor
+
+    @abstractmethod
+    def loss(self) -> Tensor:
+        """Δ of the prediction: a scalar, NaN where the metric is undefined. Needs no gradient."""
+
+    @abstractmethod
+    def score(self, output: Any) -> Tensor:
+        """F(output): a scalar attached to the graph."""
+
+    @abstractmethod
+    def predict(self) -> Any:
+        """``argmax F``."""
+
+    @abstractmethod
+    def truth(self) -> Any:
+        """The output with Δ = 0."""
+
+    @abstractmethod
+    def augment(self, epsilon: float, sign: int) -> Any:
+        """``argmax F + sign · ε · Δ``, exactly."""
+
+    @abstractmethod
+    def spread(self) -> float:
+        """The scale of the scores, in the unit in which ε · Δ is added to F; 0 when they are all equal."""
+
+
+class LinearForm(ArgmaxForm):
+    """F is linear in the scores: an output is the tensor of its coefficients, ``F(y) = Σ y · scores``."""
+
+    def __init__(self, scores: Tensor, loss: Tensor) -> None:
+        self.scores = scores
+        self._loss = loss
+
+    def loss(self) -> Tensor:
+        return self._loss
+
+    def score(self, output: Tensor) -> Tensor:
+        return (output * self.scores).sum()
+
+
+class HasArgmax(ABC):
+    """Capability: the metric is the loss of an argmax, with exact loss-augmented inference."""
+
+    @abstractmethod
+    def argmax_form(self, batch: Batch) -> ArgmaxForm:
+        """The batch as score, argmax and loss-augmented argmax."""

@@ -1,0 +1,187 @@
+"""Loss-augmented inference over interleavings of two sorted lists, exact, for both signs.
+
+A ranking is described by ``n_1 ≤ n_2 ≤ … ≤ n_p``, the number of negatives above the i-th best positive. With
+Song's score (mean over pairs of ``y_ij (φ_i − φ_j)``), times ``p q / 2`` and up to a constant, the objective is
+
+    Σ_i  [ Σ_{l ≤ n_i} (φ⁻_l − φ⁺_i)  −  sign · reward · gain(i, n_i) ],
+
+where the metric is a constant plus a multiple of ``Σ gain(i, n_i)``: ``i / (i + n)`` for average precision, the
+discount of position ``i + n`` for the discounted gain.
+
+sign = +1: each term is concave in ``n_i`` because ``gain`` is convex. The problem then decomposes by thresholds:
+which positives have ``n_i > k`` is decided by the marginal gains at k alone, as the best *suffix* of positives.
+All thresholds are searched by one bisection that keeps an interval per positive; positives that share an interval
+form a block, and a block whose signs are out of order is cut at its best suffix (this is what pooling adjacent
+violators does). O(p log q) after the sort.
+
+sign = −1: the terms are not concave and no such shortcut is known. The dynamic program needs one cumulated maximum
+per positive: ``H_i(j) = max_{k ≤ j} (H_{i−1}(k) + g_i(k))``. Only ``n_i ≤`` (negatives scored above i) can be
+optimal, which leaves ``(1 − AUC) · p q`` of the cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from .lists import Lists, negatives_above, same_as_next, to_rows, within
+
+
+#: The choices of the row recursion are kept for the way back: 4 bytes a cell.
+MOST_CELLS = 1 << 30
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What positive i earns with k negatives above it: decreasing and convex in k.
+
+    Attributes:
+        at: ``gain(i, k)``.
+        drop: ``gain(i, k) − gain(i, k + 1)``, written so that nothing cancels.
+    """
+
+    at: Callable[[Tensor, Tensor], Tensor]
+    drop: Callable[[Tensor, Tensor], Tensor]
+
+
+def _discount_drop(i: Tensor, k: Tensor) -> Tensor:
+    now, then = torch.log2(1.0 + i + k), torch.log2(2.0 + i + k)
+    return torch.log1p(1.0 / (1.0 + i + k)) / (now * then * 0.6931471805599453)
+
+
+PRECISION = Gain(lambda i, k: i / (i + k), lambda i, k: i / ((i + k) * (i + k + 1.0)))
+DISCOUNT = Gain(lambda i, k: 1.0 / torch.log2(1.0 + i + k), _discount_drop)
+
+
+def interleave(lists: Lists, reward: Tensor, gain: Gain, sign: int) -> Tensor:
+    """The best ``n`` of every list, ``(p,)`` int64; among equals the one nearest to the order of the scores.
+
+    Args:
+        lists: Sorted scores.
+        reward: ``(b,)`` weight of the gain in each list, > 0.
+        gain: What to earn.
+        sign: +1 for the worst metric (``F + ε Δ``), −1 for the best.
+    """
+    return _by_thresholds(lists, reward, gain) if sign > 0 else _by_rows(lists, reward, gain)
+
+
+# ---------------------------------------------------------------- sign +1
+
+
+def _by_thresholds(lists: Lists, reward: Tensor, gain: Gain) -> Tensor:
+    group = lists.positive_list
+    low, high = torch.zeros_like(group), lists.q[group]
+    if not lists.negatives.numel():
+        return low
+    rank, weight, base = lists.rank().double(), reward[group], lists.first_negative[group]
+    last = lists.negatives.numel() - 1
+    for _ in range(int(lists.q.max()).bit_length()):
+        middle = (low + high) // 2
+        at = (base + middle).clamp_max_(last)
+        marginal = lists.negatives.index_select(0, at) - lists.positives + weight * gain.drop(rank, middle.double())
+        more = _best_suffix(marginal, low, group)
+        low = torch.where(more & (low < high), middle + 1, low)
+        high = torch.where(more, high, torch.minimum(high, middle))
+    return low
+
+
+def _best_suffix(marginal: Tensor, low: Tensor, group: Tensor) -> Tensor:
+    """True for the members of each block's most profitable suffix; blocks are runs of equal (group, low)."""
+    more = marginal > 0
+    together = same_as_next(low, group)
+    violated = more[:-1] & ~more[1:] & together
+    if not bool(violated.any()):
+        return more
+    block = torch.cat((group.new_zeros(1), (~together).long().cumsum(0)))
+    blocks = int(block[-1]) + 1
+    bad = torch.zeros(blocks, dtype=torch.bool, device=group.device)
+    bad[block[:-1][violated]] = True
+    members = bad[block].nonzero().squeeze(1)
+    more[members] = _cut(marginal[members], block[members], blocks)
+    return more
+
+
+def _cut(marginal: Tensor, block: Tensor, blocks: int) -> Tensor:
+    """The best suffix by prefix sums: cut where the sum before is least, as late as possible."""
+    through = marginal.cumsum(0)
+    before = through - marginal
+    total = marginal.new_zeros(blocks).index_add_(0, block, marginal)
+    opening = torch.ones_like(block, dtype=torch.bool)
+    opening[1:] = block[1:] != block[:-1]
+    start = marginal.new_zeros(blocks).index_copy_(0, block[opening], before[opening])
+    before = before - start[block]
+    least = total.scatter_reduce(0, block, before, "amin")  # "nobody moves" is the cut after the last member
+    place = torch.arange(block.numel(), device=block.device)
+    chosen = before == least[block]
+    chosen &= (least < total)[block]
+    cut = torch.full_like(total, block.numel(), dtype=torch.int64)
+    cut.scatter_reduce_(0, block[chosen], place[chosen], "amax", include_self=False)
+    return place >= cut[block]
+
+
+# ---------------------------------------------------------------- sign −1
+
+
+def _by_rows(lists: Lists, reward: Tensor, gain: Gain, prune: bool = True) -> Tensor:
+    """Row recursion over padded lists; the i-th step treats the i-th positive of every list at once."""
+    answer = torch.zeros_like(lists.positive_list)
+    if not lists.negatives.numel() or not answer.numel():
+        return answer
+    group, first = lists.positive_list, lists.first_positive
+    bound = negatives_above(lists, strictly=True) if prune else lists.q[group]
+    limit = to_rows(bound, group, first, lists.p, 0).cummax(1).values  # past a list's last positive: stay
+    cells = limit.shape[0] * int((limit.amax(0) + 1).sum())
+    if cells > MOST_CELLS:
+        raise InputError(
+            "sign",
+            f"-1 with {cells:.1e} cells of the dynamic program to fill",
+            f"at most {MOST_CELLS:.1e}",
+            "Use sign=+1 (O(n log n)), smaller batches, or a model that is better already.",
+        )
+    scores = to_rows(lists.positives, group, first, lists.p, 0.0)
+    negatives = to_rows(lists.negatives, lists.negative_list, lists.first_negative, lists.q, 0.0)
+    prefix = torch.nn.functional.pad(negatives, (1, 0)).cumsum(1)
+    best = _trace(_fill(scores, limit, prefix, reward, gain), limit, lists.p)
+    return best[group, within(group, first)]
+
+
+def _fill(scores: Tensor, limit: Tensor, prefix: Tensor, reward: Tensor, gain: Gain) -> list[Tensor]:
+    """For each row i and each bound j: the best k ≤ j. Rows are as wide as the widest list still needs."""
+    widths = (limit.amax(0) + 1).tolist()
+    k = torch.arange(prefix.shape[1], dtype=prefix.dtype, device=prefix.device)
+    value = prefix.new_zeros((prefix.shape[0], 0))
+    choices = []
+    for row, width in enumerate(widths):
+        here = k[:width]
+        gained = gain.at(here.new_full((), row + 1.0), here)
+        terms = torch.addcmul(prefix[:, :width], here, scores[:, row : row + 1], value=-1.0)
+        terms = terms.addcmul_(gained, reward[:, None])
+        known = value.shape[1]
+        if known:
+            terms[:, :known] += value
+            terms[:, known:] += value[:, -1:]
+        if len(limit) > 1:  # lists with a tighter bound than the widest
+            terms = terms.masked_fill_(here > limit[:, row : row + 1], float("-inf"))
+        value, chosen = terms.cummax(1)
+        choices.append(chosen.int())
+    return choices
+
+
+def _trace(choices: list[Tensor], limit: Tensor, p: Tensor) -> Tensor:
+    """Walk back from each list's last positive."""
+    if limit.shape[0] == 1:
+        j, path, bounds = int(limit[0, -1]), [], limit[0].tolist()
+        for chosen, bound in zip(reversed(choices), reversed(bounds), strict=True):
+            j = int(chosen[0, min(j, bound)])
+            path.append(j)
+        return limit.new_tensor(path[::-1])[None]
+    best, now = torch.zeros_like(limit), limit[:, -1]
+    for row in range(len(choices) - 1, -1, -1):
+        here = choices[row].gather(1, torch.minimum(now, limit[:, row])[:, None]).squeeze(1).long()
+        now = torch.where(row < p, here, now)
+        best[:, row] = now
+    return best

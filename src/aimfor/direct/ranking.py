@@ -1,0 +1,64 @@
+"""Average precision of ranked lists as an argmax form."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .form import LinearForm
+from .interleave import PRECISION, interleave
+from .lists import Sorted, mean_over_ties, negatives_above, positives_above, sort_lists
+
+
+class RankingForm(LinearForm):
+    """1 − average precision over the pairs of each list, and the mean over lists.
+
+    ``F(y) = Σ_lists weight · mean over pairs of y_ij (φ_i − φ_j)``. An output is described by ``n_i``, the negatives
+    above each positive: positive i has the coefficient ``(q − 2 n_i) / (p q)`` and negative j, with ``m_j``
+    positives above it, ``(p − 2 m_j) / (p q)``. Pairs tied in score count half in the prediction, and examples
+    tied in score share the augmented coefficients, so the gradient does not depend on the order of the batch.
+
+    Args:
+        scores: ``(b, l)``, attached to the graph.
+        positive: ``(b, l)`` bool.
+        where: ``(b, l)`` bool or None.
+        share: ``(b,)`` weight of each list in the mean, summing to 1; 0 for lists that are undefined.
+        loss: The exact 1 − metric.
+    """
+
+    def __init__(self, scores: Tensor, positive: Tensor, where: Tensor | None, share: Tensor, loss: Tensor) -> None:
+        super().__init__(scores, loss)
+        self._sorted: Sorted = sort_lists(scores, positive, where)
+        self._share = share.double()
+
+    def truth(self) -> Tensor:
+        return self._coefficients(torch.zeros_like(self._sorted.lists.positives))
+
+    def predict(self) -> Tensor:
+        lists = self._sorted.lists
+        lost, lost_or_tied = negatives_above(lists, strictly=True), negatives_above(lists, strictly=False)
+        won, won_or_tied = positives_above(lost_or_tied, lists), positives_above(lost, lists)
+        return self._coefficients(0.5 * (lost + lost_or_tied), 0.5 * (won + won_or_tied))
+
+    def augment(self, epsilon: float, sign: int) -> Tensor:
+        lists = self._sorted.lists
+        n = interleave(lists, 0.5 * epsilon * lists.q.double(), PRECISION, sign)
+        m = positives_above(n, lists).double()
+        n = mean_over_ties(n.double(), lists.positives, lists.positive_list)
+        return self._coefficients(n, mean_over_ties(m, lists.negatives, lists.negative_list))
+
+    def spread(self) -> float:
+        lists = self._sorted.lists
+        scores = torch.cat((lists.positives, lists.negatives))
+        return float(scores.std(correction=0)) if scores.numel() else 0.0
+
+    def _coefficients(self, n: Tensor, m: Tensor | None = None) -> Tensor:
+        lists = self._sorted.lists
+        p, q = lists.p.double(), lists.q.double()
+        scale = self._share / (p * q).clamp_min(1.0)
+        of_positive, of_negative = lists.positive_list, lists.negative_list
+        result = torch.zeros(self.scores.numel(), dtype=torch.float64, device=self.scores.device)
+        result[self._sorted.positive_at] = scale[of_positive] * (q[of_positive] - 2.0 * n)
+        above = p[of_negative] if m is None else m
+        result[self._sorted.negative_at] = scale[of_negative] * (p[of_negative] - 2.0 * above)
+        return result.reshape(self.scores.shape).to(self.scores.dtype)
