@@ -20,6 +20,7 @@ _HOME = {
     "EngineOutput": "engine",
     "Status": "engine",
     "SortedEngine": "pairwise",
+    "DirectEngine": "direct",
     "Metric": "metrics",
     "AUROC": "metrics",
     "AUROCOneVsRest": "metrics",
@@ -43,6 +44,7 @@ _HOME = {
 __all__ = ["__version__", *_HOME]
 
 if TYPE_CHECKING:
+    from .direct import DirectEngine
     from .engine import Engine, EngineOutput, Status
     from .errors import AimforError, DegenerateBatchWarning, InputError, SolverError, UnsupportedPairError
     from .head import MetricHead

@@ -53,7 +53,7 @@ def objective(
     """F + sign ε (1 − metric) of the interleaving with n_i negatives above the i-th best positive."""
     up, down = sorted(positives, reverse=True), sorted(negatives, reverse=True)
     assert list(n) == sorted(n)
-    assert 0 <= n[0]
+    assert n[0] >= 0
     assert n[-1] <= len(down)
     ranking: list[tuple[int, float]] = []
     for i, score in enumerate(up):

@@ -1,17 +1,28 @@
 """ENGINE "direct": the gradient of the true metric, by loss-augmented inference."""
 
+from .counting import CountForm, CountRule
 from .engine import Decay, DirectEngine
 from .form import ArgmaxForm, HasArgmax, LinearForm
+from .multiclass import ClassForm
 from .public import ap_interleave, ndcg_interleave
 from .ranking import RankingForm
+from .rows import Rows, rows_of
+from .segmentation import class_rows, mean_shares
 
 __all__ = [
     "ArgmaxForm",
+    "ClassForm",
+    "CountForm",
+    "CountRule",
     "Decay",
     "DirectEngine",
     "HasArgmax",
     "LinearForm",
     "RankingForm",
+    "Rows",
     "ap_interleave",
+    "class_rows",
+    "mean_shares",
     "ndcg_interleave",
+    "rows_of",
 ]

@@ -18,7 +18,7 @@ from .public import SIGNS
 MODES = ("direct", "hinge", "perceptron")
 
 #: epsilon="auto" is this multiple of the form's spread.
-AUTO = 1.0
+AUTO = 10.0
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,17 @@ class DirectEngine(Engine):
     ``perceptron``  ``∇F(y_w) − ∇F(y*)``                            ignores Δ and ε
     ==============  ==============================================  ======================================
 
-    The forward value is Δ(y_w) = 1 − metric in every mode. s = +1 moves away from a worse output, s = −1 towards a
-    better one. Start from a model that has learnt something: where no output near the prediction is better
-    or worse the gradient is zero.
+    The forward value is Δ(y_w) = 1 − metric in every mode. s = +1 moves away from a worse output: only what is right,
+    but barely, has a gradient. s = −1 moves towards a better one: only what is wrong, but nearly right. Both at once,
+    ``1/2ε · (∇F(y_+) − ∇F(y_−))``, is the central difference: its bias is O(ε²), theirs O(ε).
 
     Args:
         epsilon: > 0; or ``"auto"``, the spread of the scores (standard deviation for rankings, root mean
             square about the threshold for decisions), which makes the gradient follow any rescaling of the
             scores as the metric's own does; or a schedule, a function of the number of training steps so far
             (`Decay` is one), which is saved with the module.
-        sign: +1 or −1; ``hinge`` and ``perceptron`` know only +1.
+        sign: +1, −1 or ``"both"``; None takes the form's own: +1 for average precision, as in the paper (−1 costs
+            O((1 − AUC) · p · q) there), and both for everything else. ``hinge`` and ``perceptron`` know only +1.
         mode: One of the above.
 
     Raises:
@@ -93,7 +94,10 @@ class DirectEngine(Engine):
     step: Tensor
 
     def __init__(
-        self, epsilon: float | str | Callable[[int], float] = "auto", sign: int = 1, mode: str = "direct"
+        self,
+        epsilon: float | str | Callable[[int], float] = "auto",
+        sign: int | str | None = None,
+        mode: str = "direct",
     ) -> None:
         super().__init__()
         if isinstance(epsilon, str):
@@ -101,11 +105,10 @@ class DirectEngine(Engine):
                 raise InputError("epsilon", repr(epsilon), "a number > 0, 'auto' or a function of the step")
         elif not callable(epsilon):
             checks.number("epsilon", epsilon, above=0)
-        checks.integer("sign", sign)
         self.epsilon = epsilon
-        self.sign = checks.one_of("sign", sign, SIGNS)
+        self.sign = sign if sign is None else checks.one_of("sign", sign, (*SIGNS, "both"))
         self.mode = checks.one_of("mode", mode, MODES)
-        if mode != "direct" and sign != 1:
+        if mode != "direct" and sign not in (None, 1):
             raise InputError("sign", repr(sign), f"+1: mode {mode!r} has no negative version")
         self.register_buffer("step", torch.zeros((), dtype=torch.int64), persistent=callable(epsilon))
 
@@ -134,10 +137,15 @@ class DirectEngine(Engine):
         return EngineOutput(loss, stats=stats)
 
     def _outputs(self, form: ArgmaxForm, epsilon: float) -> tuple[object, object, float]:
+        """Two outputs and a factor: the gradient is factor · (∇F(first) − ∇F(second))."""
         if self.mode == "perceptron":
             return form.predict(), form.truth(), 1.0
-        other = form.predict() if self.mode == "direct" else form.truth()
-        return form.augment(epsilon, self.sign), other, self.sign / epsilon
+        if self.mode == "hinge":
+            return form.augment(epsilon, 1), form.truth(), 1.0 / epsilon
+        sign = form.sign if self.sign is None else self.sign
+        if sign == "both":
+            return form.augment(epsilon, 1), form.augment(epsilon, -1), 0.5 / epsilon
+        return form.augment(epsilon, int(sign)), form.predict(), int(sign) / epsilon
 
     def _epsilon(self, form: ArgmaxForm) -> float:
         if isinstance(self.epsilon, str):

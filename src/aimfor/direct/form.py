@@ -18,6 +18,8 @@ class ArgmaxForm(ABC):
 
     #: The tensor the user passed, for degenerate batches.
     scores: Tensor
+    #: What the engine does when the user names no sign: +1, −1 or "both".
+    sign: int | str = "both"
 
     @abstractmethod
     def loss(self) -> Tensor:

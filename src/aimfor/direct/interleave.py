@@ -30,7 +30,6 @@ from torch import Tensor
 from ..errors import InputError
 from .lists import Lists, negatives_above, same_as_next, to_rows, within
 
-
 #: The choices of the row recursion are kept for the way back: 4 bytes a cell.
 MOST_CELLS = 1 << 30
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
 from torch import Tensor
 
 from .form import LinearForm
 from .interleave import PRECISION, interleave
 from .lists import Sorted, mean_over_ties, negatives_above, positives_above, sort_lists
+from .rows import Rows
 
 
 class RankingForm(LinearForm):
@@ -19,17 +22,21 @@ class RankingForm(LinearForm):
     tied in score share the augmented coefficients, so the gradient does not depend on the order of the batch.
 
     Args:
-        scores: ``(b, l)``, attached to the graph.
-        positive: ``(b, l)`` bool.
-        where: ``(b, l)`` bool or None.
+        rows: Scores and classes of the lists.
         share: ``(b,)`` weight of each list in the mean, summing to 1; 0 for lists that are undefined.
         loss: The exact 1 − metric.
     """
 
-    def __init__(self, scores: Tensor, positive: Tensor, where: Tensor | None, share: Tensor, loss: Tensor) -> None:
-        super().__init__(scores, loss)
-        self._sorted: Sorted = sort_lists(scores, positive, where)
+    sign = 1  # −1 has no method faster than the dynamic program
+
+    def __init__(self, rows: Rows, share: Tensor, loss: Tensor) -> None:
+        super().__init__(rows.scores, loss)
+        self._rows = rows
         self._share = share.double()
+
+    @cached_property
+    def _sorted(self) -> Sorted:
+        return sort_lists(self._rows.scores, self._rows.positive, self._rows.where)
 
     def truth(self) -> Tensor:
         return self._coefficients(torch.zeros_like(self._sorted.lists.positives))

@@ -8,13 +8,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ..direct import HasArgmax, RankingForm, rows_of
 from ..engine import Batch
 from .base import Metric
 from .lists import list_weights, mean_over_lists, sorted_lists
 
 
 @dataclass(frozen=True)
-class AveragePrecision(Metric):
+class AveragePrecision(Metric, HasArgmax):
     """Average precision of one list, or its mean over many (MAP).
 
     ``AP = Σ_t (R_t − R_{t−1}) P_t`` over the distinct scores t, highest first, as scikit-learn has it: no
@@ -45,3 +46,10 @@ class AveragePrecision(Metric):
         precision = torch.where(decided > 0, tp / decided, 0.0)
         positives = hit.sum(1)
         return mean_over_lists((hit * precision).sum(1) / positives, positives > 0, by_list)
+
+    def argmax_form(self, batch: Batch) -> RankingForm:
+        by_list = list_weights(batch)
+        rows = rows_of(batch, by_list=by_list is not None)
+        defined = (rows.positive & rows.counted()).any(1).double()
+        mass = defined if by_list is None else defined * by_list
+        return RankingForm(rows, mass / mass.sum().clamp_min(torch.finfo(mass.dtype).tiny), 1.0 - self.exact(batch))

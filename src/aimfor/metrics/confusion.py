@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .. import checks
+from ..direct import ArgmaxForm, ClassForm, CountForm, CountRule, HasArgmax, class_rows, mean_shares, rows_of
 from ..engine import Batch
 from ..errors import InputError
 from .base import Metric
@@ -57,7 +58,7 @@ def class_counts(batch: Batch) -> Counts:
     return Counts(tp, fp, fn, table.sum((-2, -1)).unsqueeze(-1) - tp - fp - fn)
 
 
-class CountMetric(Metric):
+class CountMetric(Metric, HasArgmax):
     """A metric that is a function of (tp, fp, fn, tn); `of_counts` is that function and nothing else.
 
     `of_counts` broadcasts, so that an engine may evaluate it on a whole table of counts at once.
@@ -66,6 +67,10 @@ class CountMetric(Metric):
     threshold: float
 
     layout: ClassVar[str] = "binary"
+    #: Monotone in tp and fp, convex in fp and concave in tp: facts that make direct inference O(n log n).
+    curved: ClassVar[bool] = False
+    #: Largest minus smallest value, where it is known.
+    span: ClassVar[float | None] = None
 
     @abstractmethod
     def of_counts(self, tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
@@ -73,6 +78,13 @@ class CountMetric(Metric):
 
     def exact(self, batch: Batch) -> Tensor:
         return self.of_counts(*binary_counts(batch, self.threshold))
+
+    def argmax_form(self, batch: Batch) -> ArgmaxForm:
+        loss = 1.0 - self.exact(batch)
+        return CountForm(rows_of(batch, threshold=self.threshold), loss.new_ones(1), loss, self._rule())
+
+    def _rule(self) -> CountRule:
+        return CountRule(self.of_counts, self.curved, self.curved, self.span)
 
     def __post_init__(self) -> None:
         checks.number("threshold", self.threshold)
@@ -147,6 +159,9 @@ class FBeta(CountMetric):
     beta: float
     threshold: float = 0.0
 
+    curved: ClassVar[bool] = True
+    span: ClassVar[float | None] = 1.0
+
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.number("beta", self.beta, above=0)
@@ -175,6 +190,9 @@ class Accuracy(CountMetric):
 
     threshold: float = 0.0
 
+    curved: ClassVar[bool] = True
+    span: ClassVar[float | None] = 1.0
+
     def check(self, scores: Any, targets: Any, **rest: Any) -> Batch:
         tensors = isinstance(scores, Tensor) and isinstance(targets, Tensor)
         columns = scores.shape[1] if tensors and scores.ndim >= 2 else 1
@@ -190,6 +208,14 @@ class Accuracy(CountMetric):
         tp, fp, _, _ = class_counts(batch)
         right, wrong = tp.sum(), fp.sum()
         return right / (right + wrong)
+
+    def argmax_form(self, batch: Batch) -> ArgmaxForm:
+        if batch.scores.ndim == 1:
+            return super().argmax_form(batch)
+        weights = batch.effective_weights()
+        mass = batch.scores.new_ones(batch.targets.shape) if weights is None else weights
+        share = mass / mass.sum().clamp_min(torch.finfo(mass.dtype).tiny)
+        return ClassForm(batch.scores, batch.targets, share, 1.0 - self.exact(batch))
 
 
 @dataclass(frozen=True)
@@ -218,6 +244,9 @@ class IoU(CountMetric):
     average: str = "dataset"
     classes: str | int = "binary"
     threshold: float = 0.0
+
+    curved: ClassVar[bool] = True
+    span: ClassVar[float | None] = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -268,3 +297,11 @@ class IoU(CountMetric):
             return self.of_counts(*binary_counts(batch, self.threshold)).reshape(-1, 1)
         table = self.of_counts(*class_counts(batch))
         return table if table.ndim == 2 else table[None]
+
+    def argmax_form(self, batch: Batch) -> ArgmaxForm:
+        defined = ~self._table(batch).isnan()
+        if isinstance(self.classes, int):
+            defined = defined & (torch.arange(defined.shape[1], device=defined.device) == self.classes)
+        binary = self.classes == "binary"
+        rows = rows_of(batch, threshold=self.threshold) if binary else class_rows(batch)
+        return CountForm(rows, mean_shares(defined).reshape(-1), 1.0 - self.exact(batch), self._rule())

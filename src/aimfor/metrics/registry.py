@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from ..direct.engine import DirectEngine
 from ..engine import Engine
 from ..errors import InputError
 from ..pairwise.engine import SortedEngine
@@ -49,7 +50,7 @@ METRICS: tuple[Entry, ...] = (
     Entry("recall@precision=0.9", RecallAtPrecision, RecallAtPrecision, "recall@precision="),
 )
 
-ENGINES: tuple[type[Engine], ...] = (SortedEngine,)
+ENGINES: tuple[type[Engine], ...] = (SortedEngine, DirectEngine)
 
 
 def metric_from_name(text: str) -> Metric:
