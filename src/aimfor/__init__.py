@@ -21,6 +21,7 @@ _HOME = {
     "Status": "engine",
     "SortedEngine": "pairwise",
     "DirectEngine": "direct",
+    "LagrangianEngine": "lagrangian",
     "Metric": "metrics",
     "AUROC": "metrics",
     "AUROCOneVsRest": "metrics",
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from .engine import Engine, EngineOutput, Status
     from .errors import AimforError, DegenerateBatchWarning, InputError, SolverError, UnsupportedPairError
     from .head import MetricHead
+    from .lagrangian import LagrangianEngine
     from .loss import MetricLoss
     from .metrics import (
         AUROC,

@@ -1,5 +1,31 @@
 """ENGINE "lagrangian": one dual per example, cheap exact projections, dual ascent."""
 
+from .bound import Bound, bound_from_scores
+from .engine import LagrangianEngine
+from .exact import LinearOptimum, linear_optimum
+from .form import ConstraintForm, ConstraintProblem, HasConstraints, kept_rows, two_group_form
+from .history import History
 from .projections import Capped, SampledCap, project_cap, project_cap_sampled, project_two
+from .schedule import Constant, Decay, Linear
 
-__all__ = ["Capped", "SampledCap", "project_cap", "project_cap_sampled", "project_two"]
+__all__ = [
+    "Bound",
+    "Capped",
+    "Constant",
+    "ConstraintForm",
+    "ConstraintProblem",
+    "Decay",
+    "HasConstraints",
+    "History",
+    "LagrangianEngine",
+    "Linear",
+    "LinearOptimum",
+    "SampledCap",
+    "bound_from_scores",
+    "kept_rows",
+    "linear_optimum",
+    "project_cap",
+    "project_cap_sampled",
+    "project_two",
+    "two_group_form",
+]

@@ -14,6 +14,7 @@ from .. import checks
 from ..direct import ArgmaxForm, ClassForm, CountForm, CountRule, HasArgmax, class_rows, mean_shares, rows_of
 from ..engine import Batch
 from ..errors import InputError
+from ..lagrangian import ConstraintForm, HasConstraints, two_group_form
 from .base import Metric
 
 
@@ -138,7 +139,7 @@ class Confusion(CountMetric):
 
 
 @dataclass(frozen=True)
-class FBeta(CountMetric):
+class FBeta(CountMetric, HasConstraints):
     """F_β: ``(1 + β²) tp / ((1 + β²) tp + β² fn + fp)``, the weighted harmonic mean of precision and recall.
 
     Undefined (NaN) when there is no positive and none is decided.
@@ -161,6 +162,7 @@ class FBeta(CountMetric):
 
     curved: ClassVar[bool] = True
     span: ClassVar[float | None] = 1.0
+    group_count: ClassVar[int | None] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -169,6 +171,9 @@ class FBeta(CountMetric):
     def of_counts(self, tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
         square = float(self.beta) ** 2
         return (1 + square) * tp / ((1 + square) * tp + square * fn + fp)
+
+    def constraint_form(self, batch: Batch) -> ConstraintForm:
+        return two_group_form(batch, self.threshold, float(self.beta))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from functools import partial
 from ..direct.engine import DirectEngine
 from ..engine import Engine
 from ..errors import InputError
+from ..lagrangian.engine import LagrangianEngine
 from ..pairwise.engine import SortedEngine
 from .at_rate import PrecisionAtRecall, RecallAtPrecision
 from .auc_mu import AUCMu
@@ -50,7 +51,7 @@ METRICS: tuple[Entry, ...] = (
     Entry("recall@precision=0.9", RecallAtPrecision, RecallAtPrecision, "recall@precision="),
 )
 
-ENGINES: tuple[type[Engine], ...] = (SortedEngine, DirectEngine)
+ENGINES: tuple[type[Engine], ...] = (SortedEngine, DirectEngine, LagrangianEngine)
 
 
 def metric_from_name(text: str) -> Metric:
