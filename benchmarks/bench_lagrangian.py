@@ -1,7 +1,7 @@
 """The lagrangian engine: convergence to the linear program's optimum, and what it costs.
 
-    python benchmarks/bench_lagrangian.py convergence     20 problems, both modes, and the papers' plain Lagrangian
-    python benchmarks/bench_lagrangian.py cost            projection beside torch.sort, regularizer beside an epoch
+python benchmarks/bench_lagrangian.py convergence     20 problems, both modes, and the papers' plain Lagrangian
+python benchmarks/bench_lagrangian.py cost            projection beside torch.sort, regularizer beside an epoch
 """
 
 from __future__ import annotations
