@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from common import median_seconds, record
 from torch import Tensor
 
 import aimfor
 from aimfor.lagrangian import Decay, LagrangianEngine, Linear, bound_from_scores, linear_optimum, project_cap
-from common import median_seconds, record
 
 EPOCHS, STEPS = 150, 50
 
