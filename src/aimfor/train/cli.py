@@ -143,6 +143,101 @@ def predict(
         write(run, data, out, encoding or "utf8", rows)
 
 
+@app.command()
+def compare(
+    data: Data,
+    target: Target = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="The metric to judge by; may be given several times.")
+    ] = None,
+    positive: Positive = None,
+    model: Model = "auto",
+    seeds: Annotated[int, typer.Option(help="Paired seeds and splits.")] = 5,
+    seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    recipe: Annotated[list[str] | None, typer.Option(help="Recipes to run; by default all built-in ones.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes; by default one per core.")] = None,
+    out: Out = None,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    learning_rate: Rate = None,
+    hidden: Hidden = None,
+    image_size: Annotated[int | None, typer.Option(help="Pixels per side to bring images to.")] = None,
+    encoding: Encoding = None,
+    rows: Rows = None,
+    quiet: Quiet = False,
+) -> None:
+    """Does it beat cross-entropy with a tuned threshold on this data? Finished cells are kept and used again."""
+    with one_line_errors():
+        from . import comparing
+        from .config import settings
+
+        if not metric:
+            raise _missing("--metric")
+        given = [
+            settings(
+                data=data,
+                target=target,
+                metric=one,
+                positive=positive,
+                model=model,
+                epochs=epochs,
+                batch_size=batch_size,
+                learning_rate=learning_rate,
+                hidden=hidden,
+                seed=seed,
+                image_size=image_size,
+                encoding=encoding,
+                rows=rows,
+            )
+            for one in metric
+        ]
+        comparing.compare(given, seeds, recipe, jobs, out, quiet)
+
+
+@app.command()
+def demo(
+    out: Out = None,
+    seeds: Annotated[int, typer.Option(help="Paired seeds and splits.")] = 5,
+    jobs: Annotated[int | None, typer.Option(help="Processes; by default one per core.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """`compare` on built-in data (handwritten eights among other digits) for four metrics."""
+    with one_line_errors():
+        from . import comparing
+        from .config import settings
+
+        given = [settings(data="digits_imbalanced", metric=one, epochs=15, batch_size=64) for one in comparing.DEMO]
+        comparing.compare(given, seeds, None, jobs, out, quiet)
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run or comparison.")],
+) -> None:
+    """Write report.html of a run or comparison anew and print its path."""
+    with one_line_errors():
+        from .report.page import write_report
+
+        print(write_report(run))
+
+
+@app.command()
+def export(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    out: Annotated[
+        Path | None, typer.Option(help="File to write; by default model.pt2 or model.onnx in the run.")
+    ] = None,
+    onnx: Annotated[
+        bool, typer.Option("--onnx", help="ONNX instead of torch.export (needs onnx and onnxscript).")
+    ] = False,
+) -> None:
+    """The network of a run for deployment: it takes encoded rows (see config.json) and gives scores."""
+    with one_line_errors():
+        from .exporting import export as write
+
+        print(write(run, out, onnx))
+
+
 def main() -> None:
     app()
 

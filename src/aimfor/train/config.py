@@ -24,9 +24,9 @@ class Stage(_Strict):
     loss: Literal["ce", "weighted_ce", "focal", "metric", "head"]
     balanced: bool = False
     start: Literal["scratch", "best"] = "scratch"
-    epochs: float = Field(1.0, gt=0, le=10)
-    rate: float = Field(1.0, gt=0)
-    batch: int = Field(0, ge=-1)
+    epochs: float = Field(default=1.0, gt=0, le=10)
+    rate: float = Field(default=1.0, gt=0)
+    batch: int = Field(default=0, ge=-1)
     #: An optional stage is skipped, with a note, where the metric cannot be trained that way.
     optional: bool = False
 
@@ -49,18 +49,18 @@ class Settings(_Strict):
     positive: str | None = None
     group: str | None = None
     model: str = "auto"
-    hidden: int = Field(128, ge=1, le=65536)
-    epochs: int = Field(0, ge=0, le=1_000_000)
-    batch_size: int = Field(0, ge=0)
-    learning_rate: float = Field(1e-3, gt=0)
-    weight_decay: float = Field(1e-4, ge=0)
-    patience: int = Field(15, ge=1)
-    seed: int = Field(0, ge=0, lt=2**31)
-    threads: int = Field(1, ge=1)
+    hidden: int = Field(default=128, ge=1, le=65536)
+    epochs: int = Field(default=0, ge=0, le=1_000_000)
+    batch_size: int = Field(default=0, ge=0)
+    learning_rate: float = Field(default=1e-3, gt=0)
+    weight_decay: float = Field(default=1e-4, ge=0)
+    patience: int = Field(default=15, ge=1)
+    seed: int = Field(default=0, ge=0, lt=2**31)
+    threads: int = Field(default=1, ge=1)
     encoding: str = "utf8"
-    rows: int | None = Field(None, ge=1)
-    image_size: int = Field(0, ge=0, le=1024)
-    checkpoint_seconds: float = Field(10.0, ge=0)
+    rows: int | None = Field(default=None, ge=1)
+    image_size: int = Field(default=0, ge=0, le=1024)
+    checkpoint_seconds: float = Field(default=10.0, ge=0)
 
     def budget(self, n: int, image: bool) -> Settings:
         """Epochs and batch size where they were left open, from the number of training rows."""

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import AimforError, InputError
+from ..head import MetricHead
 from . import checkpoint
 from .config import Recipe, Settings, Stage
 from .losses import StageLoss, why_untrainable
@@ -106,7 +107,9 @@ class Fit:
     def _run_stage(self, path: Path | None, stop: Callable[[], bool]) -> None:
         stage, reason = self.recipe.stages[self.state.stage], None
         if stage.loss in ("metric", "head"):
-            reason = why_untrainable(self.task.objective) if stage.loss == "metric" else why_no_head(self)
+            reason = (
+                why_untrainable(self.task.objective) if stage.loss == "metric" else why_no_head(self.task.objective)
+            )
         if reason is not None:
             if not stage.optional:
                 raise InputError(
@@ -292,10 +295,18 @@ def stage_title(stage: Stage) -> str:
     return words.get(stage.loss, stage.loss) + (" (balanced)" if stage.balanced else "")
 
 
-def why_no_head(fit: Fit) -> str | None:
-    """A sentence when the last layer cannot be refitted for this metric or model, else None."""
-    return "refitting the last layer is not available in this version"
+def why_no_head(objective: Objective) -> str | None:
+    """A sentence when the last layer cannot be refitted for this metric, else None."""
+    try:
+        MetricHead(objective.metric)
+    except AimforError as error:
+        return str(error)
+    return None
 
 
 def refit_head(fit: Fit) -> None:
-    raise NotImplementedError
+    """Puts a last layer into the model that is fitted on all training rows for the metric."""
+    task, chunk = fit.task, 4096 if fit.task.x.ndim == 2 else 256
+    train = list(zip(task.x.split(chunk), task.y.split(chunk), strict=True))
+    validation = list(zip(task.x_validation.split(chunk), task.y_validation.split(chunk), strict=True))
+    MetricHead(task.objective.metric).from_model(fit.model, train, validation=validation, install=True)

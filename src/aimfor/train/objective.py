@@ -10,6 +10,7 @@ from torch import Tensor
 from .. import checks
 from ..errors import InputError
 from ..metrics import Metric, metric_from_name
+from ..metrics.at_rate import ROUNDING, AtRate
 from ..metrics.confusion import CountMetric
 from ..metrics.curve import Curve, threshold_curve
 
@@ -66,7 +67,7 @@ class Objective:
             return 0.0, self.value(scores, targets)
         curve = threshold_curve(checks.binary(scores.double(), targets))
         if not self.needs_threshold:
-            return _below(curve, _operating_point(self.name, curve)), self.value(scores, targets)
+            return _below(curve, _operating_point(self.metric, curve)), self.value(scores, targets)
         assert isinstance(self.metric, CountMetric)
         values = self.metric.of_counts(curve.tp, curve.fp, curve.positives - curve.tp, curve.negatives - curve.fp)
         if not bool(values.isfinite().any()):
@@ -88,18 +89,13 @@ def _below(curve: Curve, place: int) -> float:
     return (here + after) / 2
 
 
-def _operating_point(name: str, curve: Curve) -> int:
+def _operating_point(metric: Metric, curve: Curve) -> int:
     """Where on the curve a metric without a threshold of its own would be used.
 
-    ``recall@precision=p``: the highest recall with precision >= p. ``precision@recall=r``: the highest precision
-    with recall >= r. Everything else: the highest F1.
+    A rate under a floor (recall at a precision): the best that meets the floor, or the nearest to it. Everything
+    else: the highest F1.
     """
-    precision, recall = curve.tp / (curve.tp + curve.fp), curve.tp / curve.positives
-    kind, _, number = name.partition("=")
-    if kind == "recall@precision" and number:
-        ranked = torch.where(precision >= float(number), recall, precision - 1.0)
-    elif kind == "precision@recall" and number:
-        ranked = torch.where(recall >= float(number), precision, recall - 1.0)
-    else:
-        ranked = 2 * curve.tp / (curve.tp + curve.fp + curve.positives)
-    return int(ranked.argmax())
+    if isinstance(metric, AtRate):
+        best, floored, floor = metric.rates(curve)
+        return int(torch.where(floored >= floor - ROUNDING, best, floored - 1.0).argmax())
+    return int((2 * curve.tp / (curve.tp + curve.fp + curve.positives)).argmax())

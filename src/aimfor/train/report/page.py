@@ -7,8 +7,10 @@ import math
 from pathlib import Path
 from typing import Any
 
+from ... import __version__
 from ...errors import InputError
 from .. import checkpoint
+from ..compare import BEST_OF_ALL, BEST_RIVAL
 from ..evaluate import rates
 from . import figures
 
@@ -118,3 +120,78 @@ def write_run_report(folder: Path) -> Path:
     path = folder / "report.html"
     checkpoint.write_text(path, page)
     return path
+
+
+def _comparison_part(part: dict[str, Any]) -> dict[str, Any]:
+    """One metric's table, verdict and figures as the template wants them."""
+    table = []
+    for row in part["table"]:
+        compared = "difference" in row
+        table.append(
+            {
+                "title": row["title"],
+                "reference": row["name"] == BEST_RIVAL,
+                "test": f"{number(row['test'])} ± {number(row['deviation'])}",
+                "validation": number(row["validation"]),
+                "difference": f"{100 * row['difference']:+.2f} points" if compared else "",
+                "interval": f"{100 * row['low']:+.2f} to {100 * row['high']:+.2f}" if compared else "",
+                "p": number(row["p"], 3) if compared else "",
+                "seconds": number(row["seconds"], 1),
+                "memory": number(row["megabytes"], 0),
+            }
+        )
+    compared_rows = [row for row in part["table"] if "difference" in row]
+    train, validation, test = part["rows"]
+    return {
+        "metric": part["metric"],
+        "verdicts": [*part["verdicts"], *(f"Not tried: {one}" for one in part["skipped"])],
+        "rows": table,
+        "method": f"{part['seeds']} paired seeds and splits ({train} training, {validation} validation, {test} test). "
+        "The rival is, for each seed, the cross-entropy variant that is best on validation rows. Thresholds come from "
+        "validation rows. Intervals: corrected resampled t-test (Nadeau and Bengio), Bonferroni over "
+        f"{part['comparisons']} comparisons; p-values: Holm.",
+        "figure": safe_svg(figures.differences(compared_rows, part["metric"])) if compared_rows else "",
+        "curves": safe_svg(figures.curve_panels(part["curves"])) if part["curves"] else "",
+    }
+
+
+def write_comparison_report(folder: Path) -> Path:
+    """report.html of a comparison."""
+    document = checkpoint.read_json(folder / "comparison.json")
+    parts, first = document["parts"], document["parts"][0]
+    example = first["example"]
+    settings = document["settings"]
+    details = test_parts(example["test"], example["threshold"], example["classes"], None)
+    details.pop("curves", None)
+    page = render(
+        title=f"{Path(document['data']).name}: does training for the metric help?",
+        subtitle=f"aimfor {__version__}; rivals and recipes over {first['seeds']} paired seeds and splits",
+        headline=[(f"{part['metric']}, best rival", number(_row(part, BEST_RIVAL)["test"])) for part in parts]
+        + [(f"{part['metric']}, chosen of all", number(_row(part, BEST_OF_ALL)["test"])) for part in parts],
+        comparisons=[
+            _comparison_part({**part, "curves": part["curves"] if i == 0 else {}}) for i, part in enumerate(parts)
+        ],
+        slider_text=f"The model chosen on validation for {first['metric']}, first seed ({example['recipe']}): "
+        f"{example['test']['n']} test rows.",
+        facts=[
+            ("model", settings["model"]),
+            ("epochs (0: from the data)", settings["epochs"]),
+            ("first seed", settings["seed"]),
+        ],
+        notes=example["notes"],
+        **details,
+    )
+    path = folder / "report.html"
+    checkpoint.write_text(path, page)
+    return path
+
+
+def _row(part: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(row for row in part["table"] if row["name"] == name)
+
+
+def write_report(folder: Path) -> Path:
+    """The report of whatever the folder holds. Raises `InputError` when it is neither a run nor a comparison."""
+    if (folder / "comparison.json").exists():
+        return write_comparison_report(folder)
+    return write_run_report(folder)
