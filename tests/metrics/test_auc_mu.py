@@ -131,8 +131,10 @@ def test_a_class_without_examples_is_undefined(metric: aimfor.Metric) -> None:
     assert not math.isnan(metric.value(scores, torch.tensor([0, 1, 2, 1])))
 
 
-def loop_loss(metric: Any, scores: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Squared hinge over all pairs of examples, meaned over the problems that are there, by autograd."""
+def loop_loss(
+    metric: Any, scores: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor, fresh: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Squared hinge over all pairs of examples (with a fresh one), meaned over the problems there, by autograd."""
     classes = scores.shape[1]
     if isinstance(metric, aimfor.AUROCOneVsRest):
         problems = [(scores[:, k], targets == k, targets != k) for k in range(classes)]
@@ -144,10 +146,11 @@ def loop_loss(metric: Any, scores: torch.Tensor, targets: torch.Tensor, weights:
         ]
     terms = []
     for gain, positive, negative in problems:
-        a, b = weights * positive, weights * negative
-        if float(a.sum() * b.sum()) > 0:
-            loss = (1.0 - gain[:, None] + gain[None]).clamp_min(0) ** 2
-            terms.append((a[:, None] * b[None] * loss).sum() / (a.sum() * b.sum()))
+        mass = (weights * positive)[:, None] * (weights * negative)[None]
+        if fresh is not None:
+            mass = mass * (fresh[:, None] | fresh[None])
+        if float(mass.sum()) > 0:
+            terms.append((mass * (1.0 - gain[:, None] + gain[None]).clamp_min(0) ** 2).sum() / mass.sum())
     return torch.stack(terms).mean()
 
 
@@ -173,20 +176,19 @@ def test_the_loss_bounds_one_minus_the_metric(metric: aimfor.Metric) -> None:
 
 @pytest.mark.parametrize("metric", [aimfor.AUROCOneVsRest(), aimfor.AUCMu(), aimfor.AUCMu(COSTS)], ids=repr)
 def test_the_score_bank_ranks_against_earlier_rows(metric: aimfor.Metric) -> None:
-    first, second = torch.randn(2, 12, 3, dtype=torch.float64).unbind(0)
-    targets = torch.arange(12) % 3
-    loss_fn = aimfor.MetricLoss(metric, aimfor.SortedEngine("hinge", bank=12))
-    loss_fn(first, targets)
-    leaf = second.clone().requires_grad_()
-    got = loss_fn(leaf, targets)
-    scores, both = torch.cat((leaf, first)), torch.cat((targets, targets))
-    fresh = torch.arange(24) < 12
-    terms = []
-    for problem in metric.pair_form(aimfor.engine.Batch(scores, both), fresh).problems:  # type: ignore[attr-defined]
-        gain, positive, new = problem.scores, problem.positive, problem.fresh
-        count = positive[:, None] & ~positive[None] & (new[:, None] | new[None])
-        terms.append(((1 - gain[:, None] + gain[None]).clamp_min(0) * count).sum() / count.sum())
-    expected = torch.stack(terms).mean()
+    banked, fresh = torch.randn(2, 12, 3, dtype=torch.float64).unbind(0)
+    old, new = torch.tensor([0] * 2 + [1] * 3 + [2] * 7), torch.tensor([0] * 6 + [1] * 4 + [2] * 2)
+    loss_fn = aimfor.MetricLoss(metric, aimfor.SortedEngine(bank=12))
+    loss_fn(banked, old)
+    leaf = fresh.clone().requires_grad_()
+    got = loss_fn(leaf, new)
+    expected = loop_loss(
+        metric,
+        torch.cat((leaf, banked)),
+        torch.cat((new, old)),
+        torch.ones(24, dtype=torch.float64),
+        torch.arange(24) < 12,
+    )
     torch.testing.assert_close(got, expected)
     torch.testing.assert_close(*(torch.autograd.grad(loss, leaf)[0] for loss in (got, expected)))
 
