@@ -1,1 +1,45 @@
+"""Rate constraints with a certificate: "recall as high as possible, precision at least 0.9, and does it hold?" """
 
+from .certificate import Certificate, Finding, Verdict
+from .expressions import (
+    Constraint,
+    Rate,
+    accuracy,
+    error_rate,
+    fn,
+    fnr,
+    fp,
+    fpr,
+    npv,
+    positive_rate,
+    precision,
+    predicted_positives,
+    recall,
+    tn,
+    tnr,
+    tp,
+    tpr,
+)
+
+__all__ = [
+    "Certificate",
+    "Constraint",
+    "Finding",
+    "Rate",
+    "Verdict",
+    "accuracy",
+    "error_rate",
+    "fn",
+    "fnr",
+    "fp",
+    "fpr",
+    "npv",
+    "positive_rate",
+    "precision",
+    "predicted_positives",
+    "recall",
+    "tn",
+    "tnr",
+    "tp",
+    "tpr",
+]

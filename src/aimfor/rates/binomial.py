@@ -1,0 +1,100 @@
+"""Exact binomial confidence bounds (Clopper and Pearson) in plain float64 arithmetic, and Wilson's approximation."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def log_tail(successes: int, trials: int, rate: float) -> tuple[float, float]:
+    """``log P(X >= successes)`` for X ~ Binomial(trials, rate), and its derivative in ``rate``.
+
+    Summed from the first term on: above the mean the terms fall geometrically after a few standard deviations.
+    """
+    k, n = successes, trials
+    odds = rate / (1.0 - rate)
+    log_first = (
+        math.lgamma(n + 1.0)
+        - math.lgamma(k + 1.0)
+        - math.lgamma(n - k + 1.0)
+        + k * math.log(rate)
+        + (n - k) * math.log1p(-rate)
+    )
+    total = term = 1.0
+    for j in range(k, n):
+        term *= (n - j) / (j + 1.0) * odds
+        total += term
+        if term < 1e-17 * total:
+            break
+    return log_first + math.log(total), k / (rate * total)
+
+
+def lower_bound(successes: float, trials: float, alpha: float) -> float:
+    """One-sided bound: the true rate lies below it with probability at most ``alpha``; 0 without trials.
+
+    It is the rate p at which so many successes or more have probability ``alpha``, by Newton's method on the logarithm
+    of that tail (concave and increasing in p), kept inside a shrinking bracket.
+
+    Args:
+        successes: Whole number, at most ``trials``.
+        trials: Whole number.
+        alpha: In (0, 0.5).
+
+    Example:
+        >>> round(lower_bound(95, 100, 0.05), 6)
+        0.897738
+
+    References:
+        Clopper and Pearson, The use of confidence or fiducial limits illustrated in the case of the binomial, 1934.
+    """
+    k, n = round(successes), round(trials)
+    if n <= 0 or k <= 0:
+        return 0.0
+    if k >= n:
+        return float(alpha ** (1.0 / n))
+    low, high = 0.0, k / n
+    rate = max(high - 1.5 * normal_quantile(1.0 - alpha) * math.sqrt(high * (1.0 - high) / n), high * 1e-3)
+    for _ in range(200):
+        value, slope = log_tail(k, n, rate)
+        excess = value - math.log(alpha)
+        if excess > 0:
+            high = rate
+        else:
+            low = rate
+        proposed = rate - excess / slope
+        proposed = proposed if low < proposed < high else 0.5 * (low + high)
+        if abs(proposed - rate) <= 1e-15 + 1e-14 * rate:
+            return proposed
+        rate = proposed
+    return rate
+
+
+def upper_bound(successes: float, trials: float, alpha: float) -> float:
+    """One-sided bound: the true rate lies above it with probability at most ``alpha``; 1 without trials."""
+    return 1.0 - lower_bound(trials - successes, trials, alpha)
+
+
+def wilson_lower(successes: Tensor, trials: Tensor, z: float) -> Tensor:
+    """Wilson's score bound in closed form, elementwise: close to `lower_bound`, for sweeps; 0 without trials."""
+    bound = _wilson(successes, trials.clamp_min(1.0), z)
+    return torch.where(trials > 0, bound, torch.zeros_like(bound))
+
+
+def wilson_bound(successes: float, trials: float, alpha: float) -> float:
+    """`wilson_lower` of two numbers, with the arguments of `lower_bound`."""
+    return float(_wilson(successes, trials, normal_quantile(1.0 - alpha))) if trials > 0 else 0.0
+
+
+def _wilson(k: Any, n: Any, z: float) -> Any:
+    spread = (k * (n - k) / n + z * z / 4.0) ** 0.5
+    return (k + z * z / 2.0 - z * spread) / (n + z * z)
+
+
+@lru_cache(maxsize=256)
+def normal_quantile(probability: float) -> float:
+    return NormalDist().inv_cdf(probability)

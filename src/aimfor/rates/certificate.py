@@ -1,0 +1,252 @@
+"""The certificate: what can be said about each constraint from the data given, at a stated confidence.
+
+Every rate is a binomial share (precision: given the predicted positives), so its bounds are Clopper–Pearson's, exact
+for independent examples that took no part in training or in the choice of the threshold. A sum of K rates takes each
+at 1/K of the error (union bound). Over m constraints the error is shared equally (Bonferroni), so that all verdicts
+"met" hold together at the confidence, and so do all verdicts "missed". The largest of several gaps is bounded by the
+largest bound, which costs nothing extra: only the pair that attains it has to be covered.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from ..checks import number
+from .binomial import lower_bound, wilson_bound
+from .counts import Counts
+from .expressions import Constraint, Expression, Gap, Rate, Sum, Worst
+from .feasible import culprits
+
+#: A lower confidence bound from (successes, trials, alpha).
+Lower = Callable[[float, float, float], float]
+#: More data than this many times what was given is reported as "more than".
+MOST_TIMES_MORE = 1024.0
+
+
+class Verdict(StrEnum):
+    """What the data say about one constraint."""
+
+    met = "met"
+    missed = "missed"
+    undecided = "undecided"
+    infeasible = "infeasible"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One constraint on the data given.
+
+    Attributes:
+        constraint: As printed.
+        value: The left side on these data; NaN where a rate has no examples to be measured on.
+        bound: The right side.
+        slack: How far the value is inside the bound; negative outside.
+        low: Lower confidence bound on the true left side.
+        high: Upper confidence bound.
+        verdict: met, missed, undecided or infeasible.
+        examples: Smallest number of examples that any rate of the constraint was measured on.
+        more: About how many more examples like these would decide it; None where that has no answer.
+        note: What to know or do next.
+    """
+
+    constraint: str
+    value: float
+    bound: float
+    slack: float
+    low: float
+    high: float
+    verdict: Verdict
+    examples: int
+    more: int | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Findings on all constraints of a problem. Prints as text; `to_dict` and `to_json` for programs."""
+
+    objective: str
+    objective_value: float
+    confidence: float
+    examples: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst single verdict; met when there are no constraints."""
+        order = [Verdict.met, Verdict.undecided, Verdict.missed, Verdict.infeasible]
+        return max((finding.verdict for finding in self.findings), key=order.index, default=Verdict.met)
+
+    @property
+    def met(self) -> bool:
+        """Whether every constraint is met, together at the stated confidence."""
+        return self.verdict is Verdict.met
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; NaN as None, so that it is JSON everywhere."""
+        plain = asdict(self) | {"verdict": self.verdict.value}
+        plain["findings"] = [asdict(f) | {"verdict": f.verdict.value} for f in self.findings]
+        return _without_nan(plain)  # type: ignore[no-any-return]
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=1)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.verdict.value}: {self.objective} = {self.objective_value:.4f} on {self.examples} examples, "
+            f"{self.confidence:.0%} confidence over all constraints together"
+        ]
+        for f in self.findings:
+            lines.append(
+                f"  {f.verdict.value:<10} {f.constraint}   value {f.value:.4f}, slack {f.slack:+.4f}, "
+                f"confidence bounds [{f.low:.4f}, {f.high:.4f}]"
+            )
+            if f.note:
+                lines.append(f"  {'':<10} {f.note}")
+        return "\n".join(lines)
+
+
+def certify(
+    objective: Expression, constraints: Sequence[Constraint], counts: Counts, confidence: float = 0.95
+) -> Certificate:
+    """Verdicts on all constraints from a table of unweighted counts."""
+    confidence = number("confidence", confidence, above=0.5, below=1)
+    alpha = (1.0 - confidence) / max(len(constraints), 1)
+    impossible = culprits(constraints, counts)
+    findings = tuple(_finding(c, counts, alpha, c in impossible) for c in constraints)
+    value = plain_value(objective, counts)
+    return Certificate(repr(objective), value, confidence, round(counts.total), findings)
+
+
+def plain_value(left: Expression, counts: Counts, sense: str = ">=") -> float:
+    """Value of any expression as a float; a gap or a worst group over the groups that can be measured."""
+    if isinstance(left, Sum):
+        return float(left.value(counts))
+    assert isinstance(left, (Gap, Worst))
+    values = [float(rate.value(counts)) for rate in _members(left, counts)]
+    values = [value for value in values if not math.isnan(value)]
+    if not values:
+        return math.nan
+    if isinstance(left, Gap):
+        return max(values) - min(values)
+    return min(values) if sense == ">=" else max(values)
+
+
+def _finding(constraint: Constraint, counts: Counts, alpha: float, impossible: bool) -> Finding:
+    left, bound, sense = constraint.left, constraint.bound, constraint.sense
+    value = plain_value(left, counts, sense)
+    low, high = bounds(left, sense, counts, alpha)
+    slack = value - bound if sense == ">=" else bound - value
+    verdict = Verdict.infeasible if impossible else _decide(sense, bound, low, high)
+    rates = _rates(left, counts)
+    trials = {repr(rate): float(rate.trials(counts)) for rate in rates}
+    more, note = None, ""
+    empty = [name for name, n in trials.items() if n == 0]
+    if impossible:
+        note = "no decisions at all satisfy these constraints together on these data: loosen or drop one"
+    elif not rates:
+        verdict, note = Verdict.undecided, "no example carries a label of this group"
+    elif empty:
+        note = f"nothing to measure {', '.join(empty)} on: the data hold no example of its denominator"
+    elif verdict is Verdict.undecided:
+        more = _more(constraint, counts, alpha, value)
+        note = _advice(more, counts)
+    elif verdict is Verdict.missed:
+        note = "choose another threshold with decide(), or train further"
+    smallest = round(min(trials.values(), default=0.0))
+    return Finding(repr(constraint), value, bound, slack, low, high, verdict, smallest, more, note)
+
+
+def _decide(sense: str, bound: float, low: float, high: float) -> Verdict:
+    if sense == "<=":
+        low, high, bound = -high, -low, -bound
+    if low >= bound:
+        return Verdict.met
+    return Verdict.missed if high < bound else Verdict.undecided
+
+
+def bounds(
+    left: Expression, sense: str, counts: Counts, alpha: float, lower: Lower = lower_bound
+) -> tuple[float, float]:
+    """Confidence bounds on the true left side, each wrong with probability at most ``alpha``."""
+    if isinstance(left, Sum):
+        return _sum_bounds(left, counts, alpha / len(left.terms), lower)
+    assert isinstance(left, (Gap, Worst))
+    members = _members(left, counts)
+    if not members:
+        return 0.0, 1.0
+    # The bound that a verdict "met" rests on only has to cover the one pair or group that attains the extreme;
+    # the other side has to hold for all of them at once.
+    if isinstance(left, Gap):
+        met = [_rate_bounds(rate, counts, alpha / 2, lower) for rate in members]
+        missed = [_rate_bounds(rate, counts, alpha / (2 * len(members)), lower) for rate in members]
+        low = max(a[0] - b[1] for a in missed for b in missed)
+        return max(low, 0.0), max(a[1] - b[0] for a in met for b in met) if len(members) > 1 else 0.0
+    one = [_rate_bounds(rate, counts, alpha, lower) for rate in members]
+    all_ = [_rate_bounds(rate, counts, alpha / len(members), lower) for rate in members]
+    if sense == ">=":
+        return min(b[0] for b in one), min(b[1] for b in all_)
+    return max(b[0] for b in all_), max(b[1] for b in one)
+
+
+def _sum_bounds(left: Sum, counts: Counts, alpha: float, lower: Lower) -> tuple[float, float]:
+    low = high = left.constant
+    for coefficient, rate in left.terms:
+        ends = [coefficient * end for end in _rate_bounds(rate, counts, alpha, lower)]
+        low, high = low + min(ends), high + max(ends)
+    return low, high
+
+
+def _rate_bounds(rate: Rate, counts: Counts, alpha: float, lower: Lower) -> tuple[float, float]:
+    successes, trials = float(rate.successes(counts)), float(rate.trials(counts))
+    unit = trials if rate.is_count else 1.0
+    return unit * lower(successes, trials, alpha), unit * (1.0 - lower(trials - successes, trials, alpha))
+
+
+def _members(left: Gap | Worst, counts: Counts) -> list[Rate]:
+    return [left.rate.on(**{left.attribute: label}) for label in counts.levels.of(left.attribute)]
+
+
+def _rates(left: Expression, counts: Counts) -> list[Rate]:
+    return [rate for _, rate in left.terms] if isinstance(left, Sum) else _members(left, counts)  # type: ignore[arg-type]
+
+
+def _more(constraint: Constraint, counts: Counts, alpha: float, value: float) -> int | None:
+    """Examples to add, all rates staying as they are, until the verdict falls; None where it never would."""
+    if any(rate.is_count for rate in _rates(constraint.left, counts)) or value == constraint.bound:
+        return None
+
+    # Wilson's bound stands in for the exact one: the answer is a forecast, and the exact one is slow for millions.
+    short, times = 1.0, 1.0
+    while times <= MOST_TIMES_MORE and not _decided_with(constraint, counts.times(times), alpha):
+        short, times = times, 2.0 * times
+    if times > MOST_TIMES_MORE:
+        return None
+    for _ in range(7):
+        middle = 0.5 * (short + times)
+        short, times = (short, middle) if _decided_with(constraint, counts.times(middle), alpha) else (middle, times)
+    return max(math.ceil((times - 1.0) * counts.total), 1)
+
+
+def _decided_with(constraint: Constraint, counts: Counts, alpha: float) -> bool:
+    low, high = bounds(constraint.left, constraint.sense, counts, alpha, wilson_bound)
+    return _decide(constraint.sense, constraint.bound, low, high) is not Verdict.undecided
+
+
+def _advice(more: int | None, counts: Counts) -> str:
+    if more is None:
+        return "too close to the bound for any amount of data within reach to decide; leave a margin"
+    return f"too little data: about {more} more examples like these {round(counts.total)} would decide it"
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(one) for one in value]
+    return None if isinstance(value, float) and math.isnan(value) else value

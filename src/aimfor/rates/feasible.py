@@ -1,0 +1,125 @@
+"""Can any decisions at all satisfy the constraints? At construction by intervals, on data by a linear program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ..errors import InputError
+from .counts import FN, FP, TN, TP, Counts
+from .expressions import Constraint, Rate, Sum, collect
+from .parts import Part, parts_of
+
+
+def refuse_contradictions(constraints: Sequence[Constraint]) -> None:
+    """Raises when two constraints bound the same expression from both sides with nothing left between.
+
+    Complements are one expression: ``fnr >= 0.3`` with ``recall >= 0.9`` is found, as is any multiple.
+    """
+    lower: dict[object, tuple[float, Constraint]] = {}
+    upper: dict[object, tuple[float, Constraint]] = {}
+    names: set[str] = set()
+    for constraint in constraints:
+        if repr(constraint) in names:
+            raise InputError("subject_to", f"{constraint!r} twice", "each constraint once")
+        names.add(repr(constraint))
+        key, bound, sense = _canonical(constraint)
+        side = lower if sense == ">=" else upper
+        better = key not in side or (bound > side[key][0] if sense == ">=" else bound < side[key][0])
+        if better:
+            side[key] = (bound, constraint)
+    for key in lower.keys() & upper.keys():
+        (low, first), (high, second) = lower[key], upper[key]
+        if low > high + 1e-12:
+            raise InputError(
+                "subject_to",
+                f"{first!r} and {second!r}",
+                "constraints that can hold together",
+                "No decisions satisfy both; loosen or drop one.",
+            )
+
+
+def _canonical(constraint: Constraint) -> tuple[object, float, str]:
+    """The left side with complements written the same way and the first coefficient 1, and the bound to match."""
+    left, bound, sense = constraint.left, constraint.bound, constraint.sense
+    if not isinstance(left, Sum):
+        return left, bound, sense
+    terms, constant = [], left.constant
+    for coefficient, rate in left.terms:
+        flipped = _complement(rate)
+        if flipped is not None:
+            terms.append((-coefficient, flipped))
+            constant += coefficient
+        else:
+            terms.append((coefficient, rate))
+    merged = sorted(collect(tuple(terms)), key=lambda term: repr(term[1]))
+    if not merged:
+        return None, 0.0, sense
+    scale = merged[0][0]
+    key = tuple((round(c / scale, 12), rate.numerator, rate.denominator, rate.conditions) for c, rate in merged)
+    turned = {">=": "<=", "<=": ">="}[sense] if scale < 0 else sense
+    return key, (bound - constant) / scale, turned
+
+
+def _complement(rate: Rate) -> Rate | None:
+    """``1 − rate`` as the rate with the smaller numerator written first; None for the one that is kept."""
+    rest = tuple(sorted(set(rate.denominator) - set(rate.numerator)))
+    if rate.is_count or tuple(sorted(rate.numerator)) <= rest:
+        return None
+    return Rate(f"1-{rate.name}", rest, rate.denominator, rate.conditions)
+
+
+def culprits(constraints: Sequence[Constraint], counts: Counts) -> set[Constraint]:
+    """A smallest set of constraints that no decisions satisfy together on these data; empty if all can hold.
+
+    Any decisions are true and false positive counts between 0 and the size of the class, in each combination of
+    labels; constraints are linear in them, so this is a linear program, solved by HiGHS where scipy is installed.
+    """
+    usable = [c for c in constraints if all(_is_linear(part) for part in parts_of(c, counts.levels))]
+    easy = (counts, *(_decided(counts, *who) for who in ((0.0, 0.0), (1.0, 1.0), (0.0, 1.0))))
+    if any(all(_holds(constraint, one) for constraint in usable) for one in easy) or _satisfiable(usable, counts):
+        return set()
+    for constraint in list(usable):  # drop whatever is not needed for the contradiction
+        rest = [other for other in usable if other is not constraint]
+        if not _satisfiable(rest, counts):
+            usable = rest
+    return set(usable)
+
+
+def _decided(counts: Counts, negatives: float, positives: float) -> Counts:
+    """The same examples with these shares of each class predicted positive; (0, 1) is a perfect classifier."""
+    tp, fp, fn, tn = counts.table.unbind(-1)
+    p, n = tp + fn, fp + tn
+    cells = (positives * p, negatives * n, (1.0 - positives) * p, (1.0 - negatives) * n)
+    return Counts(counts.levels, torch.stack(cells, -1))
+
+
+def _is_linear(part: Part) -> bool:
+    return part.bounded_ratio is not None or all(rate.fixed_denominator for _, rate in part.terms)
+
+
+def _holds(constraint: Constraint, counts: Counts) -> bool:
+    return all(float(part.slack(counts)) >= 0 for part in parts_of(constraint, counts.levels))
+
+
+def _satisfiable(constraints: Sequence[Constraint], counts: Counts) -> bool:
+    try:
+        from scipy.optimize import linprog
+    except ImportError:  # without a solver nothing is claimed to be impossible
+        return True
+    table = counts.table
+    classes = [(table[..., FP] + table[..., TN]), (table[..., TP] + table[..., FN])]
+    sizes = [float(mass) for pair in zip(*(c.reshape(-1) for c in classes), strict=True) for mass in pair]
+    none_predicted = _decided(counts, 0.0, 0.0)
+    rows, right = [], []
+    for constraint in constraints:
+        for part in parts_of(constraint, counts.levels):
+            base = float(part.slack(none_predicted))
+            if base == base:  # a group without examples constrains nothing
+                rows.append((-part.sensitivity(none_predicted)).reshape(-1).tolist())
+                right.append(base)
+    if not rows:
+        return True
+    solved = linprog([0.0] * len(sizes), A_ub=rows, b_ub=right, bounds=[(0.0, size) for size in sizes], method="highs")
+    return bool(solved.status != 2)
