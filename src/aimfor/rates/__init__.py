@@ -1,6 +1,7 @@
 """Rate constraints with a certificate: "recall as high as possible, precision at least 0.9, and does it hold?" """
 
 from .certificate import Certificate, Finding, Verdict
+from .duals import Ascent, DualOptimizer, MomentumAscent, NuPI
 from .expressions import (
     Constraint,
     Rate,
@@ -20,12 +21,23 @@ from .expressions import (
     tp,
     tpr,
 )
+from .iterates import Iterates, Mixture
+from .problem import RateProblem, maximize, minimize
+from .thresholds import Decision
 
 __all__ = [
+    "Ascent",
     "Certificate",
     "Constraint",
+    "Decision",
+    "DualOptimizer",
     "Finding",
+    "Iterates",
+    "Mixture",
+    "MomentumAscent",
+    "NuPI",
     "Rate",
+    "RateProblem",
     "Verdict",
     "accuracy",
     "error_rate",
@@ -33,6 +45,8 @@ __all__ = [
     "fnr",
     "fp",
     "fpr",
+    "maximize",
+    "minimize",
     "npv",
     "positive_rate",
     "precision",

@@ -1,15 +1,43 @@
-"""Can any decisions at all satisfy the constraints? At construction by intervals, on data by a linear program."""
+"""Is the problem well posed? At construction by types and intervals, on data by a linear program."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import torch
+from typing import Any
 
 from ..errors import InputError
-from .counts import FN, FP, TN, TP, Counts
-from .expressions import Constraint, Rate, Sum, collect
+from .counts import Counts
+from .expressions import Constraint, Expression, Gap, Rate, Sum, Worst, collect
+from .lagrangian import class_masses, decided
 from .parts import Part, parts_of
+
+
+def checked_objective(objective: Any) -> Expression:
+    if isinstance(objective, (Sum, Worst)) and (isinstance(objective, Worst) or objective.terms):
+        return objective
+    remedy = "Bound a gap in subject_to instead." if isinstance(objective, Gap) else ""
+    raise InputError("objective", repr(objective), "a rate, a sum of rates or rate.worst(...)", remedy)
+
+
+def checked_constraints(subject_to: Any) -> tuple[Constraint, ...]:
+    given = (subject_to,) if isinstance(subject_to, Constraint) else tuple(subject_to)
+    for constraint in given:
+        if not isinstance(constraint, Constraint):
+            raise InputError("subject_to", repr(constraint), "constraints such as precision >= 0.9")
+    refuse_contradictions(given)
+    return given
+
+
+def attributes_of(objective: Expression, constraints: Sequence[Constraint]) -> tuple[str, ...]:
+    """Every group attribute that the problem names, in order of the alphabet."""
+    names: set[str] = set()
+    for expression in (objective, *(constraint.left for constraint in constraints)):
+        if isinstance(expression, (Gap, Worst)):
+            names.add(expression.attribute)
+            names.update(name for name, _ in expression.rate.conditions)
+        elif isinstance(expression, Sum):
+            names.update(name for _, rate in expression.terms for name, _ in rate.conditions)
+    return tuple(sorted(names))
 
 
 def refuse_contradictions(constraints: Sequence[Constraint]) -> None:
@@ -77,7 +105,7 @@ def culprits(constraints: Sequence[Constraint], counts: Counts) -> set[Constrain
     labels; constraints are linear in them, so this is a linear program, solved by HiGHS where scipy is installed.
     """
     usable = [c for c in constraints if all(_is_linear(part) for part in parts_of(c, counts.levels))]
-    easy = (counts, *(_decided(counts, *who) for who in ((0.0, 0.0), (1.0, 1.0), (0.0, 1.0))))
+    easy = (counts, *(decided(counts, *who) for who in ((0.0, 0.0), (1.0, 1.0), (0.0, 1.0))))
     if any(all(_holds(constraint, one) for constraint in usable) for one in easy) or _satisfiable(usable, counts):
         return set()
     for constraint in list(usable):  # drop whatever is not needed for the contradiction
@@ -85,14 +113,6 @@ def culprits(constraints: Sequence[Constraint], counts: Counts) -> set[Constrain
         if not _satisfiable(rest, counts):
             usable = rest
     return set(usable)
-
-
-def _decided(counts: Counts, negatives: float, positives: float) -> Counts:
-    """The same examples with these shares of each class predicted positive; (0, 1) is a perfect classifier."""
-    tp, fp, fn, tn = counts.table.unbind(-1)
-    p, n = tp + fn, fp + tn
-    cells = (positives * p, negatives * n, (1.0 - positives) * p, (1.0 - negatives) * n)
-    return Counts(counts.levels, torch.stack(cells, -1))
 
 
 def _is_linear(part: Part) -> bool:
@@ -108,10 +128,8 @@ def _satisfiable(constraints: Sequence[Constraint], counts: Counts) -> bool:
         from scipy.optimize import linprog
     except ImportError:  # without a solver nothing is claimed to be impossible
         return True
-    table = counts.table
-    classes = [(table[..., FP] + table[..., TN]), (table[..., TP] + table[..., FN])]
-    sizes = [float(mass) for pair in zip(*(c.reshape(-1) for c in classes), strict=True) for mass in pair]
-    none_predicted = _decided(counts, 0.0, 0.0)
+    sizes = class_masses(counts).reshape(-1).tolist()
+    none_predicted = decided(counts, 0.0, 0.0)
     rows, right = [], []
     for constraint in constraints:
         for part in parts_of(constraint, counts.levels):

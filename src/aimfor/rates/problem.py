@@ -1,0 +1,337 @@
+"""RateProblem: a loss whose minimum is the best objective under the constraints, and the questions one asks of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import checks, distributed
+from ..engine import Batch, attached_zero
+from ..errors import InputError
+from .certificate import Certificate, certify
+from .counts import Counts, counts_from_state, encode, no_counts, tally
+from .duals import DualOptimizer, dual_optimizer
+from .expressions import Constraint, Expression
+from .feasible import attributes_of, checked_constraints, checked_objective
+from .lagrangian import Prices, all_parts, objective_members, objective_terms, prices, proxy_slack
+from .proxies import PROXIES, PricedDecisions, proxy
+from .thresholds import Decision, decide
+
+
+class RateProblem(nn.Module):
+    """Maximize or minimize a rate subject to bounds on others, by the proxy-Lagrangian.
+
+    The loss is a smooth proxy of ``−objective − Σ λ·slack``; the multipliers λ see the exact 0-1 rates over the data
+    set, from counts that run through the epoch, and take their step in `end_epoch` (and every ``dual_every`` calls).
+    An example counts as predicted positive when its score is at least 0.
+
+    Make one with `aimfor.maximize` or `aimfor.minimize`; the arguments are explained there.
+
+    References:
+        Cotter, Jiang, Gupta, Wang, Narayan, You, Sridharan, Optimization with non-differentiable constraints with
+        applications to fairness, recall, churn, and other goals, 2019.
+    """
+
+    def __init__(
+        self,
+        direction: str,
+        objective: Expression,
+        subject_to: Sequence[Constraint] | Constraint = (),
+        *,
+        proxy: str = "logistic",
+        temperature: float = 1.0,
+        dual: str | DualOptimizer = "nupi",
+        dual_rate: float = 1.0,
+        dual_every: int = 0,
+        dual_rates: str = "exact",
+        initial: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.direction = checks.one_of("direction", direction, ("maximize", "minimize"))
+        self.objective = checked_objective(objective)
+        self.constraints = checked_constraints(subject_to)
+        self.proxy = checks.one_of("proxy", proxy, PROXIES)
+        self.temperature = checks.number("temperature", temperature, above=0)
+        self.dual_every = checks.integer("dual_every", dual_every, at_least=0)
+        self.dual_rates = checks.one_of("dual_rates", dual_rates, ("exact", "proxy"))
+        self.initial = checks.number("initial", initial, at_least=0)
+        self.dual = dual_optimizer(dual, checks.number("dual_rate", dual_rate, above=0))
+        self.attributes = attributes_of(self.objective, self.constraints)
+        self._reset()
+
+    def _reset(self) -> None:
+        self.multipliers: dict[str, float] = {}
+        self.shares: dict[str, float] = {}
+        self.calls = self.calls_in_epoch = self.epochs = 0
+        self._window = self._epoch = self._basis = no_counts(self.attributes)
+        self._soft = torch.zeros(2, 1, dtype=torch.float64)
+        self._prices: Prices | None = None
+        self._prices_on: tuple[torch.device, torch.dtype] | None = None
+
+    # ------------------------------------------------------------ the loss
+
+    def forward(
+        self,
+        scores: Tensor,
+        targets: Tensor,
+        *,
+        weights: Tensor | None = None,
+        where: Tensor | None = None,
+        groups: Mapping[str, Tensor] | None = None,
+    ) -> Tensor:
+        """The proxy-Lagrangian of this batch, a scalar attached to the graph; in training mode it is counted too."""
+        return self.lagrangian(checks.binary(scores, targets, weights=weights, where=where, groups=groups))
+
+    def lagrangian(self, batch: Batch) -> Tensor:
+        """As `forward`, for a batch that has passed the gate."""
+        codes, levels = encode(batch, self._epoch.levels.union(self._basis.levels))
+        weights = batch.effective_weights()
+        mass = float(batch.scores.shape[0]) if weights is None else float(weights.sum())
+        if self.training and torch.is_grad_enabled():
+            self._count(batch, codes, tally(batch, batch.scores.detach() >= 0, codes, levels))
+        if mass == 0.0:
+            return attached_zero(batch.scores)
+        up, down, constant = self._priced(batch.scores, levels)
+        kind = batch.targets.long() if not levels.names else codes * 2 + batch.targets.long()
+        up, down = up[kind], down[kind]
+        if weights is not None:
+            up, down = up * weights, down * weights
+        loss: Tensor = PricedDecisions.apply(batch.scores, up, down, self.proxy, self.temperature)
+        return loss / mass + constant
+
+    def _count(self, batch: Batch, codes: Tensor, counts: Counts) -> None:
+        self._epoch = self._epoch.plus(counts)
+        self._window = self._window.plus(counts)
+        if self.dual_rates == "proxy":
+            self._count_proxies(batch, codes, counts)
+        self.calls += 1
+        self.calls_in_epoch += 1
+        if self.epochs == 0 and _is_time(self.calls_in_epoch):
+            self._basis, self._prices = self._epoch.reduced(), None
+        if self.dual_every and self.calls % self.dual_every == 0:
+            self._dual_step(self._window.reduced())
+
+    def _priced(self, scores: Tensor, levels: Any) -> tuple[Tensor, Tensor, float]:
+        """Prices for these labels, on the scores' device, made again only when counts or multipliers changed."""
+        place = (scores.device, scores.dtype)
+        stale = self._prices is None or self._prices_on != place
+        if stale or self._prices.up.numel() != 2 * levels.combinations:  # type: ignore[union-attr]
+            counts = self._basis.on(self._basis.levels.union(levels))
+            terms = objective_terms(self.objective, counts, self._known_shares(counts))
+            parts = all_parts(self.constraints, counts)
+            known = {part.name: self.multipliers.get(part.name, self.initial) for part in parts}
+            sign = 1.0 if self.direction == "maximize" else -1.0
+            made = prices(sign, terms, parts, known, counts)
+            self._prices = Prices(made.up.to(*place), made.down.to(*place), made.constant)
+            self._prices_on = place
+        assert self._prices is not None
+        return self._prices.up, self._prices.down, self._prices.constant
+
+    # ------------------------------------------------------------ the dual step
+
+    def end_epoch(self) -> None:
+        """The dual step on the epoch's exact counts. Call it once per epoch; it counts afresh from here on."""
+        if self.calls_in_epoch == 0:
+            return
+        counts = self._epoch.reduced()
+        if not self.dual_every:
+            self._dual_step(counts)
+        self._basis, self._prices = counts, None
+        self._epoch = no_counts(self.attributes).on(counts.levels)
+        self.epochs += 1
+        self.calls_in_epoch = 0
+
+    def _dual_step(self, counts: Counts) -> None:
+        for part in all_parts(self.constraints, counts):
+            slack = self._seen_slack(part, counts)
+            if math.isfinite(slack):  # a group without examples in the window says nothing
+                before = self.multipliers.get(part.name, self.initial)
+                self.multipliers[part.name] = self.dual.step(part.name, before, -slack)
+        self._shift_shares(counts)
+        self._window = no_counts(self.attributes).on(counts.levels)
+        self._soft = torch.zeros(2, 1, dtype=torch.float64)
+        self._prices = None
+
+    def _seen_slack(self, part: Any, counts: Counts) -> float:
+        if self.dual_rates == "exact":
+            return float(part.slack(counts))
+        soft = self._soft.reshape(2, *counts.levels.sizes, 2)
+        return proxy_slack(part, counts, soft[0], soft[1])
+
+    def _count_proxies(self, batch: Batch, codes: Tensor, counts: Counts) -> None:
+        if distributed.world_size() > 1:
+            raise InputError("dual_rates", "'proxy' under torch.distributed", "'exact' with several processes")
+        size = 2 * counts.levels.combinations
+        if self._soft.numel() != 2 * size:
+            if float(self._soft.abs().sum()) > 0:
+                raise InputError("groups", "a new label within an epoch", "all labels in the first batch of proxies")
+            self._soft = torch.zeros(2, size, dtype=torch.float64)
+        weights = batch.effective_weights()
+        scores = batch.scores.detach().double() / self.temperature
+        for row, signed in enumerate((scores, -scores)):
+            value = proxy(self.proxy, signed)[0]
+            value = value if weights is None else value * weights
+            self._soft[row].index_add_(0, (codes * 2 + batch.targets.long()).cpu(), value.cpu())
+
+    def _known_shares(self, counts: Counts) -> dict[str, float]:
+        names = [repr(rate) for rate in objective_members(self.objective, counts)]
+        total = sum(self.shares.get(name, 1.0) for name in names)
+        return {name: self.shares.get(name, 1.0) / total for name in names}
+
+    def _shift_shares(self, counts: Counts) -> None:
+        """Multiplicative weights: the group that is worst off gains weight."""
+        shares = self._known_shares(counts)
+        sign = -1.0 if self.direction == "maximize" else 1.0
+        for rate in objective_members(self.objective, counts):
+            value = float(rate.value(counts))
+            if math.isfinite(value):
+                shares[repr(rate)] *= math.exp(self.dual.rate * sign * value)
+        total = sum(shares.values())
+        self.shares = {name: max(share / total, 1e-6) for name, share in shares.items()}
+
+    # ------------------------------------------------------------ answers
+
+    def count(
+        self,
+        scores: Tensor,
+        targets: Tensor,
+        *,
+        groups: Mapping[str, Tensor] | None = None,
+        where: Tensor | None = None,
+        decision: Decision | None = None,
+    ) -> Counts:
+        """Exact counts of the decisions ``score >= 0``, or of a `Decision`, on these data."""
+        batch = checks.binary(scores.detach(), targets, where=where, groups=groups)
+        codes, levels = encode(batch, no_counts(self.attributes).levels)
+        predicted = batch.scores >= 0 if decision is None else decision(batch.scores, batch.groups)
+        return tally(batch, predicted, codes, levels)
+
+    def certificate(
+        self,
+        scores: Tensor,
+        targets: Tensor,
+        *,
+        groups: Mapping[str, Tensor] | None = None,
+        where: Tensor | None = None,
+        decision: Decision | None = None,
+        confidence: float = 0.95,
+    ) -> Certificate:
+        """What these data say about each constraint. Use data that chose neither the model nor the threshold."""
+        counts = self.count(scores, targets, groups=groups, where=where, decision=decision)
+        return certify(self.objective, self.constraints, counts, confidence)
+
+    def decide(
+        self,
+        scores: Tensor,
+        targets: Tensor,
+        *,
+        groups: Mapping[str, Tensor] | None = None,
+        per_group: str | None = None,
+        margin: str = "certify",
+        confidence: float = 0.95,
+    ) -> Decision:
+        """The threshold with the best objective among those that satisfy all constraints with a margin on these data.
+
+        See `aimfor.rates.thresholds.decide` for the margins.
+        """
+        batch = checks.binary(scores.detach(), targets, groups=groups)
+        return decide(
+            self.direction,
+            self.objective,
+            self.constraints,
+            batch,
+            self.attributes,
+            per_group=per_group,
+            margin=margin,
+            confidence=confidence,
+        )
+
+    # ------------------------------------------------------------ state and print
+
+    def get_extra_state(self) -> dict[str, Any]:
+        return {
+            "problem": repr(self),
+            "multipliers": dict(self.multipliers),
+            "shares": dict(self.shares),
+            "dual": self.dual.state_dict(),
+            "steps": [self.calls, self.calls_in_epoch, self.epochs],
+            "counts": [counts.state() for counts in (self._window, self._epoch, self._basis)],
+            "soft": self._soft.clone(),
+        }
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        if state["problem"] != repr(self):
+            raise InputError(
+                "state_dict", f"the state of\n{state['problem']}", f"the state of\n{self!r}", "Build the same problem."
+            )
+        self.dual.load_state_dict(state["dual"])
+        self.multipliers, self.shares = dict(state["multipliers"]), dict(state["shares"])
+        self.calls, self.calls_in_epoch, self.epochs = state["steps"]
+        self._window, self._epoch, self._basis = (counts_from_state(one) for one in state["counts"])
+        self._soft = state["soft"].clone()
+        self._prices = None
+
+    def __repr__(self) -> str:
+        lines = [f"{self.direction:<12}{self.objective!r}"]
+        for place, constraint in enumerate(self.constraints):
+            lines.append(f"{'' if place else 'subject to':<12}{constraint!r}")
+        return "\n".join(lines)
+
+
+def _is_time(call: int) -> bool:
+    """At 1, 2, …, 10 and then whenever the number of calls has grown by a tenth: the same on every process."""
+    return call <= 10 or int(math.log(call, 1.1)) != int(math.log(call - 1, 1.1))
+
+
+def maximize(objective: Expression, subject_to: Sequence[Constraint] | Constraint = (), **options: Any) -> RateProblem:
+    """The problem of making a rate as large as possible while others keep their bounds.
+
+    Args:
+        objective: A rate, a linear combination of rates, or ``rate.worst("group")``.
+        subject_to: Constraints such as ``precision >= 0.9``, ``fpr.gap("sex") <= 0.02``.
+        proxy: What stands in for a decision in the primal step: ``logistic`` (default), ``sigmoid`` or ``hinge``.
+        temperature: Scores are divided by it before the proxy.
+        dual: ``nupi`` (default), ``plain``, ``momentum``, or a `DualOptimizer`.
+        dual_rate: Step size of the multipliers, in units of (multiplier per unit of violation).
+        dual_every: Take a dual step every so many calls as well; 0 (default) only in `end_epoch`.
+        dual_rates: ``exact`` 0-1 rates in the dual step (default), or the ``proxy``: the plain Lagrangian.
+        initial: Multiplier that every constraint starts with.
+
+    Returns:
+        An ``nn.Module``: call it as a loss, call `end_epoch` once per epoch, and ask it for a `decide` and a
+        `certificate` on held-out data.
+
+    Raises:
+        InputError: Contradictory constraints, a gap as objective, options out of range.
+
+    Example:
+        >>> import torch, aimfor
+        >>> from aimfor.rates import recall, precision, fpr
+        >>> problem = aimfor.maximize(recall, subject_to=[precision >= 0.9, fpr.gap("sex") <= 0.02])
+        >>> problem
+        maximize    recall
+        subject to  precision >= 0.9
+                    gap(fpr, sex) <= 0.02
+        >>> scores = torch.tensor([1.5, -0.5, 0.3, -2.0], requires_grad=True)
+        >>> loss = problem(scores, torch.tensor([1, 0, 1, 0]), groups={"sex": torch.tensor([0, 0, 1, 1])})
+        >>> loss.backward()
+        >>> problem.end_epoch()
+    """
+    return RateProblem("maximize", objective, subject_to, **options)
+
+
+def minimize(objective: Expression, subject_to: Sequence[Constraint] | Constraint = (), **options: Any) -> RateProblem:
+    """As `maximize`, for a rate that should be small.
+
+    Example:
+        >>> import aimfor
+        >>> from aimfor.rates import error_rate, positive_rate
+        >>> aimfor.minimize(error_rate, positive_rate.gap("sex") <= 0.05)
+        minimize    error_rate
+        subject to  gap(positive_rate, sex) <= 0.05
+    """
+    return RateProblem("minimize", objective, subject_to, **options)
