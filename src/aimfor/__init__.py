@@ -22,6 +22,8 @@ _HOME = {
     "SortedEngine": "pairwise",
     "DirectEngine": "direct",
     "LagrangianEngine": "lagrangian",
+    "maximize": "rates",
+    "minimize": "rates",
     "Metric": "metrics",
     "AUROC": "metrics",
     "AUROCOneVsRest": "metrics",
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
         support,
     )
     from .pairwise import SortedEngine
+    from .rates import maximize, minimize
 
 
 def __getattr__(name: str) -> Any:

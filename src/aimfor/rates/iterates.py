@@ -117,7 +117,8 @@ class Iterates:
         )
         if solved.status != 0:
             raise SolverError("no mixture of the kept iterates satisfies the constraints; train further or keep more.")
-        chosen = [(float(w), one) for w, one in zip(solved.x, self.kept, strict=True) if w > 1e-9]
+        weights: list[float] = solved.x.tolist()  # type: ignore[union-attr]
+        chosen = [(w, one) for w, one in zip(weights, self.kept, strict=True) if w > 1e-9]
         return Mixture(tuple(one for _, one in chosen), tuple(w for w, _ in chosen))
 
     def state_dict(self) -> dict[str, Any]:

@@ -235,7 +235,8 @@ def _candidates(scores: Tensor) -> Tensor:
 
 def _spaced(span: tuple[int, int], points: int) -> Tensor:
     low, high = span
-    return torch.linspace(low, high, min(points, high - low + 1), dtype=torch.float64).round().long().unique()
+    places: Tensor = torch.linspace(low, high, min(points, high - low + 1), dtype=torch.float64).round().long()
+    return places[torch.cat((places.new_ones(1, dtype=torch.bool), places[1:] != places[:-1]))]
 
 
 def _around(pick: Tensor, spot: int) -> tuple[int, int]:
