@@ -101,10 +101,8 @@ def test_thresholds_by_group_close_a_gap_that_one_threshold_cannot() -> None:
     assert abs(value(fpr.on(sex=1), own) - value(fpr.on(sex=0), own)) <= 0.02
     assert value(accuracy, own) > value(accuracy, common) + 0.03
     assert own.thresholds[1.0] > own.thresholds[0.0]
-    assert torch.equal(
-        own(scores, groups),
-        torch.where(groups["sex"] == 1, scores >= own.thresholds[1.0], scores >= own.thresholds[0.0]),
-    )
+    expected = torch.where(groups["sex"] == 1, scores >= own.thresholds[1.0], scores >= own.thresholds[0.0])
+    assert torch.equal(own(scores, groups), expected)
 
 
 def test_thresholds_by_group_are_the_best_of_all_pairs() -> None:
@@ -172,7 +170,7 @@ def test_iterates_survive_a_save_and_load() -> None:
 
 def test_a_mixture_is_the_best_convex_combination_and_repeats_with_its_seed() -> None:
     _, y, _ = sample(1000)
-    flip = torch.rand(1000)
+    flip = torch.rand(1000, generator=torch.Generator().manual_seed(5))
     # Two iterates on either side of the bound: fpr 0.05 with recall 0.5, and fpr 0.25 with recall 0.9.
     first = torch.where(torch.where(y, flip < 0.5, flip < 0.05), 1.0, -1.0)
     second = torch.where(torch.where(y, flip < 0.9, flip < 0.25), 1.0, -1.0)
@@ -182,10 +180,9 @@ def test_a_mixture_is_the_best_convex_combination_and_repeats_with_its_seed() ->
         iterates.consider(Scores(scores), scores, y, margin="none")
     rates = [(float(recall.value(c.counts)), float(fpr.value(c.counts))) for c in iterates.kept]
     mixture = iterates.mixture()
-    mixed = [
-        sum(w * rates[iterates.kept.index(c)][i] for w, c in zip(mixture.weights, mixture.candidates, strict=True))
-        for i in (0, 1)
-    ]
+    members = [(w, rates[iterates.kept.index(c)]) for w, c in zip(mixture.weights, mixture.candidates, strict=True)]
+    mixed = [sum(weight * rate[i] for weight, rate in members) for i in (0, 1)]
+    assert len(members) == 2
     share = np.linspace(0, 1, 10001)
     feasible = share * rates[1][1] + (1 - share) * rates[0][1] <= 0.15
     best = np.max((share * rates[1][0] + (1 - share) * rates[0][0])[feasible])

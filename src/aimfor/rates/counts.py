@@ -55,7 +55,7 @@ def empty_levels(names: tuple[str, ...]) -> Levels:
     return Levels(names, tuple(() for _ in names))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Counts:
     """A table of counts; see the module's docstring. ``table`` is float64."""
 

@@ -19,7 +19,7 @@ from .problem import RateProblem
 from .thresholds import MARGINS, Decision
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Candidate:
     """A model as it was, the decision that goes with it, and what both did on the selection data."""
 
@@ -69,16 +69,23 @@ class Iterates:
     ) -> bool:
         """Looks at the model's scores on selection data; True if it is the best so far."""
         decision = self.problem.decide(scores, targets, groups=groups, per_group=per_group, margin=margin)
-        counts = self.problem.count(scores, targets, groups=groups, decision=decision)
-        objective = plain_value(self.problem.objective, counts, ">=" if self._sign > 0 else "<=")
         weights = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
-        candidate = Candidate(weights, decision, counts, objective)
+        candidate = self._candidate(weights, decision, scores, targets, groups)
         if self.most:
-            self.kept = [*self.kept, candidate][-self.most :]
+            # A mixture is of the iterates as trained: those that miss a bound balance those that waste it.
+            trained = self._candidate(weights, Decision(0.0), scores, targets, groups)
+            self.kept = [*self.kept, trained][-self.most :]
         if self.best is None or candidate.rank(self._sign) > self.best.rank(self._sign):
             self.best = candidate
             return True
         return False
+
+    def _candidate(
+        self, weights: dict[str, Tensor], decision: Decision, scores: Tensor, targets: Tensor, groups: Any
+    ) -> Candidate:
+        counts = self.problem.count(scores, targets, groups=groups, decision=decision)
+        objective = plain_value(self.problem.objective, counts, ">=" if self._sign > 0 else "<=")
+        return Candidate(weights, decision, counts, objective)
 
     @property
     def _sign(self) -> float:
