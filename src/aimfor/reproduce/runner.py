@@ -43,6 +43,7 @@ class Outcome:
 
 def load(name: str) -> Experiment:
     """The experiment of that name. Raises `InputError` with the names that exist."""
+    name = name.replace("-", "_")
     if name not in NAMES:
         raise InputError("name", repr(name), "one of " + (", ".join(NAMES) or "(none yet)"), "See --list.")
     experiment: Experiment = importlib.import_module(f"{__package__}.{name}").EXPERIMENT
