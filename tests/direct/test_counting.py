@@ -147,8 +147,8 @@ def test_any_confusion_function_trains():
     metric = aimfor.Confusion(mcc, name="mcc")
     scores, targets = torch.randn(40, requires_grad=True), torch.rand(40) < 0.3
     loss_fn = aimfor.MetricLoss(metric, aimfor.DirectEngine())
-    optimizer = torch.optim.Adam([scores], lr=0.05)
-    for _ in range(200):
+    optimizer = torch.optim.Adam([scores], lr=0.1)
+    for _ in range(100):
         optimizer.zero_grad()
         loss_fn(scores, targets).backward()
         optimizer.step()
@@ -166,8 +166,8 @@ def test_masks_train_in_every_kind_of_iou(average, classes):
     targets[~where] = 255 if classes != "binary" else 7
     loss_fn = aimfor.MetricLoss(metric, aimfor.DirectEngine())
     start = float(metric.value(scores, targets, where=where))
-    optimizer = torch.optim.Adam([scores], lr=0.05)
-    for _ in range(150):
+    optimizer = torch.optim.Adam([scores], lr=0.1)
+    for _ in range(80):
         optimizer.zero_grad()
         loss = loss_fn(scores, targets, where=where)
         assert loss.item() == pytest.approx(1 - float(metric.value(scores, targets, where=where)), abs=1e-6)

@@ -4,10 +4,12 @@ from .counting import CountForm, CountRule
 from .engine import Decay, DirectEngine
 from .form import ArgmaxForm, HasArgmax, LinearForm
 from .multiclass import ClassForm
+from .positions import PositionForm
 from .public import ap_interleave, ndcg_interleave
 from .ranking import RankingForm
 from .rows import Rows, rows_of
 from .segmentation import class_rows, mean_shares
+from .structured import StructuredLoss
 
 __all__ = [
     "ArgmaxForm",
@@ -18,8 +20,10 @@ __all__ = [
     "DirectEngine",
     "HasArgmax",
     "LinearForm",
+    "PositionForm",
     "RankingForm",
     "Rows",
+    "StructuredLoss",
     "ap_interleave",
     "class_rows",
     "mean_shares",

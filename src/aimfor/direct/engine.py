@@ -17,9 +17,6 @@ from .public import SIGNS
 
 MODES = ("direct", "hinge", "perceptron")
 
-#: epsilon="auto" is this multiple of the form's spread.
-AUTO = 10.0
-
 
 @dataclass(frozen=True)
 class Decay:
@@ -62,12 +59,12 @@ class DirectEngine(Engine):
     ``1/2ε · (∇F(y_+) − ∇F(y_−))``, is the central difference: its bias is O(ε²), theirs O(ε).
 
     Args:
-        epsilon: > 0; or ``"auto"``, the spread of the scores (standard deviation for rankings, root mean
-            square about the threshold for decisions), which makes the gradient follow any rescaling of the
-            scores as the metric's own does; or a schedule, a function of the number of training steps so far
-            (`Decay` is one), which is saved with the module.
-        sign: +1, −1 or ``"both"``; None takes the form's own: +1 for average precision, as in the paper (−1 costs
-            O((1 − AUC) · p · q) there), and both for everything else. ``hinge`` and ``perceptron`` know only +1.
+        epsilon: > 0; or ``"auto"``, the spread of the scores (root mean square about the threshold for decisions,
+            the standard deviation for NDCG, ``4 p/q`` of it for average precision), which makes the gradient follow
+            any rescaling of the scores as the metric's own does; or a schedule, a function of the number of training
+            steps so far (`Decay` is one), which is saved with the module.
+        sign: +1, −1 or ``"both"``; None takes the form's own: both, except for average precision of long lists, where
+            −1 costs O((1 − AUC) · p · q), and +1 is taken as in the paper. ``hinge`` and ``perceptron`` know only +1.
         mode: One of the above.
 
     Raises:
@@ -149,7 +146,7 @@ class DirectEngine(Engine):
 
     def _epsilon(self, form: ArgmaxForm) -> float:
         if isinstance(self.epsilon, str):
-            return AUTO * form.spread() or AUTO
+            return form.spread() or 1.0  # all tied: any ε finds the same outputs
         if callable(self.epsilon):
             return checks.number("epsilon(step)", self.epsilon(int(self.step)), above=0)
         return float(self.epsilon)

@@ -12,6 +12,9 @@ from .interleave import PRECISION, interleave
 from .lists import Sorted, mean_over_ties, negatives_above, positives_above, sort_lists
 from .rows import Rows
 
+#: Up to this many pairs in every list the dynamic program of sign −1 is cheap, and both signs are the default.
+SHORT = 4096
+
 
 class RankingForm(LinearForm):
     """1 − average precision over the pairs of each list, and the mean over lists.
@@ -26,8 +29,6 @@ class RankingForm(LinearForm):
         share: ``(b,)`` weight of each list in the mean, summing to 1; 0 for lists that are undefined.
         loss: The exact 1 − metric.
     """
-
-    sign = 1  # −1 has no method faster than the dynamic program
 
     def __init__(self, rows: Rows, share: Tensor, loss: Tensor) -> None:
         super().__init__(rows.scores, loss)
@@ -54,10 +55,21 @@ class RankingForm(LinearForm):
         n = mean_over_ties(n.double(), lists.positives, lists.positive_list)
         return self._coefficients(n, mean_over_ties(m, lists.negatives, lists.negative_list))
 
+    @property
+    def sign(self) -> int | str:  # type: ignore[override]
+        lists = self._sorted.lists
+        return "both" if int((lists.p * lists.q).amax()) <= SHORT else 1
+
     def spread(self) -> float:
+        """``4 (p/q)`` standard deviations: pairs around rank 2p then change places up to one deviation apart.
+
+        At rank r with i positives a pair changes places when it is closer than ``ε q i / (2 r²)``, so what a given ε
+        can reach depends on how rare the positives are.
+        """
         lists = self._sorted.lists
         scores = torch.cat((lists.positives, lists.negatives))
-        return float(scores.std(correction=0)) if scores.numel() else 0.0
+        ratio = float(lists.p.sum()) / max(1.0, float(lists.q.sum()))
+        return 4.0 * ratio * float(scores.std(correction=0)) if scores.numel() else 0.0
 
     def _coefficients(self, n: Tensor, m: Tensor | None = None) -> Tensor:
         lists = self._sorted.lists

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .. import checks
+from ..direct import HasArgmax, PositionForm
 from ..engine import Batch
 from ..errors import InputError
 from .base import Metric
@@ -20,7 +21,7 @@ HIGHEST_EXPONENT = 1000
 
 
 @dataclass(frozen=True)
-class NDCG(Metric):
+class NDCG(Metric, HasArgmax):
     """Normalised discounted cumulative gain, meaned over lists.
 
     ``DCG = Σ_i g(rel_i) / log₂(1 + rank_i)`` over the first k places, divided by the DCG of the ideal order. Items
@@ -96,3 +97,16 @@ class NDCG(Metric):
         dcg = (gains.gather(1, order) * discount).sum(1)
         ideal = (gains.sort(dim=1, descending=True).values * discounts).sum(1)
         return mean_over_lists(dcg / ideal, ideal > 0, list_weights(batch))
+
+    def argmax_form(self, batch: Batch) -> PositionForm:
+        gains = self.gains(batch.targets)
+        if batch.where is not None:
+            gains = gains * batch.where
+        discounts = self.discounts(gains.shape[1], gains.device)
+        ideal = (gains.sort(dim=1, descending=True).values * discounts).sum(1)
+        defined = ideal > 0
+        gains = torch.where(defined[:, None], gains / ideal[:, None], 0.0)
+        by_list = list_weights(batch)
+        mass = defined.double() if by_list is None else defined * by_list
+        share = mass / mass.sum().clamp_min(torch.finfo(mass.dtype).tiny)
+        return PositionForm(batch.scores, gains, discounts, batch.where, share, 1.0 - self.exact(batch))
