@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 _HOME = {
     "MetricLoss": "loss",
     "MetricHead": "head",
+    "Regularized": "regularized",
     "Engine": "engine",
     "EngineOutput": "engine",
     "Status": "engine",
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     )
     from .pairwise import SortedEngine
     from .rates import maximize, minimize
+    from .regularized import Regularized
 
 
 def __getattr__(name: str) -> Any:

@@ -23,7 +23,8 @@ def bound_from_scores(scores: Tensor, positive: Tensor, beta: float = 1.0) -> Bo
 
     ``V = min over u > 0 of (β² p u + Σ_neg max(0, u + f_j)) / Σ_pos min(u, f_i)``, and ``F_β ≥ (1 + β²)/(1 + V)``.
     Between the breakpoints u = f_i, u = −f_j the quotient is linear over linear, hence monotone, so the minimum is at
-    one of them: two sorts and prefix sums find it. The gradient is that of the best scale held fixed (exact a.e.).
+    one of them: two sorts and prefix sums find it. The gradient is exact almost everywhere: the best u is itself a
+    score, and moves with it.
 
     Args:
         scores: ``(n,)`` real scores.
@@ -45,27 +46,25 @@ def bound_from_scores(scores: Tensor, positive: Tensor, beta: float = 1.0) -> Bo
     """
     square = checks.number("beta", beta, above=0) ** 2
     f, g = scores[positive], scores[~positive]
-    scale = _best_scale(f.detach().to(internal_dtype(f)), g.detach().to(internal_dtype(g)), square)
-    if scale is None:
+    scales = torch.cat((f[f > 0], -g[g < 0]))
+    best = _best_scale(scales.detach(), f.detach(), g.detach(), square)
+    if best is None:
         zero = scores.sum() * 0.0
         return Bound(zero + float("inf"), zero)
-    u = scale.to(scores.dtype)
+    u = scales[best]
     value = (square * f.numel() * u + (g + u).clamp_min(0.0).sum()) / torch.minimum(f, u).sum()
     return Bound(value, (1.0 + square) / (1.0 + value))
 
 
-def _best_scale(f: Tensor, g: Tensor, square: float) -> Tensor | None:
-    """The minimising u, or None if Σ min(u, f) ≤ 0 for every u."""
+def _best_scale(u: Tensor, f: Tensor, g: Tensor, square: float) -> Tensor | None:
+    """Position of the minimising u, or None if Σ min(u, f) ≤ 0 for every u."""
+    u, f, g = (x.to(internal_dtype(x)) for x in (u, f, g))
     up, down = f.sort().values, (-g).sort().values
-    u = torch.cat((up[up > 0], down[down > 0]))
-    below = torch.searchsorted(up, u)
+    below, under = torch.searchsorted(up, u), torch.searchsorted(down, u)
     hits = _prefix(up)[below] + u * (f.numel() - below)
-    under = torch.searchsorted(down, u)
     costs = square * f.numel() * u + u * under - _prefix(down)[under]
     usable = hits > 0
-    if not bool(usable.any()):
-        return None
-    return u[torch.where(usable, costs / hits, torch.inf).argmin()]
+    return torch.where(usable, costs / hits, torch.inf).argmin() if bool(usable.any()) else None
 
 
 def _prefix(x: Tensor) -> Tensor:

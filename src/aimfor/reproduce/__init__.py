@@ -7,6 +7,6 @@ One experiment is one module of this package with a module-level ``EXPERIMENT``,
 from .experiment import Cell, Experiment, Options, Result, data_folder
 
 #: Modules of this package that hold an ``EXPERIMENT``, in the order they are listed to the user.
-NAMES: tuple[str, ...] = ("tables", "song_synthetic")
+NAMES: tuple[str, ...] = ("tables", "song_synthetic", "s_mnist")
 
 __all__ = ["NAMES", "Cell", "Experiment", "Options", "Result", "data_folder"]

@@ -1,0 +1,230 @@
+"""S-MNIST: does F₁ of "big against small" as a regularizer help a digit classifier? (Ravi §4, Venkatesh §3.2)
+
+Every digit comes twice, as it is and with its foreground doubled. The task is the digit; the regularizer is F₁ of the
+size on an extra output. Baseline and regularized runs share seeds, order of batches, optimizer and learning rate.
+
+Two models. "linear" is one layer from pixels to ten classes and the extra node, as both papers say. Its outputs share
+no weight, so the regularizer *cannot* change the classes: the runs with α > 0 are there to show the accuracies equal to
+the last digit. "hidden" has one hidden layer that both outputs read, as the authors' code has (4096-500-10).
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..lagrangian.engine import LagrangianEngine
+from ..lagrangian.labels import labels_by_mean
+from ..loss import MetricLoss
+from ..metrics.confusion import FBeta
+from ..regularized import Regularized
+from .data import arrays
+from .experiment import Cell, Experiment, Options, Result
+from .statistics import paired
+
+ALPHAS = (1e-2, 1e-3, 1e-4)
+BATCH = 100
+BINS = 24
+
+
+def cells(options: Options) -> list[Cell]:
+    epochs = 40 if options.full else 10
+    data = "mnist" if options.data is not None and (options.data / "mnist").is_dir() else "digits"
+    plans = [("hidden", alpha, "ravi") for alpha in (0.0, *ALPHAS)]
+    plans += [("hidden", ALPHAS[0], "ravi-full"), ("linear", 0.0, "ravi"), ("linear", ALPHAS[0], "ravi")]
+    return [
+        {"model": model, "alpha": alpha, "mode": mode, "data": data, "epochs": epochs, "seed": seed}
+        for seed in range(options.seeds)
+        for model, alpha, mode in plans
+    ]
+
+
+# ---------------------------------------------------------------- data
+
+
+def two_sizes(images: Tensor) -> tuple[Tensor, Tensor]:
+    """``(m, h, w)`` images as ``(2m, 2h·2w)``: centred as they are, then with the foreground doubled; and the sizes.
+
+    The size is the number of pixels that are not background.
+    """
+    h, w = images.shape[1:]
+    small = functional.pad(images, (w // 2, w - w // 2, h // 2, h - h // 2))
+    big = functional.interpolate(images[:, None], scale_factor=2, mode="bilinear", align_corners=False)[:, 0]
+    both = torch.cat((small, big)).flatten(1)
+    return both, (both > 0).sum(1)
+
+
+def load(name: str, options: Options, seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Images in [0, 1] and digits of the training part and of the test part, drawn by the seed."""
+    if name == "mnist":
+        assert options.data is not None
+        parts = [arrays(options.data / "mnist" / f"{part}.npz") for part in ("train", "test")]
+        x, y = ([torch.from_numpy(part[key]) for part in parts] for key in ("x", "y"))
+        sizes = (60_000, 7_000) if options.full else (3_000, 2_000)
+    else:
+        from sklearn.datasets import load_digits
+
+        raw = load_digits()
+        whole, digits = torch.from_numpy(raw.images) * (255 / 16), torch.from_numpy(raw.target)
+        order = torch.randperm(len(whole), generator=torch.Generator().manual_seed(12345))  # one split for all seeds
+        cut = 2 * len(whole) // 3
+        x, y = [whole[order[:cut]], whole[order[cut:]]], [digits[order[:cut]], digits[order[cut:]]]
+        sizes = (cut, len(whole) - cut)
+    draw = torch.Generator().manual_seed(seed)
+    rows = torch.randperm(len(x[0]), generator=draw)[: sizes[0]]
+    return x[0][rows].float() / 255, y[0][rows].long(), x[1][: sizes[1]].float() / 255, y[1][: sizes[1]].long()
+
+
+# ---------------------------------------------------------------- one cell
+
+
+def run(cell: Cell, options: Options) -> Result:
+    """Trains one model and follows it epoch by epoch."""
+    x, y, test_x, test_y = load(cell["data"], options, cell["seed"])
+    images, sizes = two_sizes(x)
+    digits, labels = torch.cat((y, y)), labels_by_mean(sizes)
+    test_images, _ = two_sizes(test_x)
+    torch.manual_seed(cell["seed"])
+    device = torch.device(options.device)
+    model = _model(cell["model"], images.shape[1], 500 if options.full else 100).to(device)
+    metric_loss = MetricLoss(FBeta(1.0), LagrangianEngine(labels, mode=cell["mode"])).to(device)
+    objective = Regularized(nn.CrossEntropyLoss(), metric_loss, cell["alpha"])
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    curve: dict[str, list[float]] = {"accuracy": [], "small": [], "big": [], "seconds": []}
+    for _ in range(cell["epochs"]):
+        began = time.process_time()
+        for index in torch.randperm(len(images)).split(BATCH):
+            where = index.to(device)
+            out = model(images[index].to(device))
+            loss = objective(out[:, :10], digits[index].to(device), out[:, 10], labels[index].to(device), index=where)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        objective.end_epoch()
+        curve["seconds"].append(time.process_time() - began)
+        right = _right(model, test_images.to(device), torch.cat((test_y, test_y)).to(device))
+        half = len(test_y)
+        curve["accuracy"].append(float(right.mean()))
+        curve["small"].append(float(right[:half].mean()))
+        curve["big"].append(float(right[half:].mean()))
+    engine = metric_loss.engine
+    assert isinstance(engine, LagrangianEngine)
+    history = {name: engine.history[name] for name in ("sum_tau", "bound", "f_beta", "projections")}
+    top = float(sizes.max())
+    return {
+        **curve,
+        **history,
+        "erm": [row["erm"] for row in objective.log],
+        "projection_seconds": sum(engine.history.seconds),
+        "histogram": {
+            "small": torch.histc(sizes[: len(x)].float(), BINS, 0, top).tolist(),
+            "big": torch.histc(sizes[len(x) :].float(), BINS, 0, top).tolist(),
+            "top": top,
+            "threshold": float(sizes.double().mean()),
+        }
+        if cell["seed"] == 0
+        else None,
+    }
+
+
+def _model(name: str, pixels: int, hidden: int) -> nn.Module:
+    if name == "linear":
+        return nn.Linear(pixels, 11)
+    return nn.Sequential(nn.Linear(pixels, hidden), nn.ReLU(), nn.Linear(hidden, 11))
+
+
+@torch.no_grad()
+def _right(model: nn.Module, images: Tensor, digits: Tensor) -> Tensor:
+    return torch.cat([model(part)[:, :10].argmax(1) for part in images.split(2000)]).eq(digits).float()
+
+
+# ---------------------------------------------------------------- report
+
+
+def report(results: list[dict[str, Any]], folder: Path) -> None:
+    """table.md, accuracy.svg, sizes.svg and projections.svg."""
+    groups: dict[tuple[str, float, str], dict[int, Result]] = {}
+    for row in results:
+        cell = row["cell"]
+        groups.setdefault((cell["model"], cell["alpha"], cell["mode"]), {})[cell["seed"]] = row["result"]
+    (folder / "table.md").write_text(_table(groups, results[0]["cell"]))
+    _figures(groups, folder)
+
+
+def _table(groups: dict[tuple[str, float, str], dict[int, Result]], cell: Cell) -> str:
+    lines = [
+        f"S-MNIST ({cell['data']}, {cell['epochs']} epochs), test accuracy after the last epoch; difference from the "
+        "baseline (α = 0) with a 95 % interval over paired seeds.",
+        "",
+        "| model | α | projections | seeds | accuracy | small | big | difference | verdict | Στ "
+        "| F₁ of size: bound / true | projections made |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for (model, alpha, mode), runs in groups.items():
+        base = groups.get((model, 0.0, "ravi"), {})
+        seeds = sorted(set(runs) & set(base))
+        against = paired([runs[s]["accuracy"][-1] for s in seeds], [base[s]["accuracy"][-1] for s in seeds])
+        mean = {
+            key: statistics.mean(r[key][-1] for r in runs.values())
+            for key in ("accuracy", "small", "big", "sum_tau", "bound", "f_beta", "projections")
+        }
+        compared = ("–", "baseline") if alpha == 0 else (str(against), against.verdict)
+        lines.append(
+            f"| {model} | {alpha:g} | {'every step' if mode == 'ravi-full' else 'once per epoch'} | {len(runs)} "
+            f"| {mean['accuracy']:.4f} | {mean['small']:.4f} | {mean['big']:.4f} | {compared[0]} | {compared[1]} "
+            f"| {mean['sum_tau']:.3f} | {mean['bound']:.3f} / {mean['f_beta']:.3f} | {mean['projections']:.0f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _figures(groups: dict[tuple[str, float, str], dict[int, Result]], folder: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    for axes, model in zip(figure.subplots(1, 2), ("linear", "hidden"), strict=True):
+        for (name, alpha, mode), runs in groups.items():
+            if name == model:
+                curves = torch.tensor([r["accuracy"] for r in runs.values()])
+                epochs = range(1, curves.shape[1] + 1)
+                label = f"α = {alpha:g}" + (", every step" if mode == "ravi-full" else "")
+                (line,) = axes.plot(epochs, curves.mean(0).tolist(), label=label)
+                low, high = curves.amin(0).tolist(), curves.amax(0).tolist()
+                axes.fill_between(epochs, low, high, alpha=0.12, color=line.get_color())
+        axes.set(title=f"{model}: test accuracy (band: all seeds)", xlabel="epoch")
+        axes.legend()
+    figure.savefig(folder / "accuracy.svg")
+    first = next((r["histogram"] for runs in groups.values() for r in runs.values() if r["histogram"]), None)
+    if first is not None:
+        figure = Figure(figsize=(6, 3), layout="constrained")
+        axes = figure.subplots()
+        edges = [first["top"] * i / BINS for i in range(BINS + 1)]
+        for size in ("small", "big"):
+            axes.stairs(first[size], edges, fill=True, alpha=0.5, label=f"{size} copies")
+        axes.axvline(first["threshold"], color="black", label="mean: S⁺ to the right")
+        axes.set(xlabel="foreground pixels", ylabel="images")
+        axes.legend()
+        figure.savefig(folder / "sizes.svg")
+    figure = Figure(figsize=(6, 3), layout="constrained")
+    axes = figure.subplots()
+    for (model, alpha, mode), runs in groups.items():
+        if model == "hidden" and alpha == ALPHAS[0]:
+            axes.plot(next(iter(runs.values()))["projections"], label=mode)
+    axes.set(title="projections so far", xlabel="epoch", yscale="log")
+    axes.legend()
+    figure.savefig(folder / "projections.svg")
+
+
+EXPERIMENT = Experiment(
+    name="s_mnist",
+    title="S-MNIST: F₁ of the size as a regularizer of a digit classifier",
+    paper="Ravi 2020, Figure 3 columns 1 and 2; Venkatesh 2019, Figure 6",
+    cells=cells,
+    run=run,
+    report=report,
+)
