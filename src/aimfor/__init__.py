@@ -25,6 +25,7 @@ _HOME = {
     "LagrangianEngine": "lagrangian",
     "maximize": "rates",
     "minimize": "rates",
+    "LPEngine": "lp",
     "Metric": "metrics",
     "AUROC": "metrics",
     "AUROCOneVsRest": "metrics",
@@ -32,6 +33,7 @@ _HOME = {
     "Accuracy": "metrics",
     "AveragePrecision": "metrics",
     "Confusion": "metrics",
+    "CountRatio": "metrics",
     "FBeta": "metrics",
     "IoU": "metrics",
     "NDCG": "metrics",
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from .head import MetricHead
     from .lagrangian import LagrangianEngine
     from .loss import MetricLoss
+    from .lp import LPEngine
     from .metrics import (
         AUROC,
         NDCG,
@@ -62,6 +65,7 @@ if TYPE_CHECKING:
         AUROCOneVsRest,
         AveragePrecision,
         Confusion,
+        CountRatio,
         FBeta,
         IoU,
         Metric,

@@ -17,6 +17,7 @@ from .newton import Penalised, minimise_penalty
 from .operators import DenseOperator
 from .program import Program, is_csr
 from .standard import Layout, Scaling, Standard
+from .structured import PairRows, pair_gradient
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class _AdjointRule(GradientRule):
     """A rule given by the product of a vector with the Jacobian of x."""
 
     def argmin(self, program: Program, solved: Solved, x: Tensor) -> Tensor:
-        return _Argmin.apply(x, self, solved, *program.parts)  # type: ignore[no-any-return]
+        return _Argmin.apply(x, self, solved, program.pairs, *program.parts)  # type: ignore[no-any-return]
 
     @abstractmethod
     def adjoint(self, solved: Solved, gradient: Tensor) -> Sensitivity:
@@ -200,8 +201,10 @@ class _Refuse(torch.autograd.Function):
 
 class _Argmin(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, rule: _AdjointRule, solved: Solved, *parts: Tensor | None) -> Tensor:
-        ctx.rule, ctx.solved, ctx.parts = rule, solved, _shapes(parts)
+    def forward(
+        ctx: Any, x: Tensor, rule: _AdjointRule, solved: Solved, pairs: PairRows | None, *parts: Tensor | None
+    ) -> Tensor:
+        ctx.rule, ctx.solved, ctx.parts = rule, solved, _shapes(parts, pairs)
         return x.clone()
 
     @staticmethod
@@ -226,15 +229,15 @@ class _Argmin(torch.autograd.Function):
             )
             for left, left_equality, right in found.outer
         ]
-        return (None, None, None, *_distribute(ctx, layout, point.y, c, h, f, outer))
+        return (None, None, None, None, *_distribute(ctx, layout, point.y, c, h, f, outer))
 
 
 class _Value(torch.autograd.Function):
     """The optimal value with the envelope gradient."""
 
     @staticmethod
-    def forward(ctx: Any, value: Tensor, solved: Solved, *parts: Tensor | None) -> Tensor:
-        ctx.solved, ctx.parts = solved, _shapes(parts)
+    def forward(ctx: Any, value: Tensor, solved: Solved, pairs: PairRows | None, *parts: Tensor | None) -> Tensor:
+        ctx.solved, ctx.parts = solved, _shapes(parts, pairs)
         return value.clone()
 
     @staticmethod
@@ -247,16 +250,19 @@ class _Value(torch.autograd.Function):
         z = torch.where(mask, weight * solved.scaling.dual(solved.point.z), zero)
         y = torch.where(mask, weight * solved.scaling.dual_equality(solved.point.y), zero)
         outer = [(z[:, : solved.layout.general], y[:, : solved.layout.equalities], x)]
-        return (None, None, *_distribute(ctx, solved.layout, solved.point.y, weight * x, -z, -y, outer))
+        return (None, None, None, *_distribute(ctx, solved.layout, solved.point.y, weight * x, -z, -y, outer))
 
 
 def value_with_envelope(program: Program, solved: Solved, value: Tensor) -> Tensor:
-    return _Value.apply(value, solved, *program.parts)  # type: ignore[no-any-return]
+    return _Value.apply(value, solved, program.pairs, *program.parts)  # type: ignore[no-any-return]
 
 
-def _shapes(parts: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
-    """What backward must know of its inputs: the pattern of a sparse one, the leading size of a dense one."""
-    return tuple(None if part is None else (part.detach() if is_csr(part) else part.shape[0]) for part in parts)
+def _shapes(parts: tuple[Tensor | None, ...], pairs: PairRows | None) -> tuple[Any, ...]:
+    """What backward must know of its inputs: the structure or pattern of the rows, the leading size of dense parts."""
+    known: list[Any] = [None if part is None else (part.detach() if is_csr(part) else part.shape[0]) for part in parts]
+    if pairs is not None and parts[1] is not None:
+        known[1] = PairRows(parts[1].detach(), pairs.positives)
+    return tuple(known)
 
 
 def _distribute(
@@ -287,6 +293,8 @@ def _distribute(
 
 def _outer_sum(pairs: list[tuple[Tensor, Tensor]], like: Any) -> Tensor:
     """``Σ left rightᵀ`` in the layout of the matrix: batched, summed over the batch, or on a sparse pattern."""
+    if isinstance(like, PairRows):
+        return pair_gradient(pairs, like)
     if isinstance(like, Tensor):
         crow, column = like.crow_indices(), like.col_indices()
         row = torch.repeat_interleave(torch.arange(like.shape[0], device=like.device), crow.diff())

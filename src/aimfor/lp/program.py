@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .. import checks
 from ..errors import InputError
+from .structured import PairRows
 
 #: Bounds of this size or more mean "no bound", as in most solvers.
 INFINITE = 1e20
@@ -24,13 +25,15 @@ class Program:
 
     Attributes:
         c: ``(b, v)``.
-        rows: A, ``(b, m, v)``, or ``(1, m, v)`` when the batch shares it, or one sparse CSR ``(m, v)``.
+        rows: A, ``(b, m, v)``, or ``(1, m, v)`` when the batch shares it, or one sparse CSR ``(m, v)``, or the features
+            of `PairRows`, ``(p + q, d)``.
         rhs: b, ``(b, m)``.
         equality_rows: A_eq, ``(b or 1, k, v)`` or CSR ``(k, v)``.
         equality_rhs: b_eq, ``(b, k)``.
         lower, upper: ``(b, v)``, infinite where there is no bound; None without any.
         shape: The batch shape of the arguments.
         dtype: What results are rounded to.
+        pairs: The structure of ``rows`` when it is `PairRows`.
     """
 
     c: Tensor
@@ -42,6 +45,7 @@ class Program:
     upper: Tensor | None
     shape: torch.Size
     dtype: torch.dtype
+    pairs: PairRows | None = None
 
     @property
     def parts(self) -> tuple[Tensor | None, ...]:
@@ -65,13 +69,14 @@ def read_program(
     c: Any, A: Any, b: Any, A_eq: Any = None, b_eq: Any = None, lower: Any = None, upper: Any = None
 ) -> Program:
     """The one gate of `aimfor.lp`. Raises `InputError`; broadcasts only a part without batch dimensions."""
+    pairs = A if isinstance(A, PairRows) else None
     c = _floating("c", c)
     if c.ndim == 0:
         raise InputError("c", "a scalar", "costs of shape (…, v)")
     v = c.shape[-1]
     if v == 0:
         raise InputError("c", "no variables", "at least one")
-    A, b = _pair("A", A, "b", b, c)
+    A, b = _pair("A", A, "b", b, c) if pairs is None else _structured(pairs, b, A_eq, c)
     A_eq, b_eq = _pair("A_eq", A_eq, "b_eq", b_eq, c)
     lower, upper = _bound("lower", lower, c, -1.0), _bound("upper", upper, c, 1.0)
     vectors = {"c": c, "b": b, "b_eq": b_eq, "lower": lower, "upper": upper}
@@ -97,7 +102,7 @@ def read_program(
     wide = {name: None if part is None else _flat(part, shape, items, 1) for name, part in vectors.items()}
     return Program(
         wide["c"],  # type: ignore[arg-type]
-        _flat(A, shape, items, 2),
+        _flat(A, shape, items, 2) if pairs is None else A.to(torch.float64),
         wide["b"],  # type: ignore[arg-type]
         _flat(A_eq, shape, items, 2),
         wide["b_eq"],  # type: ignore[arg-type]
@@ -105,6 +110,7 @@ def read_program(
         wide["upper"],
         shape,
         dtype if dtype in (torch.float32, torch.float64) else torch.float32,
+        pairs,
     )
 
 
@@ -142,6 +148,17 @@ def _pair(name: str, matrix: Any, rhs_name: str, rhs: Any, c: Tensor) -> tuple[T
     if rhs.ndim < 1 or rhs.shape[-1] != matrix.shape[-2]:
         raise InputError(rhs_name, f"shape {tuple(rhs.shape)}", f"(…, {matrix.shape[-2]}): one entry per row of {name}")
     return matrix, rhs
+
+
+def _structured(rows: PairRows, rhs: Any, A_eq: Any, c: Tensor) -> tuple[Tensor, Tensor]:
+    features, rhs = _floating("A", rows.features), _floating("b", rhs)
+    if A_eq is not None:
+        raise InputError("A_eq", "equalities beside PairRows", "None", "Use A=rows.dense() or a CSR matrix.")
+    if rows.shape[1] != c.shape[-1]:
+        raise InputError("A", f"PairRows of shape {rows.shape}", f"{c.shape[-1]} columns: one per entry of c")
+    if rhs.ndim < 1 or rhs.shape[-1] != rows.shape[0]:
+        raise InputError("b", f"shape {tuple(rhs.shape)}", f"(…, {rows.shape[0]}): one entry per pair")
+    return features, rhs
 
 
 def _bound(name: str, bound: Any, c: Tensor, direction: float) -> Tensor | None:

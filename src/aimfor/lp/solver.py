@@ -17,13 +17,14 @@ from .methods import Found, InteriorPoint, Method
 from .program import Program, read_program
 from .solution import LPSolution
 from .standard import Layout, Scaling, Standard, equilibrate, standard_form
+from .structured import PairRows
 
 ON_FAILURE = ("fallback", "status", "raise")
 
 
 def solve(
     c: Tensor,
-    A: Tensor | None = None,
+    A: Tensor | PairRows | None = None,
     b: Tensor | None = None,
     *,
     A_eq: Tensor | None = None,
@@ -42,7 +43,7 @@ def solve(
 
     Args:
         c: ``(…, v)`` costs.
-        A: ``(…, m, v)``, dense, or one sparse CSR matrix ``(m, v)``; None without inequalities.
+        A: ``(…, m, v)``, dense, or one sparse CSR matrix ``(m, v)``, or `PairRows`; None without inequalities.
         b: ``(…, m)``.
         A_eq: ``(…, k, v)``; None without equalities.
         b_eq: ``(…, k)``.

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..errors import InputError
 from .operators import Bounds, DenseOperator, Operator
 from .program import INFINITE, Program
 from .sparse import sparse_operator
+from .structured import PairOperator
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,10 @@ def _any(mask: Tensor) -> Tensor:
 def _operator(program: Program, bounds: Bounds, layout: Layout, pinned: Tensor) -> Operator:
     b, v = program.c.shape
     pins = Bounds(layout.fixed, pinned.to(program.c.dtype))
+    if program.pairs is not None:
+        if layout.fixed.numel():
+            raise InputError("lower", "a bound equal to upper beside PairRows", "lower < upper")
+        return PairOperator(program.rows, program.pairs.positives, bounds, b)
     if program.sparse:
         return sparse_operator(program, bounds, pins)
     equality = program.equality_rows

@@ -6,6 +6,7 @@ from .auroc import AUROC, AUROCOneVsRest
 from .average_precision import AveragePrecision
 from .base import Metric
 from .confusion import Accuracy, Confusion, CountMetric, FBeta, IoU
+from .count_ratio import CountRatio
 from .ndcg import NDCG
 from .registry import ENGINES, METRICS, engines_for, metric_from_name, support
 
@@ -20,6 +21,7 @@ __all__ = [
     "AveragePrecision",
     "Confusion",
     "CountMetric",
+    "CountRatio",
     "FBeta",
     "IoU",
     "Metric",

@@ -13,16 +13,18 @@ from torch import Tensor
 
 from ..engine import Batch, Engine
 from ..errors import InputError
+from ..lp import HasProgram, LPForm
 from ..pairwise import HasPairs, PairForm, PairProblem, SortedEngine
 from .auroc import mean_of_problems
 from .base import Metric
 from .curve import nan_like
+from .programs import pair_program_form
 
 Matrix = tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
-class AUCMu(Metric, HasPairs):
+class AUCMu(Metric, HasPairs, HasProgram):
     """Mean over pairs of classes of the AUC that a cost matrix asks for.
 
     ``AUC_μ = 2/(c(c−1)) Σ_{k<k'} AUC(class k against class k', by the score ⟨A_k' − A_k, f(x)⟩)``
@@ -102,6 +104,9 @@ class AUCMu(Metric, HasPairs):
         costs = torch.as_tensor(self.partition, dtype=scores.dtype, device=scores.device)
         # Not a matrix product: its rounding may depend on a row's place, and equal rows must tie.
         return lambda c, k, other: ((costs[other] - costs[k])[:, None] * slices[c]).sum(0)
+
+    def program_form(self, batch: Batch, margin: float, threshold: str) -> LPForm:
+        return pair_program_form(self.pair_form(batch), margin)
 
     def default_engine(self) -> Engine:
         return SortedEngine()

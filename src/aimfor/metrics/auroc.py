@@ -10,13 +10,15 @@ from torch import Tensor
 
 from .. import checks
 from ..engine import Batch, Engine
+from ..lp import HasProgram, LPForm
 from ..pairwise import HasPairs, PairForm, PairProblem, SortedEngine
 from .base import Metric
 from .curve import Curve, nan_like, threshold_curve
+from .programs import pair_program_form
 
 
 @dataclass(frozen=True)
-class AUROC(Metric, HasPairs):
+class AUROC(Metric, HasPairs, HasProgram):
     """Area under the ROC curve.
 
     With ``max_fpr`` it is the area up to that false positive rate, standardised as scikit-learn does (McClish):
@@ -57,6 +59,9 @@ class AUROC(Metric, HasPairs):
         problem = PairProblem(batch.scores, batch.targets, batch.effective_weights(), fresh, top, 1.0 / (2.0 - top))
         return PairForm(batch.scores, (problem,))
 
+    def program_form(self, batch: Batch, margin: float, threshold: str) -> LPForm:
+        return pair_program_form(self.pair_form(batch), margin)
+
     def default_engine(self) -> Engine:
         return SortedEngine()
 
@@ -77,7 +82,7 @@ def _area(curve: Curve, max_fpr: float) -> Tensor:
 
 
 @dataclass(frozen=True)
-class AUROCOneVsRest(Metric, HasPairs):
+class AUROCOneVsRest(Metric, HasPairs, HasProgram):
     """Mean over the classes of the AUROC of "this class" against "all others", by that class's column of scores.
 
     Undefined (NaN) if a class has no example or no rest; training takes the mean over the classes that the batch
@@ -106,6 +111,9 @@ class AUROCOneVsRest(Metric, HasPairs):
             for k, column in enumerate(batch.scores.unbind(1))
         )
         return PairForm(batch.scores, problems)
+
+    def program_form(self, batch: Batch, margin: float, threshold: str) -> LPForm:
+        return pair_program_form(self.pair_form(batch), margin)
 
     def default_engine(self) -> Engine:
         return SortedEngine()

@@ -16,6 +16,7 @@ from ..engine import Batch
 from ..errors import InputError
 from ..lagrangian import ConstraintForm, HasConstraints, two_group_form
 from .base import Metric
+from .programs import Coefficients, RatioOfCounts
 
 
 class Counts(NamedTuple):
@@ -139,7 +140,7 @@ class Confusion(CountMetric):
 
 
 @dataclass(frozen=True)
-class FBeta(CountMetric, HasConstraints):
+class FBeta(RatioOfCounts, CountMetric, HasConstraints):
     """F_β: ``(1 + β²) tp / ((1 + β²) tp + β² fn + fp)``, the weighted harmonic mean of precision and recall.
 
     Undefined (NaN) when there is no positive and none is decided.
@@ -168,16 +169,16 @@ class FBeta(CountMetric, HasConstraints):
         super().__post_init__()
         checks.number("beta", self.beta, above=0)
 
-    def of_counts(self, tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
+    def lines(self) -> tuple[Coefficients, Coefficients]:
         square = float(self.beta) ** 2
-        return (1 + square) * tp / ((1 + square) * tp + square * fn + fp)
+        return (1 + square, 0.0, 0.0, 0.0), (1 + square, 1.0, square, 0.0)
 
     def constraint_form(self, batch: Batch) -> ConstraintForm:
         return two_group_form(batch, self.threshold, float(self.beta))
 
 
 @dataclass(frozen=True)
-class Accuracy(CountMetric):
+class Accuracy(RatioOfCounts, CountMetric):
     """Weighted fraction of right decisions: at ``score > threshold``, or by the highest of ``(n, c)`` scores.
 
     With several classes the first of equal highest scores decides.
@@ -204,8 +205,8 @@ class Accuracy(CountMetric):
         by_class = columns > 1 and scores.numel() == columns * targets.numel()
         return (checks.multiclass if by_class else checks.binary)(scores, targets, **rest)
 
-    def of_counts(self, tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
-        return (tp + tn) / (tp + fp + fn + tn)
+    def lines(self) -> tuple[Coefficients, Coefficients]:
+        return (1.0, 0.0, 0.0, 1.0), (1.0, 1.0, 1.0, 1.0)
 
     def exact(self, batch: Batch) -> Tensor:
         if batch.scores.ndim == 1:
@@ -224,7 +225,7 @@ class Accuracy(CountMetric):
 
 
 @dataclass(frozen=True)
-class IoU(CountMetric):
+class IoU(RatioOfCounts, CountMetric):
     """Intersection over union (Jaccard): ``tp / (tp + fp + fn)``, of one mask, of a class, or meaned over classes.
 
     Which of the many IoUs it is stands in the two options. An image or class with an empty union (nothing there,
@@ -277,8 +278,12 @@ class IoU(CountMetric):
             raise InputError("classes", repr(self.classes), f"a column of scores, 0 to {batch.scores.shape[-1] - 1}")
         return batch
 
-    def of_counts(self, tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
-        return tp / (tp + fp + fn)
+    def lines(self) -> tuple[Coefficients, Coefficients]:
+        return (1.0, 0.0, 0.0, 0.0), (1.0, 1.0, 1.0, 0.0)
+
+    def no_program(self) -> str | None:
+        one_mask = self.average == "dataset" and self.classes == "binary"
+        return None if one_mask else 'its program needs average="dataset" and classes="binary"'
 
     def exact(self, batch: Batch) -> Tensor:
         table = self._table(batch)

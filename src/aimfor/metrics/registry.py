@@ -14,6 +14,7 @@ from ..direct.engine import DirectEngine
 from ..engine import Engine
 from ..errors import InputError
 from ..lagrangian.engine import LagrangianEngine
+from ..lp import LPEngine
 from ..pairwise.engine import SortedEngine
 from .at_rate import PrecisionAtRecall, RecallAtPrecision
 from .auc_mu import AUCMu
@@ -51,7 +52,7 @@ METRICS: tuple[Entry, ...] = (
     Entry("recall@precision=0.9", RecallAtPrecision, RecallAtPrecision, "recall@precision="),
 )
 
-ENGINES: tuple[type[Engine], ...] = (SortedEngine, DirectEngine, LagrangianEngine)
+ENGINES: tuple[type[Engine], ...] = (SortedEngine, LPEngine, DirectEngine, LagrangianEngine)
 
 
 def metric_from_name(text: str) -> Metric:

@@ -1,0 +1,85 @@
+"""Engine "lp": the metric's program, or its closed form."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+
+from .. import checks
+from ..engine import Batch, Engine, EngineOutput, Status, attached_zero, undefined
+from .form import HasProgram, LPForm
+from .gradients import Envelope
+from .methods import Method
+from .solver import solve
+
+
+class LPEngine(Engine):
+    """Loss from the optimal value of a linear program, with the envelope gradient.
+
+    Rankings (AUROC, one-vs-rest, AUC_mu): the mean of ``max(0, margin − (f_i − f_j))`` over pairs, Meng's (1) and (2).
+    Decisions (F_β, IoU, accuracy, any `CountRatio`): one minus a lower bound on the metric (see `aimfor.lp.ratio`).
+
+    Args:
+        form: ``"closed"`` takes the closed form of the value where there is one (same loss, same gradient, no solver);
+            ``"program"`` always solves.
+        margin: The gap the hinge asks for.
+        threshold: For metrics of decisions. ``"zero"``: the bound for decisions at the metric's own threshold.
+            ``"free"``: the best bound over all thresholds and scales, which has no closed form.
+        tol: Largest residual that counts as solved.
+        method: How programs are solved; None is `InteriorPoint`.
+
+    Stats:
+        ``programs``: how many were solved; ``iterations``: Newton steps of all; ``residual``: the largest.
+    """
+
+    name: ClassVar[str] = "lp"
+    capability: ClassVar[type] = HasProgram
+    cost: ClassVar[str] = "O(n log n)"
+
+    def __init__(
+        self,
+        form: str = "closed",
+        *,
+        margin: float = 1.0,
+        threshold: str = "zero",
+        tol: float = 1e-9,
+        method: Method | None = None,
+    ) -> None:
+        super().__init__()
+        self.form = checks.one_of("form", form, ("closed", "program"))
+        self.margin = checks.number("margin", margin, above=0)
+        self.threshold = checks.one_of("threshold", threshold, ("zero", "free"))
+        self.tol = checks.number("tol", tol, above=0, below=1e-2)
+        self.method = method
+
+    def refuses(self, metric: Any) -> str | None:
+        return super().refuses(metric) or metric.no_program()
+
+    def formulate(self, metric: HasProgram, batch: Batch) -> LPForm:
+        return metric.program_form(batch, self.margin, self.threshold)
+
+    def solve(self, form: LPForm) -> EngineOutput:
+        if not form.defined:
+            return undefined(form.scores)
+        if self.form == "closed" and form.closed is not None:
+            return EngineOutput(form.closed(), stats={"programs": 0})
+        tasks = form.tasks()
+        terms, statuses, steps, residual = [], [], 0, 0.0
+        for task in tasks:
+            solution = solve(**task.arguments, gradient=Envelope(), method=self.method, tol=self.tol)
+            statuses.append(solution.status)
+            steps += int(solution.iterations.sum())
+            residual = max(residual, float(solution.residuals.worst().max()))
+            terms.append(task.loss(solution.value))
+        stats = {"programs": len(tasks), "iterations": steps, "residual": residual}
+        bad = [status for status in statuses if status not in (Status.ok, Status.fallback)]
+        if bad:
+            # No optimum, no gradient: the status says so, and nothing that is not finite leaves the loss.
+            return EngineOutput(attached_zero(form.scores), bad[0], stats)
+        status = Status.fallback if Status.fallback in statuses else Status.ok
+        loss = torch.stack(terms).sum().clamp_min(0.0)
+        return EngineOutput(loss.to(form.scores.dtype), status, stats)
+
+    def extra_repr(self) -> str:
+        return f"form={self.form!r}, margin={self.margin:g}, threshold={self.threshold!r}"

@@ -1,0 +1,105 @@
+"""How metrics become linear programs: pair problems with slacks, ratios of counts with bounds from scores."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import torch
+from torch import Tensor
+
+from ..engine import Batch
+from ..errors import InputError
+from ..lp import HasProgram, LPForm, LPTask, PairRows, RatioProblem, ratio_form
+from ..pairwise import PairForm, PairProblem, SortedEngine
+from ..pairwise.kernels import top_fraction
+
+Coefficients = tuple[float, float, float, float]
+
+
+def pair_program_form(form: PairForm, margin: float) -> LPForm:
+    """Meng's (1) for each pair problem: ``min Σ a_i b_j z_ij, z_ij >= margin − (f_i − f_j), z >= 0``, over its mass.
+
+    With fixed scores the optimum is ``z_ij = max(0, margin − (f_i − f_j))``: the closed form is the sorted engine's hinge.
+    """
+    parts = [part for part in (_split(problem) for problem in form.problems) if part is not None]
+    weight = sum(problem.scale for problem, *_ in parts)
+    total = sum(problem.scale for problem in form.problems)
+
+    def tasks() -> tuple[LPTask, ...]:
+        return tuple(_task(part, margin, part[0].scale * total / weight) for part in parts)
+
+    return LPForm(form.scores, tasks, lambda: SortedEngine("hinge", margin).solve(form).loss, bool(parts))
+
+
+_Part = tuple[PairProblem, Tensor, Tensor, Tensor, Tensor]
+
+
+def _split(problem: PairProblem) -> _Part | None:
+    """Scores and masses of the positives and negatives that count; None without both."""
+    mass = torch.ones_like(problem.scores) if problem.weights is None else problem.weights
+    mass, positive = mass.detach().double(), problem.positive.bool()
+    high_mass, low_mass = mass * positive, mass * ~positive
+    if problem.top < 1.0 and mass.numel():
+        low_mass = top_fraction(problem.scores.detach().double(), low_mass, problem.top)
+    high, low = high_mass > 0, low_mass > 0
+    if not (bool(high.any()) and bool(low.any())):
+        return None
+    return problem, problem.scores[high].double(), problem.scores[low].double(), high_mass[high], low_mass[low]
+
+
+def _task(part: _Part, margin: float, scale: float) -> LPTask:
+    _, high, low, a, b = part
+    rows = PairRows(high.new_zeros(high.numel() + low.numel(), 0), high.numel())
+    cost = (a[:, None] * b[None, :]).reshape(-1)
+    gaps = (high[:, None] - low[None, :] - margin).reshape(-1)
+    arguments = {"c": cost / cost.sum(), "A": rows, "b": gaps, "lower": 0.0}
+    return LPTask(arguments, lambda value: scale * value)
+
+
+def ratio_program_form(
+    batch: Batch, cut: float, numerator: Coefficients, denominator: Coefficients, margin: float, threshold: str
+) -> LPForm:
+    """A ratio of lines in (tp, fp, fn, tn) as a bound from scores; ``cut`` is where decisions are made."""
+    weights = batch.effective_weights()
+    mass = torch.ones_like(batch.scores) if weights is None else weights
+    high, low = batch.targets & (mass > 0), ~batch.targets & (mass > 0)
+    mass = mass.detach().double()
+    positives, negatives = float(mass[high].sum()), float(mass[low].sum())
+
+    def line(k: Coefficients) -> tuple[float, float, float]:
+        # fn = positives − tp and tn = negatives − fp leave two free counts.
+        return k[2] * positives + k[3] * negatives, k[0] - k[2], k[1] - k[3]
+
+    scores = batch.scores.double() - cut
+    problem = RatioProblem(scores[high], scores[low], mass[high], mass[low], line(numerator), line(denominator))
+    return ratio_form(problem, batch.scores, margin, threshold)
+
+
+class RatioOfCounts(HasProgram):
+    """Mixin for a count metric that is one linear function of the counts over another: it has a linear program."""
+
+    threshold: float
+
+    @abstractmethod
+    def lines(self) -> tuple[Coefficients, Coefficients]:
+        """Coefficients of (tp, fp, fn, tn) in the numerator and in the denominator."""
+
+    def of_counts(self, tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
+        counts, (above, below) = (tp, fp, fn, tn), self.lines()
+        return _line(above, counts) / _line(below, counts)
+
+    def program_form(self, batch: Batch, margin: float, threshold: str) -> LPForm:
+        if batch.scores.ndim != 1:
+            raise InputError(
+                "scores",
+                f"shape {tuple(batch.scores.shape)}",
+                "one score per example",
+                "The program bounds decisions at a threshold; for several classes train each against the rest.",
+            )
+        return ratio_program_form(batch, self.threshold, *self.lines(), margin, threshold)
+
+
+def _line(coefficients: Coefficients, counts: tuple[Tensor, ...]) -> Tensor:
+    """Σ k · count over the coefficients that are not zero: engines evaluate this on whole tables of counts."""
+    terms = [count if k == 1.0 else k * count for k, count in zip(coefficients, counts, strict=True) if k != 0.0]
+    return sum(terms[1:], terms[0]) if terms else torch.zeros_like(counts[0])
