@@ -177,8 +177,8 @@ def best_threshold(
     """The largest ratio over all thresholds, as a program: decisions h, ``0 <= h <= 1``, ordered by score.
 
     ``max (a₀ + a₁ tp(h) + a₂ fp(h)) / (c₀ + c₁ tp(h) + c₂ fp(h))`` with ``u = t h`` and a chain ``u₁ >= u₂ >= …`` down
-    the distinct scores. Its vertices are thresholds, so ``−value`` is the exact best-threshold metric. It depends on the
-    order of the scores alone: its gradient w.r.t. them is zero, which makes it a metric, not a loss.
+    the distinct scores. Its vertices are thresholds, so ``−value`` is the exact best-threshold metric. It depends on
+    the order of the scores alone: its gradient w.r.t. them is zero, which makes it a metric, not a loss.
 
     Args:
         scores: ``(n,)``.

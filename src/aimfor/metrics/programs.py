@@ -19,7 +19,7 @@ Coefficients = tuple[float, float, float, float]
 def pair_program_form(form: PairForm, margin: float) -> LPForm:
     """Meng's (1) for each pair problem: ``min Σ a_i b_j z_ij, z_ij >= margin − (f_i − f_j), z >= 0``, over its mass.
 
-    With fixed scores the optimum is ``z_ij = max(0, margin − (f_i − f_j))``: the closed form is the sorted engine's hinge.
+    With fixed scores ``z_ij = max(0, margin − (f_i − f_j))``: the sorted engine's hinge is the closed form.
     """
     parts = [part for part in (_split(problem) for problem in form.problems) if part is not None]
     weight = sum(problem.scale for problem, *_ in parts)
