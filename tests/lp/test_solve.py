@@ -14,7 +14,7 @@ from aimfor import Status
 from aimfor.lp import InteriorPoint, LPSolution, Method, PenaltyNewton, solve
 
 sys.path.insert(0, str(Path(__file__).parent))
-from random_programs import Parts, feasible_bounded, highs, item
+from random_programs import Parts, feasible_bounded, highs, infeasible, item, unbounded
 
 KINDS = list(itertools.product((0, 5), (False, True), (False, True)))
 
@@ -56,33 +56,6 @@ def test_300_random_programs_match_highs_with_certified_duals(m: int, v: int, it
             reference = highs(item(parts, i))
             assert reference.status == 0
             assert float(solution.value[i]) == pytest.approx(reference.fun, rel=1e-8, abs=1e-8)
-
-
-def infeasible(items: int, m: int, v: int, seed: int) -> Parts:
-    """Rows that sum, with random weights, to 0·x <= −1."""
-    parts = feasible_bounded(items, m, v, seed, bounds=bool(seed % 2), equalities=3 * (seed % 3))
-    g = torch.Generator().manual_seed(seed)
-    weights = torch.rand(items, m - 1, generator=g, dtype=torch.float64)
-    parts["A"][:, -1] = -(parts["A"][:, :-1].mT @ weights[:, :, None])[:, :, 0]
-    parts["b"][:, -1] = -(parts["b"][:, :-1] * weights).sum(1) - 1.0
-    return parts
-
-
-def unbounded(items: int, m: int, v: int, seed: int) -> Parts:
-    """A known direction lies in the recession cone, and the cost falls along it."""
-    parts = feasible_bounded(items, m, v, seed, equalities=3 * (seed % 3))
-    g = torch.Generator().manual_seed(seed)
-    ray = torch.randn(items, v, generator=g, dtype=torch.float64)
-    along = (parts["A"] @ ray[:, :, None])[:, :, 0]
-    parts["A"] = parts["A"] * -torch.where(along > 0, 1.0, -1.0)[:, :, None]
-    x = torch.randn(items, v, generator=g, dtype=torch.float64)
-    parts["b"] = (parts["A"] @ x[:, :, None])[:, :, 0] + torch.rand(items, m, generator=g, dtype=torch.float64)
-    if "A_eq" in parts:
-        E = parts["A_eq"]
-        E = E - (E @ ray[:, :, None]) * ray[:, None, :] / ray.square().sum(1)[:, None, None]
-        parts["A_eq"], parts["b_eq"] = E, (E @ x[:, :, None])[:, :, 0]
-    parts["c"] = parts["c"] - ray * ((parts["c"] * ray).sum(1, keepdim=True) / ray.square().sum(1, keepdim=True) + 1)
-    return parts
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,14 @@ from .certificates import Residuals
 from .engine import LPEngine
 from .form import HasProgram, LPForm, LPTask
 from .gradients import ActiveSet, Envelope, GradientRule, Implicit, Unrolled
+from .head import LPHead, LPHeadOutput
+from .layer import LinearProgram
 from .methods import InteriorPoint, Method, PenaltyNewton
+from .plain import PlainResult, plain_scheme
 from .ratio import RatioProblem, best_threshold, ratio_form
+from .sketch import Sketch
 from .solution import LPSolution
-from .solver import solve
+from .solver import choose_epsilon, solve
 from .structured import PairRows
 
 __all__ = [
@@ -19,15 +23,22 @@ __all__ = [
     "InteriorPoint",
     "LPEngine",
     "LPForm",
+    "LPHead",
+    "LPHeadOutput",
     "LPSolution",
     "LPTask",
+    "LinearProgram",
     "Method",
     "PairRows",
     "PenaltyNewton",
+    "PlainResult",
     "RatioProblem",
     "Residuals",
+    "Sketch",
     "Unrolled",
     "best_threshold",
+    "choose_epsilon",
+    "plain_scheme",
     "ratio_form",
     "solve",
 ]

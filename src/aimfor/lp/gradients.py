@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 from .. import checks
 from ..errors import SolverError
 from .certificates import Point, solve_gram
-from .newton import Penalised, minimise_penalty
+from .newton import Penalised, mangasarian_epsilon, minimise_penalty
 from .operators import DenseOperator
 from .program import Program, is_csr
 from .standard import Layout, Scaling, Standard
@@ -101,21 +101,23 @@ class Implicit(_AdjointRule):
     the true ones by O(ε).
 
     Args:
-        epsilon: ε of the equilibrated program: small for exactness, larger to smooth over more constraints.
+        epsilon: ε of the equilibrated program: small for exactness, larger to smooth over more constraints. None
+            chooses it for each program by Mangasarian's rule.
         ridge: ρ, relative to the unit diagonal.
     """
 
-    def __init__(self, epsilon: float = 1e-4, ridge: float = 1e-10) -> None:
-        self.epsilon = checks.number("epsilon", epsilon, above=0)
+    def __init__(self, epsilon: float | None = 1e-4, ridge: float = 1e-10) -> None:
+        self.epsilon = None if epsilon is None else checks.number("epsilon", epsilon, above=0)
         self.ridge = checks.number("ridge", ridge, at_least=0)
 
     def adjoint(self, solved: Solved, gradient: Tensor) -> Sensitivity:
-        program, found = solved.program, penalised_optimum(solved, self.epsilon)
+        program, epsilon = solved.program, _epsilon(solved, self.epsilon)
+        found = penalised_optimum(solved, epsilon)
         mask = (found.rows > 0).to(gradient.dtype)
         step = solve_gram(program, program.operator.factor(mask, self.ridge), mask, gradient)
         h = mask * program.operator.inequality(step[:, :, None])[:, :, 0]
         f = program.operator.equality(step[:, :, None])[:, :, 0]
-        return Sensitivity(-self.epsilon * step, h, f, ((h, f, -found.y), (-found.rows, -found.equal, step)))
+        return Sensitivity(-epsilon * step, h, f, ((h, f, -found.y), (-found.rows, -found.equal, step)))
 
 
 class Unrolled(GradientRule):
@@ -139,7 +141,7 @@ class Unrolled(GradientRule):
             raise SolverError("Unrolled needs a dense A. Use ActiveSet() or Implicit() with sparse or structured rows.")
         if not torch.is_grad_enabled() or not any(p is not None and p.requires_grad for p in program.parts):
             return x
-        y = penalised_optimum(solved, self.epsilon).y
+        y = penalised_optimum(solved, _epsilon(solved, self.epsilon)).y
         rows, rhs = _attached_rows(program, solved)
         cost = program.c * solved.scaling.column / solved.scaling.cost
         hard = torch.arange(rows.shape[1], device=rows.device) >= solved.program.h.shape[1]
@@ -154,10 +156,20 @@ class Unrolled(GradientRule):
         return x + (y - y.detach())
 
 
-def penalised_optimum(solved: Solved, epsilon: float) -> Penalised:
-    """The minimiser of the exterior penalty, from the exact optimum: a few Newton steps."""
-    start = torch.where(solved.good[:, None], solved.point.x, 0.0)
-    return minimise_penalty(solved.program, start.new_full((start.shape[0], 1), epsilon), start)
+def penalised_optimum(solved: Solved, epsilon: Tensor) -> Penalised:
+    """The minimiser of the exterior penalty for ε ``(b, 1)``, from the exact optimum: a few Newton steps."""
+    return minimise_penalty(solved.program, epsilon, _start(solved))
+
+
+def _start(solved: Solved) -> Tensor:
+    return torch.where(solved.good[:, None], solved.point.x, 0.0)
+
+
+def _epsilon(solved: Solved, epsilon: float | None) -> Tensor:
+    """ε for each item, ``(b, 1)``; by the rule where none is given (1e-6 where the rule finds none)."""
+    if epsilon is not None:
+        return solved.program.c.new_full((len(solved.good), 1), epsilon)
+    return mangasarian_epsilon(solved.program, _start(solved))[0].nan_to_num(1e-6)[:, None]
 
 
 def _attached_rows(program: Program, solved: Solved) -> tuple[Tensor, Tensor]:
@@ -213,9 +225,7 @@ class _Argmin(torch.autograd.Function):
         solved: Solved = ctx.solved
         scale, layout = solved.scaling, solved.layout
         gradient = torch.where(solved.good[:, None], gradients[0] * scale.column * scale.size, 0.0)
-        point = solved.point
-        clean = Solved(solved.program, scale, layout, point, solved.good)
-        found = ctx.rule.adjoint(clean, gradient)
+        found = ctx.rule.adjoint(solved, gradient)
         mask = solved.good[:, None]
         zero = found.c.new_zeros(())
         c = torch.where(mask, found.c * scale.column / scale.cost, zero)
@@ -229,7 +239,7 @@ class _Argmin(torch.autograd.Function):
             )
             for left, left_equality, right in found.outer
         ]
-        return (None, None, None, None, *_distribute(ctx, layout, point.y, c, h, f, outer))
+        return (None, None, None, None, *_distribute(ctx, layout, solved.point.y, c, h, f, outer))
 
 
 class _Value(torch.autograd.Function):

@@ -12,6 +12,7 @@ from .. import checks
 from .certificates import Point, Residuals, polish, residuals
 from .interior import INFEASIBLE, OPTIMAL, STALLED, UNBOUNDED, interior_point
 from .newton import minimise_penalty
+from .sketch import Sketch
 from .standard import Standard, largest
 
 
@@ -124,9 +125,18 @@ class PenaltyNewton(Method):
         factor: What ε is multiplied by.
         smallest: Where it stops falling.
         outer: Most outer steps.
+        sketch: Approximate the Hessian of a dense program by this sketch (gradient and line search stay exact).
     """
 
-    def __init__(self, epsilon: float = 1.0, factor: float = 0.1, smallest: float = 1e-4, outer: int = 40) -> None:
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        factor: float = 0.1,
+        smallest: float = 1e-4,
+        outer: int = 40,
+        sketch: Sketch | None = None,
+    ) -> None:
+        self.sketch = sketch
         self.epsilon = checks.number("epsilon", epsilon, above=0)
         self.factor = checks.number("factor", factor, above=0, below=1)
         self.smallest = checks.number("smallest", smallest, above=0)
@@ -142,9 +152,11 @@ class PenaltyNewton(Method):
             torch.zeros(b, dtype=torch.int64, device=x.device),
         )
         items, left, epsilon = torch.arange(b, device=x.device), program, self.epsilon
+        limit = 200 if self.sketch is None else 2000  # rough Hessians take more, cheaper steps
         for _ in range(self.outer):
             eps = left.c.new_full((items.numel(), 1), epsilon)
-            inner = minimise_penalty(left, eps, x, (epsilon * z, epsilon * y))
+            rough = left if self.sketch is None else self.sketch.apply(left)
+            inner = minimise_penalty(rough, eps, x, (epsilon * z, epsilon * y), limit=limit)
             x, z, y = inner.y, inner.rows / epsilon, inner.equal / epsilon
             point, errors = certified(left, Point(x, y, z, z > 0), tol)
             good = errors.worst() <= tol

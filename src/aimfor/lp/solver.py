@@ -14,6 +14,7 @@ from . import highs
 from .gradients import ActiveSet, GradientRule, Solved, value_with_envelope
 from .interior import INFEASIBLE, OPTIMAL, STALLED, UNBOUNDED
 from .methods import Found, InteriorPoint, Method
+from .newton import mangasarian_epsilon
 from .program import Program, read_program
 from .solution import LPSolution
 from .standard import Layout, Scaling, Standard, equilibrate, standard_form
@@ -169,7 +170,7 @@ def _assemble(
     infeasible, unbounded = outcome == INFEASIBLE, outcome == UNBOUNDED
     good = ~(infeasible | unbounded)
     solved = Solved(scaled, scaling, layout, point, good)
-    raw = scaling.primal(point.x)
+    raw = _on_bounds(scaling.primal(point.x), program, layout, point.active)
     # Certificates are directions: only their proportions matter, so they keep the normalisation h·z + f·y = −1.
     shrink = torch.where(infeasible[:, None], 1.0 / (scaling.cost * scaling.size), 1.0)
     z, y = scaling.dual(point.z) * shrink, scaling.dual_equality(point.y) * shrink
@@ -202,6 +203,43 @@ def _assemble(
         point.active[:, :m].reshape(*shape, m),
         (good & (held == x.shape[1])).reshape(shape),
     )
+
+
+def _on_bounds(x: Tensor, program: Program, layout: Layout, active: Tensor) -> Tensor:
+    """A variable held by a bound stands exactly on it, not within rounding of it."""
+    split = layout.general + layout.lower.numel()
+    parts = ((program.lower, layout.lower, layout.general, split), (program.upper, layout.upper, split, None))
+    for bound, columns, start, end in parts:
+        if bound is not None and columns.numel():
+            x = x.clone()
+            x[:, columns] = torch.where(active[:, start:end], bound.detach()[:, columns], x[:, columns])
+    return x
+
+
+def choose_epsilon(
+    c: Tensor,
+    A: Tensor | PairRows | None = None,
+    b: Tensor | None = None,
+    *,
+    A_eq: Tensor | None = None,
+    b_eq: Tensor | None = None,
+    lower: Tensor | float | None = None,
+    upper: Tensor | float | None = None,
+) -> Tensor:
+    """ε of the exterior penalty by Mangasarian's rule: the first at which the next smaller one gives the same dual.
+
+    From there on the penalty's dual ``(Ay − b)₊ / ε`` is the exact least-norm dual of the equilibrated program.
+
+    Returns:
+        One ε for each item, over the batch shape; NaN where none was found (no optimum, or duals that are too large).
+
+    References:
+        Mangasarian, A Newton method for linear programming, 2004.
+    """
+    program = read_program(c, A, b, A_eq, b_eq, lower, upper).detached()
+    with torch.no_grad():
+        scaled, _ = equilibrate(standard_form(program)[0])
+        return mangasarian_epsilon(scaled)[0].reshape(program.shape)
 
 
 def _positive(size: Tensor) -> Tensor:

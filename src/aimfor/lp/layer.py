@@ -1,0 +1,72 @@
+"""`LinearProgram`: `solve` as an nn.Module, for the parts of a program that are fixed or learned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from ..errors import InputError
+from .gradients import GradientRule
+from .methods import Method
+from .solution import LPSolution
+from .solver import solve
+from .structured import PairRows
+
+PARTS = ("c", "A", "b", "A_eq", "b_eq", "lower", "upper")
+
+
+class LinearProgram(nn.Module):
+    """A linear program as a layer: what is given here is kept (and saved), the rest comes with each call.
+
+    A tensor becomes a buffer, an ``nn.Parameter`` is learned.
+
+    Args:
+        gradient, method, tol, on_failure: As for `solve`.
+        **parts: Any of ``c, A, b, A_eq, b_eq, lower, upper`` that all calls share.
+
+    Example:
+        >>> import torch, aimfor
+        >>> layer = aimfor.lp.LinearProgram(A=torch.tensor([[1.0, 1.0]]), b=torch.tensor([1.0]), lower=0.0)
+        >>> layer(c=torch.tensor([[-1.0, -2.0], [-3.0, -1.0]])).x.tolist()
+        [[0.0, 1.0], [1.0, 0.0]]
+    """
+
+    def __init__(
+        self,
+        *,
+        gradient: GradientRule | None = None,
+        method: Method | None = None,
+        tol: float = 1e-9,
+        on_failure: str = "fallback",
+        **parts: Any,
+    ) -> None:
+        super().__init__()
+        self.gradient, self.method, self.tol, self.on_failure = gradient, method, tol, on_failure
+        self.numbers: dict[str, float] = {}
+        for name, part in parts.items():
+            if name not in PARTS:
+                raise InputError(name, "an unknown part", "one of " + ", ".join(PARTS))
+            if isinstance(part, nn.Parameter):
+                self.register_parameter(name, part)
+            elif isinstance(part, Tensor):
+                self.register_buffer(name, part)
+            elif isinstance(part, (int, float)) and not isinstance(part, bool):
+                self.numbers[name] = float(part)
+            else:
+                raise InputError(name, f"a {type(part).__name__}", "a tensor, a parameter, or a number for a bound")
+
+    def forward(self, **parts: Tensor | PairRows | float) -> LPSolution:
+        """Solve with the kept parts and the given ones, which take precedence."""
+        kept: dict[str, Any] = {**self.numbers, **dict(self.named_parameters()), **dict(self.named_buffers())}
+        unknown = set(parts) - set(PARTS)
+        if unknown:
+            raise InputError(unknown.pop(), "an unknown part", "one of " + ", ".join(PARTS))
+        given = {**kept, **parts}
+        if "c" not in given:
+            raise InputError("c", "nothing", "costs, here or when the layer is made")
+        return solve(**given, gradient=self.gradient, method=self.method, tol=self.tol, on_failure=self.on_failure)
+
+    def extra_repr(self) -> str:
+        kept = [*self.numbers, *(name for name, _ in self.named_parameters()), *(n for n, _ in self.named_buffers())]
+        return "kept: " + (", ".join(kept) or "nothing")

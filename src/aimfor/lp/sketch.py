@@ -1,0 +1,135 @@
+"""Sketched Hessians: Newton steps from a reduced constraint matrix, gradients from the whole one.
+
+The paper solves a *smaller program*, S A and S b, and gets a nearby answer. Here only the Hessian ``AᵀDA ≈ (SA)ᵀ(SA)``
+is sketched, while gradient and line search stay exact (iterative Hessian sketch), so the answer is the exact one and
+the sketch costs steps instead of accuracy.
+
+References:
+    Pilanci, Wainwright, Iterative Hessian sketch, 2016.
+    Clarkson, Woodruff, Low-rank approximation and regression in input sparsity time, 2013 (count-sketch).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .. import checks
+from .operators import RIDGE, Bounds, CholeskyFactor, DenseOperator, Factor
+from .standard import Standard
+
+KINDS = ("rows", "count", "leverage")
+
+
+class SketchedOperator(DenseOperator):
+    """Dense rows whose Gram matrix is estimated from ``size`` rows (or sums of rows).
+
+    ``kind``: ``"rows"`` samples active rows uniformly; ``"count"`` adds every active row to one of ``size`` buckets with
+    a random sign; ``"leverage"`` samples by the rows' leverage scores in the data, the directions that the constraint
+    matrix itself marks as important: the data-driven reduction.
+    """
+
+    def __init__(
+        self,
+        rows: Tensor,
+        equality_rows: Tensor,
+        bounds: Bounds,
+        batch: int,
+        kind: str,
+        size: int,
+        generator: torch.Generator,
+        leverage: Tensor | None = None,
+    ) -> None:
+        super().__init__(rows, equality_rows, bounds, batch)
+        self.kind, self.size, self.generator = kind, size, generator
+        if kind == "leverage" and leverage is None:
+            basis = torch.linalg.qr(rows).Q if rows.shape[-2] >= rows.shape[-1] else rows
+            leverage = basis.square().sum(-1) + 1e-12
+        self.leverage = leverage
+
+    @staticmethod
+    def of(operator: DenseOperator, kind: str, size: int, generator: torch.Generator) -> SketchedOperator:
+        return SketchedOperator(
+            operator.rows, operator.equality_rows, operator.bounds, operator.batch, kind, size, generator
+        )
+
+    def take(self, items: Tensor) -> SketchedOperator:
+        plain = super().take(items)
+        leverage = self.leverage
+        if leverage is not None and leverage.shape[0] > 1:
+            leverage = leverage[items]
+        return SketchedOperator(
+            plain.rows, plain.equality_rows, plain.bounds, plain.batch, self.kind, self.size, self.generator, leverage
+        )
+
+    def factor(self, weights: Tensor, ridge: float = RIDGE) -> Factor:
+        if self.size >= self.general:
+            return super().factor(weights, ridge)
+        general = weights[:, : self.general]
+        small = self._count(general) if self.kind == "count" else self._sample(general)
+        gram = small.mT @ small + self.equality_rows.mT @ self.equality_rows
+        gram.diagonal(dim1=-2, dim2=-1).add_(self.bound_diagonal(weights))
+        # Fewer rows than variables leave directions without curvature: a floor keeps the step finite there.
+        floor = 1e-3 * gram.diagonal(dim1=-2, dim2=-1).mean(1).clamp_min(1e-12)
+        gram.diagonal(dim1=-2, dim2=-1).add_(floor[:, None])
+        return CholeskyFactor(gram, ridge)
+
+    def _count(self, weights: Tensor) -> Tensor:
+        b, m = weights.shape
+        bucket = torch.randint(self.size, (m,), generator=self.generator).to(weights.device)
+        sign = (2.0 * torch.randint(2, (m,), generator=self.generator) - 1.0).to(weights)
+        rows = (weights.sqrt() * sign)[:, :, None] * self.rows
+        return weights.new_zeros(b, self.size, self.variables).index_add_(1, bucket, rows)
+
+    def _sample(self, weights: Tensor) -> Tensor:
+        chance = weights if self.leverage is None else weights * self.leverage
+        chance = chance + 1e-12 / weights.shape[1]
+        chosen = torch.multinomial(chance.cpu(), self.size, True, generator=self.generator).to(weights.device)
+        share = (chance / chance.sum(1, keepdim=True)).gather(1, chosen)
+        scale = (weights.gather(1, chosen) / (share * self.size)).sqrt()
+        rows = self.rows.expand(weights.shape[0], -1, -1)
+        return scale[:, :, None] * rows.gather(1, chosen[:, :, None].expand(-1, -1, self.variables))
+
+
+class Sketch:
+    """How `PenaltyNewton` approximates its Hessian.
+
+    Args:
+        kind: ``"rows"``, ``"count"`` or ``"leverage"`` (see `SketchedOperator`).
+        size: Rows of the reduced matrix.
+        seed: Of the random choices.
+    """
+
+    def __init__(self, kind: str = "leverage", size: int = 64, seed: int = 0) -> None:
+        self.kind = checks.one_of("kind", kind, KINDS)
+        self.size = checks.integer("size", size, at_least=1)
+        self.seed = checks.integer("seed", seed, at_least=0)
+
+    def apply(self, program: Standard) -> Standard:
+        """The same program with a sketched operator; sparse and structured rows are left as they are."""
+        operator = program.operator
+        if not isinstance(operator, DenseOperator):
+            return program
+        generator = torch.Generator().manual_seed(self.seed)
+        return Standard(SketchedOperator.of(operator, self.kind, self.size, generator), program.c, program.h, program.f)
+
+    def reduce(self, A: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        """The paper's other use: a smaller program ``(S A, S b)`` for the whole one, of ``(m, v)`` and ``(m,)``.
+
+        Rows are kept with positive weights only, so that every kept constraint is one of the original or a nonnegative
+        sum of them: the feasible set can only grow, and the optimum is a lower bound.
+        """
+        generator = torch.Generator().manual_seed(self.seed)
+        m = A.shape[0]
+        if self.size >= m:
+            return A, b
+        if self.kind == "count":
+            bucket = torch.randint(self.size, (m,), generator=generator).to(A.device)
+            zero = A.new_zeros(self.size, A.shape[1])
+            return zero.index_add(0, bucket, A), b.new_zeros(self.size).index_add(0, bucket, b)
+        chance = torch.ones(m, dtype=torch.float64)
+        if self.kind == "leverage":
+            both = torch.cat((A, b[:, None]), 1).detach().double().cpu()
+            chance = torch.linalg.qr(both).Q.square().sum(1) + 1e-12
+        keep = torch.multinomial(chance, self.size, False, generator=generator).sort().values.to(A.device)
+        return A[keep], b[keep]

@@ -1,0 +1,186 @@
+"""The plain scheme, Mangasarian's rule, sketches, the layer and the head."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import aimfor
+from aimfor import Status
+from aimfor.lp import Implicit, LinearProgram, LPHead, PenaltyNewton, Sketch, choose_epsilon, plain_scheme, solve
+from aimfor.lp.newton import mangasarian_epsilon, minimise_penalty
+from aimfor.lp.program import read_program
+from aimfor.lp.standard import equilibrate, standard_form
+
+sys.path.insert(0, str(Path(__file__).parent))
+from random_programs import feasible_bounded
+
+
+def test_plain_scheme_solves_the_separable_auc_program_and_not_a_coupled_one() -> None:
+    gaps = torch.randn(40, dtype=torch.float64)
+    A, b = torch.cat((-torch.eye(40), -torch.eye(40))).double(), torch.cat((gaps, torch.zeros(40).double()))
+    r = plain_scheme(torch.ones(40).double(), A, b, final_ridge=0.0)
+    assert torch.allclose(r.x, (-gaps).clamp_min(0.0), atol=1e-9)
+    p = feasible_bounded(20, 50, 20, 0)
+    coupled = plain_scheme(p["c"], p["A"], p["b"])
+    assert int((coupled.gradient_norm > 1e-3 * p["c"].abs().amax(1)).sum()) == 20
+
+
+def test_plain_scheme_ridge_biases_x_and_unrolling_reaches_the_costs() -> None:
+    r = plain_scheme(torch.ones(1).double(), -torch.ones(1, 1).double(), torch.tensor([-2.0]).double())
+    assert r.x.item() == pytest.approx(2.0 / 1.01)
+    c = torch.ones(1).double().requires_grad_()
+    y = plain_scheme(c, -torch.ones(1, 1).double(), torch.tensor([-2.0]).double(), unroll=True, ridge=0.0).y
+    y.sum().backward()
+    assert c.grad is not None
+    assert c.grad.item() == pytest.approx(-1e-3)
+
+
+def test_newton_minimises_the_penalty() -> None:
+    """Against L-BFGS on the same function."""
+    p = feasible_bounded(1, 30, 8, 1)
+    scaled, _ = equilibrate(standard_form(read_program(**p))[0])
+    epsilon = torch.full((1, 1), 0.1).double()
+    found = minimise_penalty(scaled, epsilon, torch.zeros(1, 8).double())
+    assert bool(found.converged.all())
+
+    def g(y: torch.Tensor) -> torch.Tensor:
+        over = (scaled.operator.inequality(y[:, :, None])[:, :, 0] - scaled.h).clamp_min(0.0)
+        return 0.5 * over.square().sum() + 0.1 * (scaled.c * y).sum()
+
+    y = torch.zeros(1, 8).double().requires_grad_()
+    optimizer = torch.optim.LBFGS([y], max_iter=2000, tolerance_grad=1e-12, line_search_fn="strong_wolfe")
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = g(y)
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    assert float(g(found.y)) <= float(g(y).detach()) + 1e-14
+    assert float(g(found.y)) == pytest.approx(float(g(y).detach()), abs=1e-7)
+
+
+def test_mangasarians_rule_finds_the_exact_least_norm_dual() -> None:
+    p = feasible_bounded(6, 50, 20, 2, equalities=2)
+    scaled, scaling = equilibrate(standard_form(read_program(**p))[0])
+    epsilon, dual, dual_equality = mangasarian_epsilon(scaled)
+    assert bool((epsilon > 0).all())
+    s = solve(**p)
+    assert torch.allclose(scaling.dual(dual), s.dual_ineq, atol=1e-5 * float(s.dual_ineq.max()))
+    assert torch.allclose(scaling.dual_equality(dual_equality), s.dual_eq, atol=1e-5 * float(s.dual_ineq.max()))
+
+
+def test_the_rule_also_sets_the_epsilon_of_the_implicit_gradient() -> None:
+    p = feasible_bounded(3, 30, 8, 5)
+    epsilon = choose_epsilon(**p)
+    assert epsilon.shape == (3,)
+    assert bool((epsilon > 0).all())
+    gradients = []
+    for rule in (Implicit(None), None):
+        b = p["b"].clone().requires_grad_()
+        solve(p["c"], p["A"], b, gradient=rule).x.sum().backward()
+        gradients.append(b.grad)
+    # At an ε with the exact dual the active rows are the right ones, and ∂x/∂b does not depend on ε.
+    assert torch.allclose(*gradients, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["rows", "count", "leverage"])
+def test_a_sketched_hessian_still_gives_the_exact_answer(kind: str) -> None:
+    p = feasible_bounded(2, 200, 10, 4)
+    s = solve(**p, method=PenaltyNewton(sketch=Sketch(kind, 60)))
+    assert s.status is Status.ok
+    assert torch.allclose(s.value, solve(**p).value, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["rows", "count", "leverage"])
+def test_a_reduced_program_is_a_relaxation_that_gets_better_with_size(kind: str) -> None:
+    p = {k: part[0] for k, part in feasible_bounded(1, 200, 6, 4).items()}
+    exact = float(solve(**p, lower=-50.0, upper=50.0).value)
+    values = []
+    for size in (20, 100, 200):
+        A, b = Sketch(kind, size).reduce(p["A"], p["b"])
+        assert len(A) == size
+        values.append(float(solve(p["c"], A, b, lower=-50.0, upper=50.0).value))
+    assert values[0] <= values[1] + 1e-9
+    assert values[1] <= exact + 1e-9
+    assert values[2] == pytest.approx(exact, rel=1e-9)
+
+
+def test_layer_keeps_learns_and_saves_its_parts() -> None:
+    A = torch.nn.Parameter(torch.tensor([[1.0, 1.0]]))
+    layer = LinearProgram(A=A, b=torch.tensor([1.0]), lower=0.0)
+    s = layer(c=torch.tensor([-1.0, -2.0]))
+    assert s.x.tolist() == [0.0, 1.0]
+    s.value.backward()
+    assert A.grad is not None
+    assert A.grad.tolist() == [[0.0, 2.0]]
+    other = LinearProgram(A=torch.nn.Parameter(torch.zeros(1, 2)), b=torch.zeros(1), lower=0.0)
+    other.load_state_dict(layer.state_dict())
+    assert other(c=torch.tensor([-1.0, -2.0])).x.tolist() == [0.0, 1.0]
+    assert "A" in repr(layer)
+    with pytest.raises(aimfor.InputError, match="c: got nothing"):
+        layer()
+    with pytest.raises(aimfor.InputError, match="d: got an unknown part"):
+        layer(d=torch.ones(1))
+    with pytest.raises(aimfor.InputError, match="A: got a list"):
+        LinearProgram(A=[[1.0]])
+
+
+def test_auroc_head_is_optimal_among_scorers_and_has_the_envelope_gradient() -> None:
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(12, 3, generator=g, dtype=torch.float64)
+    y = torch.arange(12) % 2
+    x[y == 1] += 0.4
+    x.requires_grad_()
+    out = LPHead("auroc", limit=2.0)(x, y)
+    assert out.status is Status.ok
+
+    def hinge(features: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        scores = features @ w
+        return (1 - (scores[y == 1][:, None] - scores[y == 0])).clamp_min(0).mean()
+
+    assert out.loss.item() == pytest.approx(hinge(x, out.weight).item(), abs=1e-9)
+    for _ in range(200):
+        w = (out.weight.detach() + 0.2 * torch.randn(3, generator=g, dtype=torch.float64)).clamp(-2, 2)
+        assert hinge(x.detach(), w).item() >= out.loss.item() - 1e-9
+    (gradient,) = torch.autograd.grad(out.loss, x)
+    move = torch.randn(12, 3, generator=g, dtype=torch.float64)
+    ends = [LPHead("auroc", limit=2.0)(x.detach() + t * move, y).loss.item() for t in (1e-6, -1e-6)]
+    assert float((gradient * move).sum()) == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-5)
+
+
+def test_fbeta_head_bounds_its_own_scorer_and_learns_features() -> None:
+    g = torch.Generator().manual_seed(1)
+    x = torch.randn(14, 3, generator=g, dtype=torch.float64)
+    y = (torch.arange(14) % 3 == 0).long()
+    for beta in (1.0, 2.0):
+        out = LPHead("fbeta", beta=beta)(x, y)
+        assert out.status is Status.ok
+        assert 1 - float(out.loss) <= float(aimfor.FBeta(beta).value(out.scores, y)) + 1e-9
+        # The bound is the threshold-0 bound of the scorer it returns.
+        zero = float(aimfor.MetricLoss(aimfor.FBeta(beta), aimfor.LPEngine())(out.scores, y))
+        assert zero == pytest.approx(float(out.loss), abs=1e-7)
+    features = x.clone().requires_grad_()
+    losses = []
+    for _ in range(30):
+        loss = LPHead("fbeta")(features, y).loss
+        losses.append(loss.item())
+        (gradient,) = torch.autograd.grad(loss, features)
+        features = (features - 0.5 * gradient).detach().requires_grad_()
+    assert losses[-1] < losses[0] - 0.05
+
+
+def test_head_on_one_class_is_undefined_and_attached() -> None:
+    x = torch.randn(4, 2, requires_grad=True)
+    out = LPHead()(x, torch.ones(4))
+    assert out.status is Status.undefined_batch
+    out.loss.backward()
+    assert x.grad is not None
+    assert not x.grad.any()
+    with pytest.raises(aimfor.InputError, match="features"):
+        LPHead()(torch.ones(3), torch.ones(3))
