@@ -88,7 +88,16 @@ def polish(program: Standard, at: Point, rounds: int = 3) -> Point:
         x = x - step[:, :, 0]
         z = z - mask * g.inequality(step[:, :, 1:])[:, :, 0]
         y = y - g.equality(step[:, :, 1:])[:, :, 0]
-    return Point(x, y, z.clamp_min(0.0), at.active)
+    return Point(_on_bounds(program, x, mask), y, z.clamp_min(0.0), at.active)
+
+
+def _on_bounds(program: Standard, x: Tensor, mask: Tensor) -> Tensor:
+    """A variable held by a bound stands exactly on it, not within rounding of it."""
+    bounds, m = program.operator.bounds, program.operator.general
+    if not bounds.columns.numel():
+        return x
+    held, sign = mask[:, m:] * bounds.coefficients.square(), bounds.coefficients
+    return x.index_add(1, bounds.columns, held * (program.h[:, m:] * sign - x[:, bounds.columns]))
 
 
 def _transposed(program: Standard, z: Tensor, y: Tensor) -> Tensor:

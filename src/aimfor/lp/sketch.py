@@ -24,9 +24,9 @@ KINDS = ("rows", "count", "leverage")
 class SketchedOperator(DenseOperator):
     """Dense rows whose Gram matrix is estimated from ``size`` rows (or sums of rows).
 
-    ``kind``: ``"rows"`` samples active rows uniformly; ``"count"`` adds every active row to one of ``size`` buckets with
-    a random sign; ``"leverage"`` samples by the rows' leverage scores in the data, the directions that the constraint
-    matrix itself marks as important: the data-driven reduction.
+    ``kind``: ``"rows"`` samples active rows uniformly; ``"count"`` adds every active row to one of ``size`` buckets,
+    with a random sign; ``"leverage"`` samples by the rows' leverage scores, the directions that the constraint matrix
+    itself marks as important: the data-driven reduction.
     """
 
     def __init__(

@@ -170,7 +170,7 @@ def _assemble(
     infeasible, unbounded = outcome == INFEASIBLE, outcome == UNBOUNDED
     good = ~(infeasible | unbounded)
     solved = Solved(scaled, scaling, layout, point, good)
-    raw = _on_bounds(scaling.primal(point.x), program, layout, point.active)
+    raw = scaling.primal(point.x)
     # Certificates are directions: only their proportions matter, so they keep the normalisation h·z + f·y = −1.
     shrink = torch.where(infeasible[:, None], 1.0 / (scaling.cost * scaling.size), 1.0)
     z, y = scaling.dual(point.z) * shrink, scaling.dual_equality(point.y) * shrink
@@ -203,17 +203,6 @@ def _assemble(
         point.active[:, :m].reshape(*shape, m),
         (good & (held == x.shape[1])).reshape(shape),
     )
-
-
-def _on_bounds(x: Tensor, program: Program, layout: Layout, active: Tensor) -> Tensor:
-    """A variable held by a bound stands exactly on it, not within rounding of it."""
-    split = layout.general + layout.lower.numel()
-    parts = ((program.lower, layout.lower, layout.general, split), (program.upper, layout.upper, split, None))
-    for bound, columns, start, end in parts:
-        if bound is not None and columns.numel():
-            x = x.clone()
-            x[:, columns] = torch.where(active[:, start:end], bound.detach()[:, columns], x[:, columns])
-    return x
 
 
 def choose_epsilon(
