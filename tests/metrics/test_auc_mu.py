@@ -237,3 +237,12 @@ def test_bad_partitions_are_refused(partition: Any) -> None:
 def test_the_partition_must_fit_the_scores() -> None:
     with pytest.raises(aimfor.InputError, match="4 columns"):
         aimfor.AUCMu(COSTS).value(torch.zeros(5, 4), torch.zeros(5, dtype=torch.long))
+
+
+def test_projection_of_single_precision_scores_is_in_double_precision() -> None:
+    # In float32 1e8 + 1 is 1e8: projecting there would tie the two rows, and their order would be lost.
+    partition = [[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]]
+    scores = torch.tensor([[1e8, 1.0, 0.0], [1e8, 2.0, 0.0], [0.0, 0.0, 1e8]])
+    targets = torch.tensor([0, 1, 2])
+    assert aimfor.AUCMu(partition).value(scores, targets) == aimfor.AUCMu(partition).value(scores.double(), targets)
+    assert aimfor.AUCMu().value(scores, targets) == aimfor.AUCMu().value(scores.double(), targets)

@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..direct import HasArgmax, RankingForm, rows_of
-from ..engine import Batch
+from ..direct import DirectEngine, HasArgmax, RankingForm, rows_of
+from ..engine import Batch, Engine
 from .base import Metric
 from .lists import list_weights, mean_over_lists, sorted_lists
 
@@ -53,3 +53,6 @@ class AveragePrecision(Metric, HasArgmax):
         defined = (rows.positive & rows.counted()).any(1).double()
         mass = defined if by_list is None else defined * by_list
         return RankingForm(rows, mass / mass.sum().clamp_min(torch.finfo(mass.dtype).tiny), 1.0 - self.exact(batch))
+
+    def default_engine(self) -> Engine:
+        return DirectEngine()

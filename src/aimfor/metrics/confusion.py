@@ -11,8 +11,18 @@ import torch
 from torch import Tensor
 
 from .. import checks
-from ..direct import ArgmaxForm, ClassForm, CountForm, CountRule, HasArgmax, class_rows, mean_shares, rows_of
-from ..engine import Batch
+from ..direct import (
+    ArgmaxForm,
+    ClassForm,
+    CountForm,
+    CountRule,
+    DirectEngine,
+    HasArgmax,
+    class_rows,
+    mean_shares,
+    rows_of,
+)
+from ..engine import Batch, Engine
 from ..errors import InputError
 from ..lagrangian import ConstraintForm, HasConstraints, two_group_form
 from .base import Metric
@@ -84,6 +94,9 @@ class CountMetric(Metric, HasArgmax):
     def argmax_form(self, batch: Batch) -> ArgmaxForm:
         loss = 1.0 - self.exact(batch)
         return CountForm(rows_of(batch, threshold=self.threshold), loss.new_ones(1), loss, self._rule())
+
+    def default_engine(self) -> Engine:
+        return DirectEngine()
 
     def _rule(self) -> CountRule:
         return CountRule(self.of_counts, self.curved, self.curved, self.span)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from .. import checks
-from ..direct import HasArgmax, PositionForm
-from ..engine import Batch
+from ..direct import DirectEngine, HasArgmax, PositionForm
+from ..engine import Batch, Engine
 from ..errors import InputError
 from .base import Metric
 from .lists import list_weights, mean_over_lists, sorted_lists
@@ -110,3 +110,6 @@ class NDCG(Metric, HasArgmax):
         mass = defined.double() if by_list is None else defined * by_list
         share = mass / mass.sum().clamp_min(torch.finfo(mass.dtype).tiny)
         return PositionForm(batch.scores, gains, discounts, batch.where, share, 1.0 - self.exact(batch))
+
+    def default_engine(self) -> Engine:
+        return DirectEngine()
