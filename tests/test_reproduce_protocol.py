@@ -64,7 +64,7 @@ def test_threshold_is_chosen_on_validation_data_and_kept_for_test_data() -> None
     task, f1 = make_task(), aimfor.FBeta(1.0)
     model = task.make_model()
     point = Checkpoint("one", model.state_dict(), training.scores_of(model, task.validation.x), 0.1)
-    _, value, shift = choosing.best(f1, [point], task.validation.y)
+    _, value, shift = choosing.best(f1, [point], task.validation)
     assert value == pytest.approx(float(f1.value(point.validation + shift, task.validation.y)))
     grid = [float(f1.value(point.validation - t, task.validation.y)) for t in torch.linspace(-2, 2, 400)]
     assert value >= max(v for v in grid if not math.isnan(v))

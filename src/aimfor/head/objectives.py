@@ -120,7 +120,8 @@ def _binary_entropy(batch: Batch, weights: Tensor, scores: Tensor) -> Tensor:
 
 
 def _softmax_entropy(batch: Batch, weights: Tensor, scores: Tensor) -> Tensor:
-    return torch.dot(functional.cross_entropy(scores, batch.targets, reduction="none"), weights)
+    losses = functional.cross_entropy(scores, batch.targets, reduction="none")
+    return torch.dot(losses, weights.to(losses.dtype))
 
 
 def _listwise(batch: Batch, scores: Tensor) -> Tensor:

@@ -7,6 +7,13 @@ One experiment is one module of this package with a module-level ``EXPERIMENT``,
 from .experiment import Cell, Experiment, Options, Result, data_folder
 
 #: Modules of this package that hold an ``EXPERIMENT``, in the order they are listed to the user.
-NAMES: tuple[str, ...] = ("tables", "song_synthetic", "s_mnist")
+NAMES: tuple[str, ...] = (
+    "tables",
+    "mq2008",
+    "meng_table1",
+    "meng_table2",
+    "song_synthetic",
+    "s_mnist",
+)
 
 __all__ = ["NAMES", "Cell", "Experiment", "Options", "Result", "data_folder"]

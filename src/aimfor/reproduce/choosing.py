@@ -9,7 +9,7 @@ from torch import Tensor
 from ..head.choose import best_shift
 from ..metrics.base import Metric
 from ..metrics.confusion import CountMetric
-from .protocol import Checkpoint, Task
+from .protocol import Checkpoint, Part, Task
 from .training import scores_of
 
 
@@ -22,28 +22,26 @@ class Chosen:
     test: float
 
 
-def tuned_value(metric: Metric, scores: Tensor, targets: Tensor) -> tuple[float, float]:
+def tuned_value(metric: Metric, scores: Tensor, part: Part) -> tuple[float, float]:
     """The metric at its best threshold on this data (if it has one), and the shift that brings it to 0."""
-    shift = 0.0
+    targets, shift = part.targets_for(metric), 0.0
     if isinstance(metric, CountMetric) and scores.ndim == 1:
         shift = best_shift(metric, metric.check(scores, targets))
-    return float(metric.value(scores + shift, targets)), shift
+    return float(metric.value(scores + shift, targets, where=part.where)), shift
 
 
-def best(metric: Metric, checkpoints: list[Checkpoint], targets: Tensor) -> tuple[Checkpoint, float, float]:
-    """The checkpoint with the highest metric on validation data (the first of equals), its value and its shift."""
-    judged = [tuned_value(metric, checkpoint.validation, targets) for checkpoint in checkpoints]
+def best(metric: Metric, checkpoints: list[Checkpoint], part: Part) -> tuple[Checkpoint, float, float]:
+    """The checkpoint with the highest metric on this part (the first of equals), its value and its shift."""
+    judged = [tuned_value(metric, checkpoint.validation, part) for checkpoint in checkpoints]
     at = max(range(len(judged)), key=lambda i: (judged[i][0], -i))
     return checkpoints[at], judged[at][0], judged[at][1]
 
 
-def on_test(task: Task, metric: Metric, checkpoint: Checkpoint, shift: float) -> float:
-    """The metric on test data, with the threshold that validation chose."""
+def chosen(task: Task, metric: Metric, checkpoints: list[Checkpoint]) -> Chosen:
+    """The best on validation data, with its threshold; then, and only then, its value on test data."""
+    checkpoint, value, shift = best(metric, checkpoints, task.validation)
     model = task.make_model()
     model.load_state_dict(checkpoint.state)
-    return float(metric.value(scores_of(model, task.test.x) + shift, task.test.y))
-
-
-def chosen(task: Task, metric: Metric, checkpoints: list[Checkpoint]) -> Chosen:
-    checkpoint, value, shift = best(metric, checkpoints, task.validation.y)
-    return Chosen(checkpoint.name, value, on_test(task, metric, checkpoint, shift))
+    scores = scores_of(model, task.test.x) + shift
+    test = float(metric.value(scores, task.test.targets_for(metric), where=task.test.where))
+    return Chosen(checkpoint.name, value, test)

@@ -1,7 +1,7 @@
 """The fair protocol, in code: everyone gets the same model, optimizer, grid, steps, batches and looks at validation.
 
 A rival and our own recipe differ in the loss and in how batches are drawn, and in nothing else. Choices (learning
-rate, when to stop, threshold) are made on validation data by the exact metric; test data is read once, by `Chosen`.
+rate, when to stop, threshold) are made on validation data by the exact metric; test data is read once (`choosing`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..metrics.average_precision import AveragePrecision
+from ..metrics.base import Metric
+
 #: From scores (n,) or (n, c), targets and the training set's class shares to a scalar.
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 State = dict[str, Tensor]
@@ -20,13 +23,24 @@ State = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Part:
-    """Inputs and targets of one part of a data set; targets are 0/1 or class ids, int64."""
+    """Inputs and targets of one part of a data set.
+
+    Targets are 0/1 or class ids ``(n,)``, or grades of ranked lists ``(n, l)`` with −1 where a list is padded.
+    """
 
     x: Tensor
     y: Tensor
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def where(self) -> Tensor | None:
+        return self.y >= 0 if self.y.ndim == 2 else None
+
+    def targets_for(self, metric: Metric) -> Tensor:
+        """Targets as the metric takes them: average precision of graded lists counts any grade above 0."""
+        return self.y.clamp(0, 1) if isinstance(metric, AveragePrecision) else self.y.clamp_min(0)
 
 
 @dataclass(frozen=True)
@@ -40,7 +54,8 @@ class Task:
     classes: int = 2
 
     def class_shares(self) -> Tensor:
-        return torch.bincount(self.train.y, minlength=self.classes).float() / len(self.train)
+        known = self.train.y[self.train.y >= 0]
+        return torch.bincount(known, minlength=self.classes).float() / len(known)
 
 
 @dataclass(frozen=True)

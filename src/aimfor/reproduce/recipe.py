@@ -14,18 +14,18 @@ from torch import Tensor
 
 from ..head import MetricHead
 from ..head.collect import collect, last_linear
-from ..head.objectives import objectives_for
+from ..head.objectives import Objective, objectives_for
+from ..head.part import Part as HeadPart
 from ..head.part import make_part
 from ..metrics.base import Metric
 from ..metrics.registry import metric_from_name
+from ..pairwise import HasPairs
 from .choosing import best, chosen
-from .protocol import RIVALS, Budget, Checkpoint, Method, Task
+from .protocol import RIVALS, Budget, Checkpoint, Method, Part, Task
 from .training import fine_tune, scores_of, train_all
 
 #: Fewer than `MetricHead`'s own, to fit many data sets into an hour.
 RIDGES = (1.0, 0.03, 1e-3)
-#: Which objective the whole network is fine-tuned on, by the metric's class (see `objectives_for`).
-FINE_TUNE = {"AUROC": "all pairs", "AUROCOneVsRest": "all pairs", "AUCMu": "all pairs", "FBeta": "soft counts"}
 
 
 def run_all(
@@ -57,7 +57,7 @@ def _one_metric(
     papers: tuple[Method, ...],
 ) -> dict[str, Any]:
     everything = [point for rival in rivals for point in pools[rival.name]]
-    leader, _, _ = best(metric, everything, task.validation.y)
+    leader, _, _ = best(metric, everything, task.validation)
     own = next(rival for rival in rivals if rival.name == leader.name)
     # The rival's own loss, for as many further steps on as large batches as ours get.
     again = fine_tune(task, leader, replace(own, name=f"{own.name}, continued"), leader.rate / 10, budget, seed)
@@ -83,30 +83,42 @@ def refit(task: Task, metric: Metric, point: Checkpoint) -> Checkpoint:
     model.eval()
     with torch.no_grad():
         layer = last_linear(model, task.train.x[:8])
-    features, _, _ = collect(model, _batches(task.train.x, task.train.y), layer)
-    judge, _, _ = collect(model, _batches(task.validation.x, task.validation.y), layer)
     original = model.get_submodule(layer)
     assert isinstance(original, torch.nn.Linear)
+    features, _, _ = collect(model, _batches(task.train), layer)
+    judge, _, _ = collect(model, _batches(task.validation), layer)
+    validation = [judge, task.validation.targets_for(metric), task.validation.where]
     fit = MetricHead(metric, ridges=RIDGES, iterations=50).fit(
-        features, task.train.y, validation=(judge, task.validation.y), original=original
+        features,
+        task.train.targets_for(metric),
+        validation=tuple(part for part in validation if part is not None),
+        original=original,
+        where=task.train.where,
     )
     fit.install(model, layer)
-    name = f"head on {point.name}"
-    return Checkpoint(name, model.state_dict(), scores_of(model, task.validation.x), point.rate)
+    return Checkpoint(f"head on {point.name}", model.state_dict(), scores_of(model, task.validation.x), point.rate)
 
 
 def _tuned(task: Task, metric: Metric, leader: Checkpoint, own: Method, budget: Budget, seed: int) -> list[Checkpoint]:
     """The whole network on the metric's own objective, from the rival's checkpoint, at a lower rate."""
-    wanted = FINE_TUNE.get(type(metric).__name__, "top pairs")
 
     def loss(scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
-        part = make_part(metric, "features", scores.detach().reshape(len(targets), -1), targets, None, None, None)
-        objective = next(o for o in objectives_for(metric, part) if o.name == wanted)
-        return objective.loss(scores)
+        batch = Part(scores.detach().unsqueeze(-1) if targets.ndim == scores.ndim else scores.detach(), targets)
+        part = make_part(metric, "features", batch.x, batch.targets_for(metric), None, batch.where, None, len(shares))
+        return fine_tune_objective(metric, part).loss(scores)
 
-    method = Method(f"fine-tuned on {wanted}", loss, own.balanced)
-    return fine_tune(task, leader, method, leader.rate / 10, budget, seed)
+    return fine_tune(task, leader, Method("fine-tuned", loss, own.balanced), leader.rate / 10, budget, seed)
 
 
-def _batches(x: Tensor, y: Tensor, size: int = 2048) -> list[tuple[Tensor, Tensor]]:
-    return list(zip(x.split(size), y.split(size), strict=True))
+def fine_tune_objective(metric: Metric, part: HeadPart) -> Objective:
+    """What the whole network is tuned on: all pairs for AUROC and its kin, soft counts for F_β and IoU, the metric's
+    own engine for ranked lists where it has one, the top pairs for the rest."""
+    found = {objective.name: objective for objective in objectives_for(metric, part)}
+    if isinstance(metric, HasPairs):
+        return found["all pairs"]
+    order = ("soft counts", "top pairs") if part.kind == "binary" else ("metric", "listwise softmax")
+    return next(found[name] for name in order if name in found)
+
+
+def _batches(part: Part, size: int = 2048) -> list[tuple[Tensor, Tensor]]:
+    return list(zip(part.x.split(size), part.y.split(size), strict=True))

@@ -116,7 +116,7 @@ def _run(
     task: Task, model: nn.Module, method: Method, rate: float, steps: int, batch: int, budget: Budget, seed: int
 ) -> list[Checkpoint]:
     generator = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=budget.decay)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=budget.decay, fused=True)
     shares = task.class_shares()
     found = []
     for step in range(1, steps + 1):
