@@ -26,10 +26,17 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder of results.")] = Path("results"),
     full: Annotated[bool, typer.Option("--full", help="The papers' own sizes.")] = False,
     device: Annotated[str, typer.Option(help="Where to train.")] = "cpu",
+    evidence: Annotated[bool, typer.Option("--evidence", help="Write EVIDENCE.md from cached cells and stop.")] = False,
     cached_only: Annotated[bool, typer.Option("--cached-only", help="Only rebuild reports from cached cells.")] = False,
 ) -> None:
     """Repeat the papers' experiments on real data. Stopped runs go on where they stopped."""
     console = Console()
+    if evidence:
+        from .evidence import write
+
+        write(out, Path("EVIDENCE.md"))
+        console.print(f"EVIDENCE.md, from the cells in {out}")
+        return
     if show_list or not names:
         console.print(_listing())
         return

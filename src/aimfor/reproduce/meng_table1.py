@@ -34,15 +34,18 @@ SETTING = (
 )
 
 
-def pair_loss(surrogate: str, margin: float) -> Method:
-    """A metric loss from scratch, in ordinary batches, as the papers train."""
-    loss = MetricLoss(AUROC(), SortedEngine(surrogate, margin))
+def from_scratch(name: str, loss: MetricLoss) -> Method:
+    """A metric loss from the first step on, in ordinary batches, as the papers train."""
 
     def apply(scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
         value: Tensor = loss(scores, targets)
         return value
 
-    return Method(f"{surrogate} from scratch", apply)
+    return Method(name, apply)
+
+
+def pair_loss(surrogate: str, margin: float) -> Method:
+    return from_scratch(f"{surrogate} from scratch", MetricLoss(AUROC(), SortedEngine(surrogate, margin)))
 
 
 def cells(options: Options) -> list[Cell]:

@@ -6,9 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..loss import MetricLoss
 from .experiment import Cell, Experiment, Options, Result, data_folder
 from .images import resnet20, small_cnn, three_class_parts
-from .meng_table1 import budget
+from .meng_table1 import budget, from_scratch
 from .protocol import RIVALS, Task
 from .recipe import run_all
 from .scoreboard import Line, lines, write_report
@@ -40,7 +41,8 @@ def run(cell: Cell, options: Options) -> Result:
     size = None if options.full else 1000
     parts = three_class_parts(data_folder(options, cell["set"]), cell["set"], cell["drop"] / 100, cell["seed"], size)
     task = Task(*parts, partial(resnet20 if options.full else small_cnn, 3), classes=3)
-    return run_all(task, ["auroc_ovr", "auc_mu"], budget(options), cell["seed"], rivals=RIVALS[:3])
+    papers = (from_scratch("AUC_mu from scratch", MetricLoss("auc_mu")),)
+    return run_all(task, ["auroc_ovr", "auc_mu"], budget(options), cell["seed"], rivals=RIVALS[:3], papers=papers)
 
 
 def label(cell: Cell) -> str:

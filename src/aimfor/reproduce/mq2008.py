@@ -94,11 +94,13 @@ def cells(options: Options) -> list[Cell]:
     return [{"fold": number, "seed": seed} for seed in range(options.seeds) for number in range(1, 6)]
 
 
+def budget(options: Options) -> Budget:
+    return Budget(2000 if options.full else 200, 40, batch=32, large=128)
+
+
 def run(cell: Cell, options: Options) -> Result:
     task = Task(*fold(data_folder(options, "mq2008"), cell["fold"]), Scorer, classes=3)
-    steps = 2000 if options.full else 200
-    budget = Budget(steps, 40, batch=32, large=128)
-    return run_all(task, METRICS, budget, cell["seed"], rivals=RANKERS)
+    return run_all(task, METRICS, budget(options), cell["seed"], rivals=RANKERS)
 
 
 def report(results: list[dict[str, Any]], folder: Path) -> None:

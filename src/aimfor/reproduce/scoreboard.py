@@ -23,6 +23,11 @@ class Line:
     default: float
     difference: Paired
 
+    @property
+    def over_plain(self) -> float:
+        """The default above plain cross-entropy, which is what most people train today."""
+        return self.default - next(value for name, value in self.rivals.items() if "cross-entropy" in name)
+
 
 def lines(results: list[dict[str, Any]], label: Callable[[dict[str, Any]], str]) -> list[Line]:
     """Groups results by cell (without its seed) and metric. Seeds on which the metric is undefined are left out."""
@@ -69,6 +74,7 @@ class Score:
     worse: int
     wins: int
     losses: int
+    over_plain: tuple[float, float, float]
 
 
 def scores(found: Sequence[Line]) -> list[Score]:
@@ -89,6 +95,7 @@ def scores(found: Sequence[Line]) -> list[Score]:
                 verdicts.count("worse"),
                 sum(difference > 0 for difference in differences),
                 sum(difference < 0 for difference in differences),
+                bootstrap_median([line.over_plain for line in mine]),
             )
         )
     return result
@@ -99,6 +106,10 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(
         ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(row) + " |" for row in rows)]
     )
+
+
+def _interval(three: tuple[float, float, float]) -> str:
+    return f"{three[0]:+.4f} [{three[1]:+.4f}, {three[2]:+.4f}]"
 
 
 def score_table(found: Sequence[Line]) -> str:
@@ -112,18 +123,20 @@ def score_table(found: Sequence[Line]) -> str:
         "significantly worse",
         "wins",
         "losses",
+        "median over plain cross-entropy [95 %]",
     )
     rows = [
         (
             score.metric,
             str(score.cells),
             str(score.seeds),
-            f"{score.median[0]:+.4f} [{score.median[1]:+.4f}, {score.median[2]:+.4f}]",
+            _interval(score.median),
             f"{score.mean:+.4f}",
             str(score.better),
             str(score.worse),
             str(score.wins),
             str(score.losses),
+            _interval(score.over_plain),
         )
         for score in scores(found)
     ]

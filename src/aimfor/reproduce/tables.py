@@ -26,20 +26,23 @@ def cells(options: Options) -> list[Cell]:
     return [{"set": name, "seed": seed} for seed in range(options.seeds) for name in TABLES]
 
 
+def budget(options: Options) -> Budget:
+    return Budget(steps=2000 if options.full else 400, extra=60)
+
+
 def run(cell: Cell, options: Options) -> Result:
     parts = table(data_folder(options, "imbalanced_small"), cell["set"], cell["seed"])
     width = parts[0].x.shape[1]
-    steps = 2000 if options.full else 400
 
     def model() -> nn.Module:
         return nn.Sequential(nn.Linear(width, 64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 1))
 
     torch.manual_seed(cell["seed"])
-    return run_all(Task(*parts, model), METRICS, Budget(steps=steps, extra=60), cell["seed"])
+    return run_all(Task(*parts, model), METRICS, budget(options), cell["seed"])
 
 
 def report(results: list[dict[str, Any]], folder: Path) -> None:
     write_report(folder, EXPERIMENT.title, SETTING, lines(results, lambda cell: str(cell["set"])))
 
 
-EXPERIMENT = Experiment("tables", "24 imbalanced tables, four metrics", "aimfor", cells, run, report)
+EXPERIMENT = Experiment("tables", "24 imbalanced tables, four metrics", "aimfor", cells, run, report, seeds=3)

@@ -1,0 +1,90 @@
+"""EVIDENCE.md: every claim of the four papers with our numbers and a verdict, all computed from cached results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from . import NAMES
+from .claims import CLAIMS
+from .judging import Entries
+from .runner import GATHERED, load
+from .scoreboard import lines, markdown, score_table, scores
+
+INTRO = """# Evidence
+
+What the four papers claim, what we measured, and what follows. Every number on this page is computed from the cached
+cells in `results/` by `python -m aimfor.reproduce --evidence`; `python -m aimfor.reproduce NAME` measures them again.
+Intervals are 95 %, paired by seed (Student's t). Sizes are cut to a small machine and stand in each table; `--full`
+runs the larger ones.
+"""
+AFTER_CLAIMS = """A difference whose interval holds zero counts as "does not hold": the claim is of a gain, and none
+was seen. At these sizes that does not rule out a gain at the papers' own.
+
+## Does aimfor's default help?
+
+The default is chosen on validation data among the rivals' own checkpoints, the last layer refitted for the metric
+(`MetricHead`) and the network fine-tuned on it. The rival is the best of cross-entropy, weighted cross-entropy,
+cross-entropy on balanced batches (and focal loss on tables; pointwise, pairwise and listwise losses on ranked lists),
+chosen on the same validation data, with as many steps. Test data is read once.
+"""
+
+
+def gathered(folder: Path) -> dict[str, Entries]:
+    """Cached results by experiment."""
+    found = {}
+    for name in NAMES:
+        path = folder / name / GATHERED
+        if path.exists():
+            found[name] = json.loads(path.read_text())
+    return found
+
+
+def render(results: dict[str, Entries]) -> str:
+    """The whole page as Markdown."""
+    judged = [(claim, claim.judged(results)) for claim in CLAIMS]
+    rows = [(c.paper, c.where, c.claim, c.setting, j.numbers or "–", f"**{j.verdict}**") for c, j in judged]
+    counts: dict[str, int] = {}
+    for _, judgement in judged:
+        key = judgement.verdict.split(":")[0]
+        counts[key] = counts.get(key, 0) + 1
+    summary = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items(), key=lambda kv: -kv[1]))
+    head = ("paper", "where", "claim", "our setting", "our numbers", "verdict")
+    claims = f"## The papers' claims: {summary}\n\n{markdown(head, rows)}\n"
+    return "\n".join([INTRO, claims, AFTER_CLAIMS, *_scoreboards(results)])
+
+
+def _scoreboards(results: dict[str, Entries]) -> list[str]:
+    text: list[str] = []
+    for name, entries in results.items():
+        first = entries[0]["result"]
+        if not all(isinstance(found, dict) and "default" in found for found in first.values()):
+            continue
+        found = lines(entries, lambda cell: " ".join(str(v) for k, v in cell.items() if k != "seed"))
+        text += [f"### {load(name).title} (`{name}`)", "", score_table(found), "", _chosen(entries), ""]
+        below = [score.metric for score in scores(found) if score.median[0] <= 0]
+        if below:
+            text += [
+                f"The default does not beat the best rival in the median cell for {', '.join(below)}; where validation "
+                "data prefers the rival, the rival is what the default is.",
+                "",
+            ]
+    return text or ["No results yet."]
+
+
+def _chosen(entries: Entries) -> str:
+    """How often each kind of candidate was the default."""
+    counts: dict[str, int] = {}
+    total = 0
+    for entry in entries:
+        for found in entry["result"].values():
+            name = str(found["default"]["name"])
+            kind = {"head": "a refitted head", "fine": "fine-tuning"}.get(name[:4], "the rival")
+            counts[kind] = counts.get(kind, 0) + 1
+            total += 1
+    parts = ", ".join(f"{kind} in {count / total:.0%}" for kind, count in sorted(counts.items(), key=lambda kv: -kv[1]))
+    return f"Validation data chose {parts} of {total} runs."
+
+
+def write(results: Path, page: Path) -> None:
+    page.write_text(render(gathered(results)) + "\n")

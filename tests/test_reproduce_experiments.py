@@ -1,0 +1,119 @@
+"""One small cell of each experiment, on the real data; skipped where the data is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from aimfor.errors import InputError
+from aimfor.reproduce import NAMES, Options, evidence, images, judging, meng_table1, meng_table2, mq2008, runner, tables
+from aimfor.reproduce.claims import CLAIMS
+from aimfor.reproduce.protocol import Budget
+
+TINY = Budget(4, 2, batch=16, large=32, rates=(1e-2,), looks=2)
+CELLS: dict[Any, dict[str, Any]] = {
+    tables: {"set": "ecoli4", "seed": 0},
+    mq2008: {"fold": 2, "seed": 0},
+    meng_table1: {"set": "cats_vs_dogs", "positives": 71, "seed": 0},
+    meng_table2: {"set": "stl10", "drop": 60, "seed": 0},
+}
+
+
+@pytest.mark.filterwarnings("ignore::aimfor.errors.DegenerateBatchWarning")
+@pytest.mark.parametrize("module", CELLS, ids=lambda module: module.__name__.split(".")[-1])
+def test_a_small_cell_runs_and_reports(
+    module: Any, real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "budget", lambda options: TINY)
+    cell = CELLS[module]
+    options = Options(seeds=1, data=real_data)
+    assert cell in module.cells(options)
+    result = module.run(cell, options)
+    for found in result.values():
+        assert found["default"]["validation"] >= found["rival"]["validation"]
+        assert 0.0 <= found["default"]["test"] <= 1.0
+    module.report([{"cell": cell, "result": result, "seconds": 1.0}], tmp_path)
+    assert "best rival" in (tmp_path / "table.md").read_text()
+
+
+@pytest.mark.parametrize("module", CELLS, ids=lambda module: module.__name__.split(".")[-1])
+def test_missing_data_is_named_before_anything_runs(module: Any, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="data: got"):
+        module.run(CELLS[module], Options(data=tmp_path))
+
+
+def test_images_are_thinned_to_the_wanted_share(real_data: Path) -> None:
+    train, judge, test = images.binary_parts(real_data, "cifar10", 0.91, 0, 200)
+    both = torch.cat((train.y, judge.y))
+    assert int(both.sum()) == 200
+    assert int((both == 0).sum()) == round(200 * 9 / 91)
+    assert float(test.y.float().mean()) == 0.5
+    three = images.three_class_parts(real_data, "stl10", 0.8, 0, 100)
+    assert torch.bincount(torch.cat((three[0].y, three[1].y))).tolist() == [20, 20, 100]
+
+
+def test_folds_hold_whole_queries_of_their_own_parts(real_data: Path) -> None:
+    for number in (1, 4):
+        parts = mq2008.fold(real_data, number)
+        assert sum(len(part) for part in parts) == 564  # 784 queries, 220 without a relevant document
+        for part in parts:
+            assert bool((part.y.max(1).values > 0).all())
+            assert bool((part.x[part.y < 0] == 0).all())
+
+
+def test_ranking_losses_ignore_padding_and_prefer_the_right_order() -> None:
+    grades = torch.tensor([[2, 0, 1, -1], [0, 1, -1, -1]])
+    good, bad = grades.float(), -grades.float()
+    for method in mq2008.RANKERS:
+        moved = good.masked_fill(grades < 0, 7.0)
+        shares = torch.ones(3)
+        assert float(method.loss(good, grades, shares)) < float(method.loss(bad, grades, shares))
+        assert float(method.loss(moved, grades, shares)) == pytest.approx(float(method.loss(good, grades, shares)))
+
+
+def test_every_listed_experiment_loads_and_names_itself() -> None:
+    for name in NAMES:
+        experiment = runner.load(name)
+        assert experiment.name == name
+        assert experiment.title
+        assert experiment.paper
+
+
+def meng_entries(ours: float, plain: float, balanced: float) -> list[dict[str, Any]]:
+    def found(seed: int) -> dict[str, Any]:
+        return {
+            "papers": {"ramp from scratch": ours + 0.001 * seed, "squared_hinge from scratch": ours},
+            "rivals": {"cross-entropy": plain, "balanced batches": balanced},
+            "rival": {"name": "cross-entropy", "validation": 0.5, "test": plain},
+            "default": {"name": "head on cross-entropy", "validation": 0.6, "test": ours},
+        }
+
+    cells = [{"set": "cifar10", "positives": 91, "seed": seed} for seed in range(3)]
+    return [{"cell": cell, "result": {"auroc": found(cell["seed"])}} for cell in cells]
+
+
+@pytest.mark.parametrize(
+    ("ours", "plain", "balanced", "verdict"),
+    [(0.8, 0.7, 0.7, "holds"), (0.8, 0.7, 0.9, "holds partly"), (0.6, 0.7, 0.7, "does not hold")],
+)
+def test_verdicts_follow_from_the_numbers(ours: float, plain: float, balanced: float, verdict: str) -> None:
+    claim = CLAIMS[0]
+    assert claim.judged({"meng_table1": meng_entries(ours, plain, balanced)}).verdict.split(":")[0] == verdict
+
+
+def test_evidence_lists_every_claim_and_computes_the_scoreboard() -> None:
+    page = evidence.render({"meng_table1": meng_entries(0.8, 0.7, 0.9)})
+    for claim in CLAIMS:
+        assert claim.claim in page
+    assert "+0.1000" in page
+    assert "a refitted head in 100%" in page
+    assert evidence.render({}).count(judging.NOT_RUN) >= 10
+
+
+def test_every_verdict_is_one_of_five() -> None:
+    allowed = {"holds", "holds partly", "does not hold", judging.NOT_HERE, judging.NOT_RUN}
+    results = evidence.gathered(Path(__file__).parent.parent / "results")
+    assert {claim.judged(results).verdict.split(":")[0] for claim in CLAIMS} <= allowed
