@@ -70,7 +70,7 @@ def residuals(program: Standard, at: Point) -> Residuals:
     )
 
 
-def polish(program: Standard, at: Point, rounds: int = 3) -> Point:
+def polish(program: Standard, at: Point, rounds: int = 2) -> Point:
     """Projects primal and dual onto the face that ``at.active`` names.
 
     ``x ← x − Ã⁺(Ãx − b̃)`` and ``z̃ ← z̃ − Ã⁺ᵀ(Ãᵀz̃ + c)`` with Ã the active and equality rows: one Gram

@@ -29,6 +29,9 @@ RUNNING, OPTIMAL, INFEASIBLE, UNBOUNDED, STALLED = range(5)
 #: How well a certificate of infeasibility or unboundedness must balance, whatever the tolerance of the optimum.
 PROOF = 1e-9
 
+#: Down to this tolerance the path is followed without iterative refinement, which would double the products.
+COARSE = 1e-5
+
 
 @dataclass
 class Iterate:
@@ -66,28 +69,25 @@ class _Kkt:
         if operator.equalities:
             self.schur = _schur(operator, self.factor, weights)
 
-    def _once(self, p: Tensor, q: Tensor, r: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        g, right = self.operator, p + self.operator.inequality_t(self.weights * r)
-        y = q
-        if g.equalities:
-            right = right + g.equality_t(q)
-            free = self.factor.solve(right)
-            y = self.schur.solve(g.equality(free) - q)
-            right = right - g.equality_t(y)
-            x = self.factor.solve(right)
-        else:
-            x = self.factor.solve(right)
-        return x, y, self.weights * (g.inequality(x) - r)
+    def _once(self, right: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+        """x and y of ``G'DGx + E'y = right, Ex = q``."""
+        if not self.operator.equalities:
+            return self.factor.solve(right), q
+        right = right + self.operator.equality_t(q)
+        y = self.schur.solve(self.operator.equality(self.factor.solve(right)) - q)
+        return self.factor.solve(right - self.operator.equality_t(y)), y
 
-    def solve(self, p: Tensor, q: Tensor, r: Tensor, *, refinements: int = 1) -> tuple[Tensor, Tensor, Tensor]:
-        """With refinement: the regularised factor alone loses digits near the end of the path."""
-        x, y, z = self._once(p, q, r)
-        for _ in range(refinements):
+    def solve(self, p: Tensor, q: Tensor, r: Tensor, *, refine: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """One step of refinement is needed near the end of the path, where the regularised factor loses digits."""
+        g = self.operator
+        x, y = self._once(p + g.inequality_t(self.weights * r), q)
+        z = self.weights * (g.inequality(x) - r)
+        if refine:
             # z solves its own row exactly, so only the first two rows can have a residual.
-            g = self.operator
-            rest = p - g.equality_t(y) - g.inequality_t(z) if g.equalities else p - g.inequality_t(z)
-            dx, dy, dz = self._once(rest, q - g.equality(x), torch.zeros_like(r))
-            x, y, z = x + dx, y + dy, z + dz
+            rest = p - g.inequality_t(z)
+            rest = rest - g.equality_t(y) if g.equalities else rest
+            dx, dy = self._once(rest, q - g.equality(x))
+            x, y, z = x + dx, y + dy, z + self.weights * g.inequality(dx)
         return x, y, z
 
 
@@ -106,8 +106,8 @@ def starting_point(program: Standard) -> Iterate:
     g, (b, total) = program.operator, program.h.shape
     kkt = _Kkt(g, program.h.new_ones(b, total))
     zero_c, zero_h, zero_f = (torch.zeros_like(v)[:, :, None] for v in (program.c, program.h, program.f))
-    x, _, residual = kkt.solve(zero_c, program.f[:, :, None], program.h[:, :, None])
-    _, y, z = kkt.solve(-program.c[:, :, None], zero_f, zero_h)
+    x, _, residual = kkt.solve(zero_c, program.f[:, :, None], program.h[:, :, None], refine=False)
+    _, y, z = kkt.solve(-program.c[:, :, None], zero_f, zero_h, refine=False)
     one = program.c.new_ones(b, 1)
     return Iterate(x[:, :, 0], y[:, :, 0], _inside(z[:, :, 0]), _inside(-residual[:, :, 0]), one, one.clone())
 
@@ -150,7 +150,7 @@ def interior_point(
             residuals = tuple(part[keep] for part in residuals)
         if count == limit:
             break
-        moved, length = _advance(program, point, residuals)
+        moved, length = _advance(program, point, residuals, refine=tol < COARSE)
         stuck = (length < 1e-10) | ~torch.isfinite(moved.x).all(1) | ~torch.isfinite(moved.z).all(1)
         if bool(stuck.any()):
             final.put(items[stuck], point.take(stuck))
@@ -197,7 +197,7 @@ def _outcome(program: Standard, at: Iterate, residuals: tuple[Tensor, ...], tol:
     return found
 
 
-def _advance(program: Standard, at: Iterate, residuals: tuple[Tensor, ...]) -> tuple[Iterate, Tensor]:
+def _advance(program: Standard, at: Iterate, residuals: tuple[Tensor, ...], refine: bool) -> tuple[Iterate, Tensor]:
     """One predictor-corrector step, and its length."""
     g = program.operator
     kkt = _Kkt(g, at.z / at.s)
@@ -207,7 +207,7 @@ def _advance(program: Standard, at: Iterate, residuals: tuple[Tensor, ...]) -> t
     affine_s, affine_k = -at.s * at.z, -at.tau * at.kappa
     first = (-program.c, program.f, program.h)
     second = (dual, -equal, -inequal - affine_s / at.z)
-    both = kkt.solve(*(torch.stack(pair, 2) for pair in zip(first, second, strict=True)))
+    both = kkt.solve(*(torch.stack(pair, 2) for pair in zip(first, second, strict=True)), refine=refine)
     u1 = tuple(part[:, :, 0] for part in both)
     u2 = tuple(part[:, :, 1] for part in both)
     slope = _dot(program.c, u1[0]) + _dot(program.f, u1[1]) + _dot(program.h, u1[2]) - at.kappa / at.tau
@@ -218,7 +218,7 @@ def _advance(program: Standard, at: Iterate, residuals: tuple[Tensor, ...]) -> t
     centre_s = affine_s + sigma * mu - predictor.s * predictor.z
     centre_k = affine_k + sigma * mu - predictor.tau * predictor.kappa
     right = (keep * dual, -keep * equal, -keep * inequal - centre_s / at.z)
-    u2 = tuple(part[:, :, 0] for part in kkt.solve(*(part[:, :, None] for part in right)))
+    u2 = tuple(part[:, :, 0] for part in kkt.solve(*(part[:, :, None] for part in right), refine=refine))
     direction = _direction(program, at, u1, u2, slope, -keep * gap, centre_s, centre_k)
     length = (0.99 * _longest(at, direction)).clamp_max(1.0)
     return at.step(length, direction), length[:, 0]

@@ -63,8 +63,11 @@ class Method(ABC):
 
 def certified(program: Standard, rough: Point, tol: float) -> tuple[Point, Residuals]:
     """The polished point where that made it better, the rough one elsewhere; with residuals."""
-    before, sharp = residuals(program, rough), polish(program, rough)
+    sharp = polish(program, rough)
     after = residuals(program, sharp)
+    if bool((after.worst() <= tol).all()):
+        return sharp, after
+    before = residuals(program, rough)
     better = after.worst() <= before.worst()
     kept = Residuals(
         torch.where(better, after.primal, before.primal),
