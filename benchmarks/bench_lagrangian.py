@@ -18,7 +18,7 @@ from torch import Tensor
 import aimfor
 from aimfor.lagrangian import Decay, LagrangianEngine, Linear, bound_from_scores, linear_optimum, project_cap
 
-EPOCHS, STEPS = 300, 10
+EPOCHS, STEPS = 300, 4
 
 
 def linear_problem(seed: int) -> tuple[Tensor, Tensor]:
@@ -34,12 +34,12 @@ def linear_problem(seed: int) -> tuple[Tensor, Tensor]:
 
 
 def train(x: Tensor, labels: Tensor, seed: int, **options: Any) -> tuple[Tensor, LagrangianEngine]:
-    """A linear scorer by Adam in ten batches an epoch, steps falling to zero; (scores, engine)."""
+    """A linear scorer by SGD in four batches an epoch, steps falling to zero; (scores, engine)."""
     torch.manual_seed(seed)
     engine = LagrangianEngine(labels, primal_step=Linear(0.1, EPOCHS), **options)
     loss_fn = aimfor.MetricLoss(aimfor.FBeta(1.0), engine, validate=False).double()
     weights = torch.zeros(x.shape[1], dtype=x.dtype, requires_grad=True)
-    optimizer = torch.optim.Adam([weights], lr=0.02, foreach=False)
+    optimizer = torch.optim.SGD([weights], lr=0.1)
     falling = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1.0 - epoch / EPOCHS)
     for _ in range(EPOCHS):
         for index in torch.randperm(len(labels)).tensor_split(STEPS):

@@ -15,6 +15,7 @@ from .labels import (
 )
 from .projections import Capped, SampledCap, project_cap, project_cap_sampled, project_two
 from .schedule import Constant, Decay, Linear
+from .soft_projection import soft_project_cap, soft_sort
 
 __all__ = [
     "SKY_THRESHOLDS",
@@ -41,5 +42,7 @@ __all__ = [
     "project_cap",
     "project_cap_sampled",
     "project_two",
+    "soft_project_cap",
+    "soft_sort",
     "two_group_form",
 ]

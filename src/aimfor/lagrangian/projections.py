@@ -65,7 +65,7 @@ def project_cap(epsilon: Tensor, tau: Tensor, *, weight: float = 1.0) -> Capped:
         Ravi et al., 2020, Lemma 5 and Algorithms 2 and 4. Algorithm 4 as printed averages τ_t where τ_{t+1} was
         compared, and drops one entry from the part that is set: it is not the projection.
     """
-    epsilon, tau = _checked(epsilon, tau)
+    epsilon, tau = checked_point(epsilon, tau)
     weight = checks.number("weight", weight, above=0)
     threshold = _threshold(epsilon, tau, weight)
     return Capped(threshold, torch.minimum(tau, threshold))
@@ -146,7 +146,7 @@ def project_cap_sampled(
     References:
         Ravi et al., 2020, §7.5; Hoeffding, 1963.
     """
-    epsilon, tau = _checked(epsilon, tau)
+    epsilon, tau = checked_point(epsilon, tau)
     sample = checks.integer("sample", sample, at_least=1)
     confidence = checks.number("confidence", confidence, above=0, below=1)
     weight = checks.number("weight", weight, above=0)
@@ -166,7 +166,8 @@ def project_cap_sampled(
     return SampledCap(threshold, torch.minimum(tau, threshold), error)
 
 
-def _checked(epsilon: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
+def checked_point(epsilon: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
+    """A scalar and a vector of one floating type, all finite."""
     epsilon, tau = checks.tensor("epsilon", epsilon), checks.tensor("tau", tau)
     if epsilon.numel() != 1 or tau.ndim != 1:
         raise InputError(

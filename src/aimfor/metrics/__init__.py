@@ -8,6 +8,7 @@ from .base import Metric
 from .confusion import Accuracy, Confusion, CountMetric, FBeta, IoU
 from .count_ratio import CountRatio
 from .ndcg import NDCG
+from .pairwise_fbeta import PairwiseFBeta
 from .registry import ENGINES, METRICS, engines_for, metric_from_name, support
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "FBeta",
     "IoU",
     "Metric",
+    "PairwiseFBeta",
     "PrecisionAtRecall",
     "RecallAtPrecision",
     "engines_for",

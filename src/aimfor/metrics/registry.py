@@ -23,6 +23,7 @@ from .average_precision import AveragePrecision
 from .base import Metric
 from .confusion import Accuracy, FBeta, IoU
 from .ndcg import NDCG
+from .pairwise_fbeta import PairwiseFBeta
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ METRICS: tuple[Entry, ...] = (
     Entry("auc_mu", AUCMu, AUCMu),
     Entry("f1", partial(FBeta, 1.0), FBeta),
     Entry("fbeta=2", FBeta, FBeta, "fbeta="),
+    Entry("pairwise_f1", PairwiseFBeta, PairwiseFBeta),
     Entry("iou", IoU, IoU),
     Entry("accuracy", Accuracy, Accuracy),
     Entry("ap", AveragePrecision, AveragePrecision),

@@ -1,0 +1,73 @@
+"""PairwiseFBeta: F_β between every two of p groups, each group with a score of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from .. import checks
+from ..engine import Batch
+from ..lagrangian import ConstraintForm, ConstraintProblem, HasConstraints, kept_rows
+from .base import Metric
+from .confusion import FBeta
+from .curve import nan_like
+
+
+@dataclass(frozen=True)
+class PairwiseFBeta(Metric, HasConstraints):
+    """Mean over ordered pairs (j, k) of groups of F_β of "score j > 0" for group j against group k.
+
+    The generalisation of Ravi §7.1 to |S| = p > 2: scores are ``(n, p)``, one column (one head) per group, and pair
+    (j, k) looks at the examples of these two groups only. A pair without examples of group j is left out.
+
+    Args:
+        beta: > 0.
+
+    Example:
+        >>> import torch, aimfor
+        >>> scores = torch.tensor([[2.0, -1.0, -1.0], [-1.0, 1.0, -2.0], [0.5, -1.0, 1.0]])
+        >>> metric = aimfor.metrics.PairwiseFBeta(1.0)
+        >>> round(float(metric.value(scores, torch.tensor([0, 1, 2]))), 4)
+        0.9444
+
+    References:
+        Ravi et al., 2020, §7.1.
+    """
+
+    beta: float = 1.0
+
+    layout: ClassVar[str] = "multiclass"
+    group_count: ClassVar[int | None] = None
+
+    def __post_init__(self) -> None:
+        checks.number("beta", self.beta, above=0)
+
+    def exact(self, batch: Batch) -> Tensor:
+        p, one = batch.scores.shape[1], FBeta(self.beta)
+        weights = batch.effective_weights()
+        values = [nan_like(batch)]
+        for j in range(p):
+            member = batch.targets == j
+            if not bool((member if weights is None else weights[member] > 0).any()):
+                continue
+            for k in range(p):
+                if k != j:
+                    rows = ((batch.targets == j) | (batch.targets == k)).nonzero().squeeze(1)
+                    part = None if weights is None else weights[rows]
+                    values.append(one.exact(Batch(batch.scores[rows, j], batch.targets[rows] == j, part)))
+        return torch.stack(values).nanmean()
+
+    def constraint_form(self, batch: Batch) -> ConstraintForm:
+        scores, groups, index = kept_rows(batch)
+        p = scores.shape[1]
+        problems = []
+        for j in range(p):
+            for k in range(p):
+                if k != j:
+                    rows = ((groups == j) | (groups == k)).nonzero().squeeze(1)
+                    place = None if index is None else index[rows]
+                    problems.append(ConstraintProblem(scores[rows, j], groups[rows] == j, place, (j, k)))
+        return ConstraintForm(batch.scores, groups, index, tuple(problems), float(self.beta))

@@ -1,0 +1,87 @@
+"""The differentiable projection: agreement with the exact one as the temperature falls, and its gradient."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from aimfor import InputError
+from aimfor.lagrangian import project_cap, soft_project_cap, soft_sort
+from aimfor.lagrangian.soft_projection import scaled, transport
+
+
+def points(seed: int, n: int = 12) -> tuple[torch.Tensor, torch.Tensor]:
+    draw = torch.Generator().manual_seed(seed)
+    return torch.randn((), generator=draw, dtype=torch.float64), torch.randn(n, generator=draw, dtype=torch.float64)
+
+
+def distance(temperature: float, iterations: int) -> float:
+    worst = 0.0
+    for seed in range(10):
+        epsilon, tau = points(seed)
+        soft, exact = (
+            soft_project_cap(epsilon, tau, temperature=temperature, iterations=iterations),
+            project_cap(epsilon, tau),
+        )
+        worst = max(worst, float((soft.epsilon - exact.epsilon).abs()), float((soft.tau - exact.tau).abs().max()))
+    return worst
+
+
+def test_soft_projection_tends_to_the_exact_one_as_the_temperature_falls() -> None:
+    errors = [distance(temperature, iterations) for temperature, iterations in ((0.1, 50), (0.01, 200), (0.0005, 2000))]
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 0.02
+
+
+def test_soft_projection_is_feasible_at_every_temperature() -> None:
+    for seed in range(10):
+        epsilon, tau = points(seed)
+        for temperature in (1.0, 0.1, 0.01):
+            soft = soft_project_cap(epsilon, tau, temperature=temperature, iterations=20)
+            assert float(soft.epsilon) >= 0
+            assert bool((soft.tau <= soft.epsilon).all())
+
+
+@pytest.mark.parametrize("weight", [1.0, 6.0])
+def test_gradient_is_that_of_finite_differences(weight: float) -> None:
+    epsilon, tau = points(3, 6)
+    inputs = (epsilon.requires_grad_(), tau.requires_grad_())
+    assert torch.autograd.gradcheck(
+        lambda e, t: tuple(soft_project_cap(e, t, temperature=0.05, iterations=30, weight=weight)), inputs
+    )
+
+
+def test_gradient_reaches_entries_that_are_nearly_active() -> None:
+    epsilon = torch.tensor(1.0, dtype=torch.float64)
+    tau = torch.tensor([2.0, 1.49, -1.0], dtype=torch.float64, requires_grad=True)
+    (hard,) = torch.autograd.grad(project_cap(epsilon, tau).epsilon, tau)
+    (soft,) = torch.autograd.grad(soft_project_cap(epsilon, tau, temperature=0.05).epsilon, tau)
+    assert float(hard[1]) == 0.0
+    assert float(soft[1]) > 0.05
+
+
+def test_soft_sort_keeps_the_sum_and_sorts() -> None:
+    x = torch.randn(15, dtype=torch.float64)
+    soft = soft_sort(x, 0.01, 300)
+    assert bool((soft[:-1] >= soft[1:] - 1e-9).all())
+    assert float(soft.sum()) == pytest.approx(float(x.sum()), abs=1e-6)
+    assert torch.equal(soft_sort(x[:1]), x[:1])
+
+
+def test_transport_plan_equals_that_of_pot() -> None:
+    ot = pytest.importorskip("ot")
+    z = scaled(torch.randn(9, dtype=torch.float64))
+    y = torch.linspace(1, 0, 9, dtype=torch.float64)
+    uniform = torch.full((9,), 1 / 9, dtype=torch.float64).numpy()
+    cost = ((z[:, None] - y[None, :]) ** 2).numpy()
+    theirs = ot.sinkhorn(uniform, uniform, cost, 0.05, method="sinkhorn_log", numItermax=5000, stopThr=1e-13)
+    torch.testing.assert_close(transport(z, y, 0.05, 2000), torch.from_numpy(theirs), rtol=1e-6, atol=1e-9)
+
+
+def test_degenerate_points_stay_defined() -> None:
+    zero = torch.tensor(0.5, dtype=torch.float64)
+    assert soft_project_cap(zero, torch.zeros(0, dtype=torch.float64)).tau.numel() == 0
+    same = soft_project_cap(zero, torch.full((4,), 0.5, dtype=torch.float64))
+    assert bool(torch.isfinite(same.tau).all())
+    with pytest.raises(InputError):
+        soft_project_cap(zero, torch.zeros(3, dtype=torch.float64), temperature=0.0)
