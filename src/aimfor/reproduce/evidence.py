@@ -31,8 +31,10 @@ chosen on the same validation data, with as many steps. Test data is read once.
 
 
 def gathered(folder: Path) -> dict[str, Entries]:
-    """Cached results by experiment."""
+    """Cached results by experiment, and the rows of benchmarks beside them as ``bench:<name>``."""
     found = {}
+    for path in sorted((folder.parent / "benchmarks" / "results").glob("*.json")):
+        found[f"bench:{path.stem}"] = json.loads(path.read_text())["rows"]
     for name in NAMES:
         path = folder / name / GATHERED
         if path.exists():
@@ -57,7 +59,7 @@ def render(results: dict[str, Entries]) -> str:
 def _scoreboards(results: dict[str, Entries]) -> list[str]:
     text: list[str] = []
     for name, entries in results.items():
-        first = entries[0]["result"]
+        first = entries[0].get("result", {"": None})
         if not all(isinstance(found, dict) and "default" in found for found in first.values()):
             continue
         found = lines(entries, lambda cell: " ".join(str(v) for k, v in cell.items() if k != "seed"))

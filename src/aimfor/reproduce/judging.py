@@ -132,3 +132,11 @@ def no_worse(judge: Callable[[Entries], Judgement]) -> Callable[[Entries], Judge
         return Judgement(found.numbers, "does not hold" if float(interval[1]) < 0 else "holds")
 
     return judged
+
+
+def step_time(entries: Entries) -> Judgement:
+    """How many times cross-entropy's step ours takes, from the recorded benchmark."""
+    rows = [row for row in entries if row["loss"] == "AUROC"]
+    text = "; ".join(f"{row['ratio']} times ({row['network']}, batch {row['batch']})" for row in rows)
+    worst = max(float(row["ratio"]) for row in rows)
+    return Judgement(text, "does not hold: it need not cost that" if worst < 2 else "holds")
