@@ -18,8 +18,8 @@ LAYERS = [
     {"metrics"},
     {"compiled"},
     {"loss", "regularized", "head"},
-    {"integrations"},
     {"train", "reproduce"},
+    {"integrations"},
     {"__main__"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -48,3 +48,37 @@ def platt(scores: Tensor, targets: Tensor, weights: Tensor | None = None) -> tup
 
 def probability(scores: Tensor, calibration: tuple[float, float]) -> Tensor:
     return torch.sigmoid(calibration[0] * scores.double() + calibration[1])
+
+
+def class_scaling(scores: Tensor, targets: Tensor, weights: Tensor | None = None) -> tuple[float, list[float]]:
+    """``(slope, offsets)`` such that ``softmax(slope · scores + offsets)`` are the class probabilities.
+
+    Temperature scaling with one offset per class, because scores trained for a ranking metric have no common zero.
+    Maximum likelihood with a ridge worth one row, by Newton's method (the problem is convex).
+
+    References:
+        Guo, Pleiss, Sun, Weinberger, On calibration of modern neural networks, 2017.
+    """
+    s = scores.detach().double()
+    scale = float(s.std()) or 1.0
+    s = s / scale
+    classes = s.shape[1]
+    mass = torch.ones(len(s), dtype=torch.float64) if weights is None else weights.double()
+
+    def cost(theta: Tensor) -> Tensor:
+        picked = (theta[0] * s + theta[1:]).log_softmax(1).gather(1, targets[:, None]).squeeze(1)
+        return -(mass * picked).sum() + 0.5 * theta.square().sum()
+
+    theta = torch.zeros(classes + 1, dtype=torch.float64)
+    for _ in range(100):
+        start = theta.clone().requires_grad_()
+        value = cost(start)
+        (gradient,) = torch.autograd.grad(value, start)
+        if float(gradient.abs().max()) < 1e-10 * max(1.0, float(mass.sum())):
+            break
+        step = torch.linalg.solve(torch.autograd.functional.hessian(cost, theta), gradient)
+        rate = 1.0
+        while float(cost(theta - rate * step)) > float(value) and rate > 1e-10:
+            rate /= 2
+        theta = theta - rate * step
+    return max(0.0, float(theta[0])) / scale, theta[1:].tolist()

@@ -50,6 +50,7 @@ class Settings(_Strict):
     group: str | None = None
     model: str = "auto"
     hidden: int = Field(default=128, ge=1, le=65536)
+    dropout: float = Field(default=0.1, ge=0, lt=1)
     epochs: int = Field(default=0, ge=0, le=1_000_000)
     batch_size: int = Field(default=0, ge=0)
     learning_rate: float = Field(default=1e-3, gt=0)
@@ -69,7 +70,8 @@ class Settings(_Strict):
             size = 64
         size = min(size, n)
         steps = max(1, n // size)
-        epochs = self.epochs or (8 if image and n > 20000 else min(80, max(12, round(1500 / steps))))
+        most, wanted = (20, 600) if image else (80, 1500)  # pictures cost more a step
+        epochs = self.epochs or min(most, max(8, round(wanted / steps)))
         return self.model_copy(update={"batch_size": size, "epochs": epochs})
 
 

@@ -91,7 +91,7 @@ def evaluate(
         "specificity": exact_interval(counts["tn"], counts["tn"] + counts["fp"]),
     }
     result["histogram"] = _histogram(s, y)
-    result["steps"] = _steps(s, y)
+    result["steps"] = _steps(s, y, threshold)
     if groups is not None:
         result["groups"] = [_group(str(one), s[groups == one], y[groups == one], threshold) for one in _sorted(groups)]
     return result
@@ -126,12 +126,13 @@ def _histogram(scores: Array, targets: Array) -> dict[str, list[float]]:
     }
 
 
-def _steps(scores: Array, targets: Array, most: int = 1000) -> list[list[float]]:
-    """``[threshold, tp, fp]`` at up to ``most`` thresholds, falling: what the slider moves over."""
+def _steps(scores: Array, targets: Array, tuned: float, most: int = 1000) -> list[list[float]]:
+    """``[threshold, tp, fp]`` at up to ``most`` thresholds and the tuned one, falling: what the slider moves over."""
     distinct = np.unique(scores)[::-1]
     between = np.concatenate(([distinct[0] + 1.0], (distinct[1:] + distinct[:-1]) / 2, [distinct[-1] - 1.0]))
     if len(between) > most:
         between = between[np.unique(np.linspace(0, len(between) - 1, most).round().astype(int))]
+    between = np.unique(np.append(between, tuned))[::-1]
     positive, negative = np.sort(scores[targets > 0]), np.sort(scores[targets == 0])
     tp = len(positive) - np.searchsorted(positive, between, side="right")
     fp = len(negative) - np.searchsorted(negative, between, side="right")

@@ -23,7 +23,7 @@ from .sampler import BalancedBatchSampler
 
 Event = dict[str, Any]
 #: A stage that asks for all rows at once gets at most this many (tables, images).
-_WHOLE = (16384, 512)
+_WHOLE = (16384, 128)
 _WHOLE_STEPS = 60
 
 
@@ -42,6 +42,7 @@ class Task:
     objective: Objective
     outputs: int
     weights: Tensor | None = None
+    weights_validation: Tensor | None = None
 
 
 @dataclass
@@ -147,7 +148,9 @@ class Fit:
         settings, task = self.settings, self.task
         torch.manual_seed(settings.seed * 1009 + self.state.stage)
         if stage.start == "scratch" or not hasattr(self, "model"):
-            self.model = build(settings.model, tuple(task.x.shape[1:]), task.outputs, settings.hidden)
+            shape = tuple(task.x.shape[1:])
+            model = build(settings.model, shape, task.outputs, settings.hidden, settings.dropout)
+            self.model = model.to(task.x.dtype)
         if stage.start == "best" and self.best:
             self.model.load_state_dict(self.best)
         if stage.loss == "head":
@@ -157,7 +160,7 @@ class Fit:
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=rate, weight_decay=settings.weight_decay, fused=True
         )
-        self.loss = StageLoss(stage.loss, task.objective, task.y, task.outputs)
+        self.loss = StageLoss(stage.loss, task.objective, task.y, task.outputs, task.weights)
         if self._restored:
             self._take_restored()
 
@@ -215,10 +218,10 @@ class Fit:
     def _validate(self, stage: Stage, epochs: int, loss: float) -> None:
         task, state = self.task, self.state
         scores = scores_of(self.model, task.x_validation, task.outputs)
-        threshold, value = task.objective.tuned(scores, task.y_validation)
+        threshold, value = task.objective.tuned(scores, task.y_validation, task.weights_validation)
         value = value if math.isfinite(value) else -math.inf
         cross_entropy = StageLoss("ce", task.objective, task.y_validation, task.outputs)
-        fit = float(cross_entropy(scores, task.y_validation, None, task.y_validation))
+        fit = float(cross_entropy(scores, task.y_validation, task.weights_validation, task.y_validation))
         tie = value == state.best.get("value") and state.stage == state.best.get("stage") and fit < state.best["fit"]
         if not state.best or value > state.best["value"] + 1e-12 or tie:
             state.best = {
@@ -307,6 +310,11 @@ def why_no_head(objective: Objective) -> str | None:
 def refit_head(fit: Fit) -> None:
     """Puts a last layer into the model that is fitted on all training rows for the metric."""
     task, chunk = fit.task, 4096 if fit.task.x.ndim == 2 else 256
-    train = list(zip(task.x.split(chunk), task.y.split(chunk), strict=True))
-    validation = list(zip(task.x_validation.split(chunk), task.y_validation.split(chunk), strict=True))
-    MetricHead(task.objective.metric).from_model(fit.model, train, validation=validation, install=True)
+    train = [task.x, task.y, *([] if task.weights is None else [task.weights])]
+    judge = [
+        task.x_validation,
+        task.y_validation,
+        *([] if task.weights_validation is None else [task.weights_validation]),
+    ]
+    batches, validation = (list(zip(*(part.split(chunk) for part in parts), strict=True)) for parts in (train, judge))
+    MetricHead(task.objective.metric).from_model(fit.model, batches, validation=validation, install=True)

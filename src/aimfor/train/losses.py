@@ -18,13 +18,16 @@ class StageLoss(nn.Module):
         UnsupportedPairError: ``"metric"`` for a metric that no engine trains yet.
     """
 
-    def __init__(self, kind: str, objective: Objective, targets: Tensor, outputs: int) -> None:
+    def __init__(
+        self, kind: str, objective: Objective, targets: Tensor, outputs: int, weights: Tensor | None = None
+    ) -> None:
         super().__init__()
         self.kind, self.outputs = kind, outputs
         self.by_list = objective.metric.layout == "lists"
         self.metric = MetricLoss(objective.metric) if kind == "metric" else None
-        counts = torch.bincount(targets, minlength=max(2, outputs)).clamp_min(1)
-        self.register_buffer("class_weights", targets.numel() / (len(counts) * counts.float()), persistent=False)
+        counts = torch.bincount(targets, weights, minlength=max(2, outputs)).double()
+        even = counts.sum() / (len(counts) * counts.clamp_min(1e-12))
+        self.register_buffer("class_weights", even, persistent=False)
 
     def forward(self, scores: Tensor, targets: Tensor, weights: Tensor | None, rows: Tensor) -> Tensor:
         if self.metric is not None:
@@ -35,7 +38,7 @@ class StageLoss(nn.Module):
             return loss
         each = self._each(scores, targets)
         if self.kind == "weighted_ce":
-            each = each * self.get_buffer("class_weights")[targets]
+            each = each * self.get_buffer("class_weights")[targets].to(each.dtype)
         if weights is None:
             return each.mean()
         return (each * weights).sum() / weights.sum().clamp_min(1e-12)

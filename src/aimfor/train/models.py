@@ -15,21 +15,21 @@ from ..errors import InputError
 Shape = tuple[int, ...]
 
 
-def linear(shape: Shape, outputs: int, hidden: int) -> nn.Module:
+def linear(shape: Shape, outputs: int, hidden: int, dropout: float) -> nn.Module:
     """One affine layer."""
     return nn.Sequential(nn.Flatten(), nn.Linear(_size(shape), outputs))
 
 
-def mlp(shape: Shape, outputs: int, hidden: int) -> nn.Module:
+def mlp(shape: Shape, outputs: int, hidden: int, dropout: float) -> nn.Module:
     """Two hidden layers with ReLU and a little dropout."""
     return nn.Sequential(
         nn.Flatten(),
         nn.Linear(_size(shape), hidden),
         nn.ReLU(),
-        nn.Dropout(0.1),
+        nn.Dropout(dropout),
         nn.Linear(hidden, hidden),
         nn.ReLU(),
-        nn.Dropout(0.1),
+        nn.Dropout(dropout),
         nn.Linear(hidden, outputs),
     )
 
@@ -56,7 +56,7 @@ class _Block(nn.Module):
         return torch.relu(y + self.shortcut(x))
 
 
-def resnet(shape: Shape, outputs: int, hidden: int) -> nn.Module:
+def resnet(shape: Shape, outputs: int, hidden: int, dropout: float) -> nn.Module:
     """A small residual network: 16, 32 and 64 channels, one block each, mean over the picture, one affine layer."""
     if len(shape) != 3:
         raise InputError("--model", "resnet for a table", "images", "Use --model mlp or linear.")
@@ -71,10 +71,10 @@ def resnet(shape: Shape, outputs: int, hidden: int) -> nn.Module:
     )
 
 
-BUILT_IN: dict[str, Callable[[Shape, int, int], nn.Module]] = {"linear": linear, "mlp": mlp, "resnet": resnet}
+BUILT_IN: dict[str, Callable[[Shape, int, int, float], nn.Module]] = {"linear": linear, "mlp": mlp, "resnet": resnet}
 
 
-def build(name: str, shape: Shape, outputs: int, hidden: int = 128) -> nn.Module:
+def build(name: str, shape: Shape, outputs: int, hidden: int = 128, dropout: float = 0.1) -> nn.Module:
     """A fresh model for inputs of ``shape`` (without the batch dimension) and ``outputs`` scores.
 
     ``"auto"`` is an MLP for tables and the residual network for images. ``"package.module:factory"`` calls
@@ -86,7 +86,7 @@ def build(name: str, shape: Shape, outputs: int, hidden: int = 128) -> nn.Module
     if name == "auto":
         name = "resnet" if len(shape) == 3 else "mlp"
     if name in BUILT_IN:
-        return BUILT_IN[name](shape, outputs, hidden)
+        return BUILT_IN[name](shape, outputs, hidden, dropout)
     module, _, factory = name.partition(":")
     if not factory:
         raise InputError("--model", repr(name), f"auto, {', '.join(BUILT_IN)} or your own as module:factory")

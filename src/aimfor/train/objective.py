@@ -52,22 +52,22 @@ class Objective:
         """Whether the metric is one of decisions (F1: yes; AUROC, average precision: no)."""
         return self.binary and isinstance(self.metric, CountMetric)
 
-    def value(self, scores: Tensor, targets: Tensor, threshold: float = 0.0) -> float:
+    def value(self, scores: Tensor, targets: Tensor, threshold: float = 0.0, weights: Tensor | None = None) -> float:
         """The exact metric, with decisions at the threshold where it makes any; NaN where undefined."""
         moved = _decided(scores, threshold) if self.needs_threshold else scores
-        return float(self.metric.value(moved, targets))
+        return float(self.metric.value(moved, targets, weights=weights))
 
-    def tuned(self, scores: Tensor, targets: Tensor) -> tuple[float, float]:
+    def tuned(self, scores: Tensor, targets: Tensor, weights: Tensor | None = None) -> tuple[float, float]:
         """The best threshold on this data, and the metric there.
 
         Metrics without a threshold of their own still get one for `predict`: that of a rate metric's operating
         point, else the one with the best F1.
         """
         if not self.binary:
-            return 0.0, self.value(scores, targets)
-        curve = threshold_curve(checks.binary(scores.double(), targets))
+            return 0.0, self.value(scores, targets, weights=weights)
+        curve = threshold_curve(checks.binary(scores.double(), targets, weights=weights))
         if not self.needs_threshold:
-            return _below(curve, _operating_point(self.metric, curve)), self.value(scores, targets)
+            return _below(curve, _operating_point(self.metric, curve)), self.value(scores, targets, weights=weights)
         assert isinstance(self.metric, CountMetric)
         values = self.metric.of_counts(curve.tp, curve.fp, curve.positives - curve.tp, curve.negatives - curve.fp)
         if not bool(values.isfinite().any()):

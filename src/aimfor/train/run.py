@@ -80,7 +80,9 @@ def prepare(settings: Settings, source: Source | None = None) -> Prepared:
     encoder = fit_encoder(source, parts.train)
     settings = settings.budget(len(parts.train), source.images is not None)
     x = torch.from_numpy(encoder.transform(source))
-    build(settings.model, tuple(x.shape[1:]), labels.outputs, settings.hidden)  # a wrong --model is found now
+    build(
+        settings.model, tuple(x.shape[1:]), labels.outputs, settings.hidden, settings.dropout
+    )  # a wrong --model is found now
     return Prepared(source, objective, labels, torch.from_numpy(ids), parts, encoder, x, settings)
 
 
@@ -146,7 +148,7 @@ def load_run(folder: Path) -> Run:
     tensors, _ = checkpoint.load(folder / "model.safetensors")
     settings, labels = Settings(**config["settings"]), Labels(**config["labels"])
     encoder = restore_encoder(config["encoder"])
-    model = build(settings.model, encoder.shape, labels.outputs, settings.hidden)
+    model = build(settings.model, encoder.shape, labels.outputs, settings.hidden, settings.dropout)
     model.load_state_dict(tensors)
     model.eval()
     pair = tuple(decision["calibration"]) if decision.get("calibration") else None

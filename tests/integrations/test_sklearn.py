@@ -1,0 +1,122 @@
+"""MetricClassifier obeys scikit-learn's own rules and keeps its promises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.calibration import calibration_curve
+from sklearn.datasets import load_breast_cancer, load_iris, make_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, log_loss, roc_auc_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from aimfor.errors import InputError
+from aimfor.integrations.sklearn import MetricClassifier
+from aimfor.train.calibrate import class_scaling, platt
+
+SMALL: dict[str, Any] = {"epochs": 15, "hidden": 8, "random_state": 0}
+
+
+@parametrize_with_checks(
+    [MetricClassifier(**SMALL), MetricClassifier("f1", model="linear", **SMALL), MetricClassifier("auroc_ovr", **SMALL)]
+)
+def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[Any, Any]:
+    return make_classification(1500, 10, n_informative=5, weights=[0.9], class_sep=0.8, random_state=1)
+
+
+def test_threshold_probabilities_and_ranking_are_worth_having(data: tuple[Any, Any]) -> None:
+    X, y = data
+    model = MetricClassifier("f1", random_state=0).fit(X[:1000], y[:1000])
+    plain = LogisticRegression().fit(X[:1000], y[:1000])
+    assert f1_score(y[1000:], model.predict(X[1000:])) > f1_score(y[1000:], plain.predict(X[1000:]))
+    assert roc_auc_score(y[1000:], model.decision_function(X[1000:])) > 0.85
+    probabilities = model.predict_proba(X[1000:])[:, 1]
+    assert log_loss(y[1000:], probabilities) < log_loss(y[1000:], np.full(500, y[:1000].mean()))
+    seen, stated = calibration_curve(y[1000:], probabilities, n_bins=3, strategy="quantile")
+    assert np.abs(seen - stated).max() < 0.1
+
+
+def test_pipelines_and_grid_search(data: tuple[Any, Any]) -> None:
+    X, y = data
+    pipeline = make_pipeline(StandardScaler(), MetricClassifier("ap", **SMALL))
+    search = GridSearchCV(pipeline, {"metricclassifier__hidden": [4, 8]}, scoring="average_precision", cv=2)
+    search.fit(X[:400], y[:400])
+    assert search.best_score_ > y.mean()
+    assert len(cross_val_score(MetricClassifier(**SMALL), X[:300], y[:300], cv=2, scoring="roc_auc")) == 2
+
+
+def test_weights_mean_repetition(data: tuple[Any, Any]) -> None:
+    X, y = data[0][:120], data[1][:120]
+    weights = np.random.default_rng(0).integers(0, 3, 120)
+    weighted = MetricClassifier("f1", **SMALL).fit(X, y, sample_weight=weights)
+    repeated = MetricClassifier("f1", **SMALL).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
+    np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), rtol=1e-6, atol=1e-8)
+
+
+def test_several_classes_with_a_multi_class_metric() -> None:
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["a", "b", "c"])[y]
+    model = MetricClassifier("auroc_ovr", random_state=0).fit(X[::2], names[::2])
+    assert model.score(X[1::2], names[1::2]) > 0.9
+    np.testing.assert_allclose(model.predict_proba(X).sum(1), 1)
+    with pytest.raises(ValueError, match="Only binary"):
+        MetricClassifier("auroc").fit(X, y)
+
+
+def test_unknown_metric_is_named_and_unfitted_is_refused() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    with pytest.raises(InputError, match="aurok"):
+        MetricClassifier("aurok").fit(X, y)
+    with pytest.raises(NotFittedError):
+        MetricClassifier().predict(X)
+
+
+def test_global_generator_is_left_alone(data: tuple[Any, Any]) -> None:
+    import torch
+
+    state = torch.get_rng_state()
+    MetricClassifier(**SMALL).fit(data[0][:100], data[1][:100])
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_platt_is_the_maximum_likelihood_of_a_direct_search() -> None:
+    import torch
+    from scipy.optimize import minimize
+
+    rng = np.random.default_rng(0)
+    s, y = rng.normal(3, 2, 300), rng.random(300) < 0.3
+    s += 2 * y
+    p, q = y.sum(), (~y).sum()
+    wanted = np.where(y, (p + 1) / (p + 2), 1 / (q + 2))
+
+    def cost(v: Any) -> float:
+        z = v[0] * s + v[1]
+        return float((np.logaddexp(0, z) - wanted * z).sum())
+
+    found = platt(torch.from_numpy(s), torch.from_numpy(y.astype(int)))
+    assert found == pytest.approx(minimize(cost, [0.0, 0.0], tol=1e-12).x, rel=1e-4)
+    flat = platt(-torch.from_numpy(s), torch.from_numpy(y.astype(int)))
+    assert flat[0] == 0.0  # scores that point the wrong way are not turned round
+
+
+def test_class_scaling_undoes_a_known_scale_and_shift() -> None:
+    import torch
+
+    logits = torch.randn(20000, 3, dtype=torch.float64)
+    targets = torch.distributions.Categorical(logits=logits).sample()
+    slope, offsets = class_scaling(5 * logits + torch.tensor([0.0, 10.0, -5.0]), targets)
+    assert slope == pytest.approx(0.2, rel=0.05)
+    assert offsets[1] - offsets[0] == pytest.approx(-2.0, abs=0.1)
+    assert offsets[2] - offsets[0] == pytest.approx(1.0, abs=0.1)

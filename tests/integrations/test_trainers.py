@@ -1,0 +1,227 @@
+"""Lightning, Hugging Face and torchrun: dual steps happen once, are saved, and losses keep their scale."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+import aimfor
+from aimfor.errors import InputError
+
+ROOT = Path(__file__).parents[2]
+
+
+class Counted(nn.Module):
+    """A loss with a dual that moves once per epoch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("dual", torch.zeros(()))
+        self.inner = aimfor.MetricLoss("auroc")
+
+    def forward(self, scores: Tensor, targets: Tensor) -> Tensor:
+        return self.inner(scores, targets) * (1 + 0 * self.get_buffer("dual"))
+
+    def end_epoch(self) -> None:
+        self.get_buffer("dual").add_(1)
+
+
+def rows() -> Any:
+    torch.manual_seed(0)
+    x = torch.randn(32, 4)
+    return [(x[:16], (x[:16, 0] > 0).long()), (x[16:], (x[16:, 0] > 0).long())]
+
+
+def lightning_module(package: Any, loss: nn.Module | None) -> Any:
+    class Module(package.LightningModule):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = nn.Linear(4, 1)
+            self.inside = Counted() if loss is None else None
+
+        def training_step(self, batch: Any, _: int) -> Tensor:
+            used = self.inside if loss is None else loss
+            assert used is not None
+            result: Tensor = used(self.net(batch[0]).squeeze(1), batch[1])
+            return result
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    return Module()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["lightning.pytorch", "pytorch_lightning"])
+@pytest.mark.parametrize("where", ["inside", "outside"])
+def test_lightning_steps_duals_once_per_epoch_and_resumes_them(name: str, where: str, tmp_path: Path) -> None:
+    package = pytest.importorskip(name)
+    from aimfor.integrations.lightning import callback_for
+
+    def trainer(epochs: int, callback: Any) -> Any:
+        return package.Trainer(
+            max_epochs=epochs,
+            callbacks=[callback],
+            logger=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            enable_checkpointing=False,
+            accelerator="cpu",
+        )
+
+    make = callback_for(package)
+    loss = None if where == "inside" else Counted()
+    module = lightning_module(package, loss)
+    callback = make([] if loss is None else [loss])
+    first = trainer(3, callback)
+    first.fit(module, DataLoader(rows(), batch_size=None))
+    moved = module.inside if loss is None else loss
+    assert float(moved.dual) == 3
+    first.save_checkpoint(tmp_path / "run.ckpt")
+    again = None if loss is None else Counted()
+    module = lightning_module(package, again)
+    trainer(5, make([] if again is None else [again])).fit(
+        module, DataLoader(rows(), batch_size=None), ckpt_path=tmp_path / "run.ckpt", weights_only=True
+    )
+    moved = module.inside if again is None else again
+    assert float(moved.dual) == 5  # 3 restored, 2 more
+
+
+def test_callback_for_either_package_is_a_callback_of_it() -> None:
+    pytest.importorskip("lightning")
+    from aimfor.integrations.lightning import MetricLossCallback, callback_for
+
+    for name in ("lightning.pytorch", "pytorch_lightning"):
+        package = importlib.import_module(name)
+        assert issubclass(callback_for(package), package.Callback)
+    assert MetricLossCallback is not None
+    with pytest.raises(InputError, match="lightning"):
+        callback_for(os)
+    with pytest.raises(InputError, match="end_epoch"):
+        callback_for(importlib.import_module("lightning.pytorch"))([nn.Linear(1, 1)])
+
+
+class Rows(torch.utils.data.Dataset[dict[str, Tensor]]):
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.x = torch.randn(16, 4)
+        self.labels = torch.tensor([0, 1] * 8)
+
+    def __len__(self) -> int:
+        return 16
+
+    def __getitem__(self, i: int) -> dict[str, Tensor]:
+        return {"x": self.x[i], "labels": self.labels[i]}
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.linear = nn.Linear(4, 2)
+
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> dict[str, Tensor]:
+        return {"logits": self.linear(x)}
+
+
+def hugging_face(tmp_path: Path, steps: int) -> Any:
+    transformers = pytest.importorskip("transformers")
+    arguments = transformers.TrainingArguments(
+        output_dir=str(tmp_path),
+        per_device_train_batch_size=16 // steps,
+        gradient_accumulation_steps=steps,
+        num_train_epochs=2,
+        max_grad_norm=0.0,
+        learning_rate=0.1,
+        lr_scheduler_type="constant",
+        optim="sgd",
+        report_to=[],
+        use_cpu=True,
+        save_strategy="no",
+        disable_tqdm=True,
+        logging_strategy="no",
+    )
+    return transformers.Trainer(model=Net(), args=arguments, train_dataset=Rows())
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("steps", [1, 2, 4])
+def test_hugging_face_minimises_the_mean_of_batch_losses(tmp_path: Path, steps: int) -> None:
+    """One optimizer step per epoch: the weights after it must be those of a hand-written loop."""
+    pytest.importorskip("transformers")
+    from aimfor.integrations.transformers import use_metric_loss
+
+    loss = Counted()
+    trainer = use_metric_loss(hugging_face(tmp_path, steps), loss)
+    seen: list[list[Tensor]] = []
+    inner = trainer.compute_loss_func
+
+    def spy(outputs: Any, labels: Any, num_items_in_batch: Any = None) -> Tensor:
+        seen.append([outputs["logits"].detach().clone(), labels])
+        result: Tensor = inner(outputs, labels, num_items_in_batch=num_items_in_batch)
+        return result
+
+    trainer.compute_loss_func = spy
+    order: list[Tensor] = []
+    prepare = trainer._prepare_inputs
+    trainer._prepare_inputs = lambda inputs: order.append(inputs["x"].clone()) or prepare(inputs)
+    trainer.train()
+    model, plain = Net(), aimfor.MetricLoss("auroc")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(2):
+        optimizer.zero_grad()
+        for k in range(steps):
+            x, (_, labels) = order[epoch * steps + k], seen[epoch * steps + k]
+            logits = model(x)["logits"]
+            (plain(logits[:, 1] - logits[:, 0], labels) / steps).backward()
+        optimizer.step()
+    for wanted, found in zip(model.parameters(), trainer.model.parameters(), strict=True):
+        torch.testing.assert_close(found.detach(), wanted.detach(), rtol=1e-5, atol=1e-6)
+    assert float(loss.get_buffer("dual")) == 2
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_hugging_face_does_not_multiply_by_the_number_of_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("transformers")
+    from aimfor.integrations.transformers import use_metric_loss
+
+    trainer = hugging_face(tmp_path, 1)
+    batch = {"x": Rows().x, "labels": Rows().labels}
+    monkeypatch.setattr(type(trainer.accelerator), "num_processes", 3)
+    plain = aimfor.MetricLoss("auroc")
+    trainer.compute_loss_func = lambda outputs, labels, num_items_in_batch=None: plain(
+        outputs["logits"][:, 1] - outputs["logits"][:, 0], labels
+    )
+    scaled = trainer.compute_loss(trainer.model, dict(batch), num_items_in_batch=torch.tensor(16))
+    use_metric_loss(trainer, plain)
+    right = trainer.compute_loss(trainer.model, dict(batch), num_items_in_batch=torch.tensor(16))
+    assert float(scaled.detach()) == pytest.approx(3 * float(right.detach()))  # what the adapter is for
+    with pytest.raises(InputError, match="labels"):
+        trainer.compute_loss(trainer.model, {"x": Rows().x})
+    with pytest.raises(InputError, match="MetricLoss"):
+        use_metric_loss(trainer, "auroc")  # type: ignore[arg-type]
+
+
+def test_plain_loop_under_torchrun_reaches_what_one_process_reaches() -> None:
+    """Two processes share each batch of 64, so the run differs from the single one by its sampling alone."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    script = str(ROOT / "examples" / "plain_loop_ddp.py")
+    found = []
+    for command in ([sys.executable, script], [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]):
+        words = command if script in command else [*command, "--standalone", script]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+        found.append(float(done.stdout.split("AUROC")[1]))
+    assert found[1] == pytest.approx(found[0], abs=0.01)
+    assert min(found) > 0.9
