@@ -27,7 +27,7 @@ def default_scores(outputs: Any) -> Tensor:
     return logits
 
 
-class _EndEpoch(TrainerCallback):  # type: ignore[misc]
+class _EndEpoch(TrainerCallback):
     def __init__(self, loss: nn.Module) -> None:
         self.loss = loss
 

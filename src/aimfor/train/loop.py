@@ -160,7 +160,8 @@ class Fit:
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=rate, weight_decay=settings.weight_decay, fused=True
         )
-        self.loss = StageLoss(stage.loss, task.objective, task.y, task.outputs, task.weights)
+        threshold = self.state.best.get("threshold", 0.0) if stage.start == "best" else 0.0
+        self.loss = StageLoss(stage.loss, task.objective, task.y, task.outputs, task.weights, threshold)
         if self._restored:
             self._take_restored()
 

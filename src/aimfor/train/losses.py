@@ -14,12 +14,26 @@ from .objective import Objective
 class StageLoss(nn.Module):
     """A decomposable loss (cross-entropy, weighted, focal) or the metric itself.
 
+    Args:
+        kind: As in recipes.toml.
+        objective: The metric.
+        targets: Class ids of all training rows, for the class weights.
+        outputs: Scores per row.
+        weights: Weights of all training rows.
+        threshold: Where the metric's decisions are made.
+
     Raises:
         UnsupportedPairError: ``"metric"`` for a metric that no engine trains yet.
     """
 
     def __init__(
-        self, kind: str, objective: Objective, targets: Tensor, outputs: int, weights: Tensor | None = None
+        self,
+        kind: str,
+        objective: Objective,
+        targets: Tensor,
+        outputs: int,
+        weights: Tensor | None = None,
+        threshold: float = 0.0,
     ) -> None:
         super().__init__()
         self.kind, self.outputs = kind, outputs
@@ -28,9 +42,12 @@ class StageLoss(nn.Module):
         counts = torch.bincount(targets, weights, minlength=max(2, outputs)).double()
         even = counts.sum() / (len(counts) * counts.clamp_min(1e-12))
         self.register_buffer("class_weights", even, persistent=False)
+        # A metric of decisions decides at 0; a model that comes from cross-entropy has its best threshold elsewhere.
+        self.register_buffer("threshold", torch.tensor(threshold if objective.needs_threshold else 0.0))
 
     def forward(self, scores: Tensor, targets: Tensor, weights: Tensor | None, rows: Tensor) -> Tensor:
         if self.metric is not None:
+            scores = scores - self.get_buffer("threshold").to(scores.dtype)
             if self.by_list:  # a table under a list metric is one list, and lists carry no index
                 loss: Tensor = self.metric(scores, targets, weights=weights)
             else:
