@@ -112,6 +112,16 @@ def test_value_is_the_metric_in_every_mode():
             assert loss.item() == pytest.approx(1 - metric.value(scores, targets).item(), abs=1e-6)
 
 
+def test_loss_of_the_ranking_form_is_the_exact_metric_with_ties_masks_and_weights():
+    metric = aimfor.AveragePrecision()
+    for _ in range(20):
+        scores, targets = torch.randn(6, 9, dtype=torch.float64).round(), torch.rand(6, 9) < 0.4
+        where, by_list = torch.rand(6, 9) < 0.8, torch.rand(6)
+        for weights in (None, by_list, torch.randint(0, 3, (6, 9)).double()):
+            batch = metric.check(scores, targets, where=where, weights=weights)
+            torch.testing.assert_close(1.0 - metric.argmax_form(batch).loss(), metric.exact(batch), equal_nan=True)
+
+
 def test_perceptron_moves_pairs_in_wrong_order_and_only_those():
     scores, targets = torch.tensor([2.0, 1.0, 0.0, 3.0]), torch.tensor([1, 1, 0, 0])
     # Pairs (1,3) and (2,3) are wrong; each has weight 2 / (p q) = 1/2 in ∇F(y_w) − ∇F(y*).

@@ -30,8 +30,10 @@ from torch import Tensor
 from ..errors import InputError
 from .lists import Lists, negatives_above, same_as_next, to_rows, within
 
-#: The choices of the row recursion are kept for the way back: 4 bytes a cell.
-MOST_CELLS = 1 << 30
+#: The choices of the row recursion are kept for the way back: 8 bytes a cell.
+MOST_CELLS = 1 << 28
+#: Cells of the row recursion prepared at once.
+BLOCK = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -151,23 +153,33 @@ def _by_rows(lists: Lists, reward: Tensor, gain: Gain, prune: bool = True) -> Te
 def _fill(scores: Tensor, limit: Tensor, prefix: Tensor, reward: Tensor, gain: Gain) -> list[Tensor]:
     """For each row i and each bound j: the best k ≤ j. Rows are as wide as the widest list still needs."""
     widths = (limit.amax(0) + 1).tolist()
-    k = torch.arange(prefix.shape[1], dtype=prefix.dtype, device=prefix.device)
     value = prefix.new_zeros((prefix.shape[0], 0))
-    choices = []
-    for row, width in enumerate(widths):
-        here = k[:width]
-        gained = gain.at(here.new_full((), row + 1.0), here)
-        terms = torch.addcmul(prefix[:, :width], here, scores[:, row : row + 1], value=-1.0)
-        terms = terms.addcmul_(gained, reward[:, None])
-        known = value.shape[1]
-        if known:
-            terms[:, :known] += value
-            terms[:, known:] += value[:, -1:]
-        if len(limit) > 1:  # lists with a tighter bound than the widest
-            terms = terms.masked_fill_(here > limit[:, row : row + 1], float("-inf"))
-        value, chosen = terms.cummax(1)
-        choices.append(chosen.int())
+    choices, row = [], 0
+    while row < len(widths):
+        # Bounds rise from row to row, so a block is as wide as its last row.
+        height = max(1, BLOCK // (prefix.shape[0] * widths[min(row + 63, len(widths) - 1)]))
+        rows = slice(row, min(row + min(height, 64), len(widths)))
+        block = _terms(scores, limit, prefix[:, : widths[rows.stop - 1]], reward, gain, rows)
+        for place, width in enumerate(widths[rows]):
+            terms, known = block[:, place, :width], value.shape[1]
+            if known:
+                terms[:, :known] += value
+                terms[:, known:] += value[:, -1:]
+            value, chosen = terms.cummax(1)
+            choices.append(chosen)
+        row = rows.stop
     return choices
+
+
+def _terms(scores: Tensor, limit: Tensor, prefix: Tensor, reward: Tensor, gain: Gain, rows: slice) -> Tensor:
+    """``(b, rows, k)`` what each positive of a block of rows contributes with k negatives above it."""
+    k = torch.arange(prefix.shape[1], dtype=prefix.dtype, device=prefix.device)
+    rank = torch.arange(rows.start + 1, rows.stop + 1, dtype=prefix.dtype, device=prefix.device)
+    terms = torch.addcmul(prefix[:, None], k, scores[:, rows, None], value=-1.0)
+    terms = terms.addcmul_(gain.at(rank[:, None], k), reward[:, None, None])
+    if len(limit) > 1:  # lists with a tighter bound than the widest
+        terms = terms.masked_fill_(k > limit[:, rows, None], float("-inf"))
+    return terms
 
 
 def _trace(choices: list[Tensor], limit: Tensor, p: Tensor) -> Tensor:

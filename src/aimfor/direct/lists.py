@@ -139,3 +139,14 @@ def mean_over_ties(values: Tensor, scores: Tensor, group: Tensor) -> Tensor:
 def same_as_next(values: Tensor, group: Tensor) -> Tensor:
     """``(n − 1,)`` True where two neighbours are equal and of the same group."""
     return (values[1:] == values[:-1]) & (group[1:] == group[:-1])
+
+
+def last_of_ties(values: Tensor, scores: Tensor, group: Tensor) -> Tensor:
+    """Replace each value by the largest of the run of equal scores it stands in, for values that rise in a group."""
+    tied = same_as_next(scores, group)
+    if not bool(tied.any()):
+        return values
+    place = torch.arange(values.numel(), device=values.device)
+    ends = place.masked_fill(torch.cat((tied, tied.new_zeros(1))), values.numel())
+    nearest = ends.flip(0).cummin(0).values.flip(0)  # the end at or after each place
+    return values[nearest]

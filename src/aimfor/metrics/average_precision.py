@@ -52,7 +52,7 @@ class AveragePrecision(Metric, HasArgmax):
         rows = rows_of(batch, by_list=by_list is not None)
         defined = (rows.positive & rows.counted()).any(1).double()
         mass = defined if by_list is None else defined * by_list
-        return RankingForm(rows, mass / mass.sum().clamp_min(torch.finfo(mass.dtype).tiny), 1.0 - self.exact(batch))
+        return RankingForm(rows, mass / mass.sum().clamp_min(torch.finfo(mass.dtype).tiny))
 
     def default_engine(self) -> Engine:
         return DirectEngine()
