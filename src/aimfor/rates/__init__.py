@@ -21,6 +21,7 @@ from .expressions import (
     tp,
     tpr,
 )
+from .fairness import demographic_parity, equal_opportunity, equalized_odds
 from .iterates import Iterates, Mixture
 from .problem import RateProblem, maximize, minimize
 from .thresholds import Decision
@@ -40,6 +41,9 @@ __all__ = [
     "RateProblem",
     "Verdict",
     "accuracy",
+    "demographic_parity",
+    "equal_opportunity",
+    "equalized_odds",
     "error_rate",
     "fn",
     "fnr",

@@ -15,11 +15,12 @@ from ..errors import InputError
 from .certificate import Certificate, certify
 from .counts import Counts, counts_from_state, encode, no_counts, tally
 from .duals import DualOptimizer, dual_optimizer
-from .expressions import Constraint, Expression
+from .expressions import Constraint, Expression, Gap, Sum
 from .feasible import attributes_of, checked_constraints, checked_objective
 from .lagrangian import Prices, all_parts, objective_members, objective_terms, prices, proxy_slack
+from .parts import Part
 from .proxies import PROXIES, PricedDecisions, proxy
-from .thresholds import Decision, decide
+from .thresholds import Decision, decide, tightened
 
 
 class RateProblem(nn.Module):
@@ -42,23 +43,30 @@ class RateProblem(nn.Module):
         objective: Expression,
         subject_to: Sequence[Constraint] | Constraint = (),
         *,
-        proxy: str = "logistic",
-        temperature: float = 1.0,
+        proxy: str = "auto",
+        temperature: float | None = None,
         dual: str | DualOptimizer = "nupi",
         dual_rate: float = 1.0,
         dual_every: int = 0,
         dual_rates: str = "exact",
-        initial: float = 1.0,
+        initial: float | None = None,
+        held_out: int = 0,
     ) -> None:
         super().__init__()
         self.direction = checks.one_of("direction", direction, ("maximize", "minimize"))
         self.objective = checked_objective(objective)
         self.constraints = checked_constraints(subject_to)
-        self.proxy = checks.one_of("proxy", proxy, PROXIES)
-        self.temperature = checks.number("temperature", temperature, above=0)
+        differs = any(
+            not isinstance(c.left, Worst) and len(getattr(c.left, "terms", "ab")) > 1 for c in self.constraints
+        )
+        chosen = ("sigmoid" if differs else "logistic") if proxy == "auto" else proxy
+        self.proxy = checks.one_of("proxy", chosen, PROXIES)
+        cool = 0.5 if proxy == "auto" and differs else 1.0
+        self.temperature = cool if temperature is None else checks.number("temperature", temperature, above=0)
         self.dual_every = checks.integer("dual_every", dual_every, at_least=0)
         self.dual_rates = checks.one_of("dual_rates", dual_rates, ("exact", "proxy"))
-        self.initial = checks.number("initial", initial, at_least=0)
+        self.initial = None if initial is None else checks.number("initial", initial, at_least=0)
+        self.held_out = checks.integer("held_out", held_out, at_least=0)
         self.dual = dual_optimizer(dual, checks.number("dual_rate", dual_rate, above=0))
         self.attributes = attributes_of(self.objective, self.constraints)
         self._reset()
@@ -122,8 +130,8 @@ class RateProblem(nn.Module):
         if stale or self._prices.up.numel() != 2 * levels.combinations:  # type: ignore[union-attr]
             counts = self._basis.on(self._basis.levels.union(levels))
             terms = objective_terms(self.objective, counts, self._known_shares(counts))
-            parts = all_parts(self.constraints, counts)
-            known = {part.name: self.multipliers.get(part.name, self.initial) for part in parts}
+            parts = self._parts(counts)
+            known = {part.name: self._multiplier(part) for part in parts}
             sign = 1.0 if self.direction == "maximize" else -1.0
             made = prices(sign, terms, parts, known, counts)
             self._prices = Prices(made.up.to(*place), made.down.to(*place), made.constant)
@@ -146,17 +154,28 @@ class RateProblem(nn.Module):
         self.calls_in_epoch = 0
 
     def _dual_step(self, counts: Counts) -> None:
-        for part in all_parts(self.constraints, counts):
+        for part in self._parts(counts):
             slack = self._seen_slack(part, counts)
             if math.isfinite(slack):  # a group without examples in the window says nothing
-                before = self.multipliers.get(part.name, self.initial)
-                self.multipliers[part.name] = self.dual.step(part.name, before, -slack)
+                self.multipliers[part.name] = self.dual.step(part.name, self._multiplier(part), -slack)
         self._shift_shares(counts)
         self._window = no_counts(self.attributes).on(counts.levels)
         self._soft = torch.zeros(2, 1, dtype=torch.float64)
         self._prices = None
 
-    def _seen_slack(self, part: Any, counts: Counts) -> float:
+    def _parts(self, counts: Counts) -> list[Part]:
+        return [
+            tightened(part, counts, self.held_out, len(self.constraints))
+            for part in all_parts(self.constraints, counts)
+        ]
+
+    def _multiplier(self, part: Part) -> float:
+        """A floor starts at 1, so that the first epoch does not run away from it; a difference at 0: both of its
+        directions at once would only pull all scores to 0."""
+        start = self.initial if self.initial is not None else float(len(part.terms) == 1)
+        return self.multipliers.get(part.name, start)
+
+    def _seen_slack(self, part: Part, counts: Counts) -> float:
         if self.dual_rates == "exact":
             return float(part.slack(counts))
         soft = self._soft.reshape(2, *counts.levels.sizes, 2)
@@ -287,19 +306,27 @@ def _is_time(call: int) -> bool:
     return call <= 10 or int(math.log(call, 1.1)) != int(math.log(call - 1, 1.1))
 
 
+def _is_difference(left: Expression) -> bool:
+    return isinstance(left, Gap) or (isinstance(left, Sum) and len(left.terms) > 1)
+
+
 def maximize(objective: Expression, subject_to: Sequence[Constraint] | Constraint = (), **options: Any) -> RateProblem:
     """The problem of making a rate as large as possible while others keep their bounds.
 
     Args:
         objective: A rate, a linear combination of rates, or ``rate.worst("group")``.
         subject_to: Constraints such as ``precision >= 0.9``, ``fpr.gap("sex") <= 0.02``.
-        proxy: What stands in for a decision in the primal step: ``logistic`` (default), ``sigmoid`` or ``hinge``.
-        temperature: Scores are divided by it before the proxy.
+        proxy: What stands in for a decision in the primal step: ``logistic``, ``sigmoid`` or ``hinge``. ``auto``
+            (default) is logistic, but sigmoid at temperature 0.5 where a constraint bounds a difference of rates: a
+            convex proxy bounds both sides of it from above, and all scores are pulled to 0.
+        temperature: Scores are divided by it before the proxy; 1 unless ``auto`` says otherwise.
         dual: ``nupi`` (default), ``plain``, ``momentum``, or a `DualOptimizer`.
         dual_rate: Step size of the multipliers, in units of (multiplier per unit of violation).
         dual_every: Take a dual step every so many calls as well; 0 (default) only in `end_epoch`.
         dual_rates: ``exact`` 0-1 rates in the dual step (default), or the ``proxy``: the plain Lagrangian.
-        initial: Multiplier that every constraint starts with.
+        initial: Multiplier that constraints start with; by default 1 for a bound on one rate, 0 for a difference.
+        held_out: Number of examples that the certificate will have. Training then aims inside each bound by the margin
+            that a certificate of that size asks for; 0 (default) aims at the bounds themselves.
 
     Returns:
         An ``nn.Module``: call it as a loss, call `end_epoch` once per epoch, and ask it for a `decide` and a

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -173,7 +173,8 @@ class _Search:
             fits = torch.ones_like(goal, dtype=torch.bool)
             for constraint in self.constraints:
                 for part in parts_of(constraint, counts.levels):
-                    fits &= cautious_margin(part, counts, self._z(margin, len(part.terms))) >= 0
+                    z = margin_z(margin, self.confidence, len(self.constraints), len(part.terms))
+                    fits &= cautious_margin(part, counts, z) >= 0
             if bool(fits.any()):
                 return int(torch.where(fits, goal, torch.full_like(goal, -math.inf)).argmax()), margin
         worst = torch.full_like(goal, math.inf)
@@ -183,18 +184,35 @@ class _Search:
                 worst = torch.minimum(worst, torch.where(slack.isnan(), torch.full_like(slack, -math.inf), slack))
         return int(worst.argmax()), "infeasible"
 
-    def _z(self, margin: str, rates: int) -> float:
-        """Standard errors to stay clear of, for a part that sums this many rates (their errors add in quadrature)."""
-        if margin == "none":
-            return 0.0
-        sure = normal_quantile(1.0 - (1.0 - self.confidence) / (max(len(self.constraints), 1) * rates))
-        return sure if margin == "confident" else sure + math.sqrt(2.0 / rates) * normal_quantile(POWER)
-
     def _decision(
         self, threshold: float, attribute: str | None, cuts: dict[float, float], reached: str, chosen: Counts
     ) -> Decision:
         certificate = certify(self.objective, self.constraints, chosen, self.confidence)
         return Decision(threshold, attribute, cuts, reached != "infeasible", reached, certificate)
+
+
+def margin_z(margin: str, confidence: float, constraints: int, rates: int) -> float:
+    """Standard errors to stay clear of, for a part that sums this many rates (their errors add in quadrature)."""
+    if margin == "none":
+        return 0.0
+    sure = normal_quantile(1.0 - (1.0 - confidence) / (max(constraints, 1) * rates))
+    return sure if margin == "confident" else sure + math.sqrt(2.0 / rates) * normal_quantile(POWER)
+
+
+def tightened(part: Part, counts: Counts, held_out: int, constraints: int) -> Part:
+    """The part moved inwards by what a certificate on ``held_out`` examples will ask for beyond the bound itself.
+
+    Never by more than half of what there is between the bound and the best possible value; a difference is bounded
+    from both sides, so there the best possible value is no difference.
+    """
+    if not held_out or not counts.total:
+        return part
+    sized = counts.times(held_out / counts.total)
+    z = margin_z("certify", 0.95, constraints, len(part.terms))
+    extra = float(part.margin(sized) - cautious_margin(part, sized, z))
+    best = sum(max(c, 0.0) for c, _ in part.terms) if len(part.terms) == 1 else 0.0
+    most = 0.5 * max(best + part.constant, 0.0)
+    return replace(part, constant=part.constant - min(max(extra, 0.0), most)) if math.isfinite(extra) else part
 
 
 def cautious_margin(part: Part, counts: Counts, z: float) -> Tensor:

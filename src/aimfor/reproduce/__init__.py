@@ -14,6 +14,7 @@ NAMES: tuple[str, ...] = (
     "meng_table2",
     "song_synthetic",
     "s_mnist",
+    "adult_constraints",
 )
 
 __all__ = ["NAMES", "Cell", "Experiment", "Options", "Result", "data_folder"]
