@@ -56,9 +56,7 @@ class RateProblem(nn.Module):
         self.direction = checks.one_of("direction", direction, ("maximize", "minimize"))
         self.objective = checked_objective(objective)
         self.constraints = checked_constraints(subject_to)
-        differs = any(
-            not isinstance(c.left, Worst) and len(getattr(c.left, "terms", "ab")) > 1 for c in self.constraints
-        )
+        differs = any(_is_difference(constraint.left) for constraint in self.constraints)
         chosen = ("sigmoid" if differs else "logistic") if proxy == "auto" else proxy
         self.proxy = checks.one_of("proxy", chosen, PROXIES)
         cool = 0.5 if proxy == "auto" and differs else 1.0
