@@ -23,6 +23,7 @@ _HOME = {
     "SortedEngine": "pairwise",
     "DirectEngine": "direct",
     "LagrangianEngine": "lagrangian",
+    "RateEngine": "rates",
     "maximize": "rates",
     "minimize": "rates",
     "LPEngine": "lp",
@@ -39,6 +40,8 @@ _HOME = {
     "NDCG": "metrics",
     "PrecisionAtRecall": "metrics",
     "RecallAtPrecision": "metrics",
+    "TPRAtFPR": "metrics",
+    "AUPRC": "metrics",
     "metric_from_name": "metrics",
     "support": "metrics",
     "AimforError": "errors",
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
     from .loss import MetricLoss
     from .lp import LPEngine
     from .metrics import (
+        AUPRC,
         AUROC,
         NDCG,
         Accuracy,
@@ -71,11 +75,12 @@ if TYPE_CHECKING:
         Metric,
         PrecisionAtRecall,
         RecallAtPrecision,
+        TPRAtFPR,
         metric_from_name,
         support,
     )
     from .pairwise import SortedEngine
-    from .rates import maximize, minimize
+    from .rates import RateEngine, maximize, minimize
     from .regularized import Regularized
 
 

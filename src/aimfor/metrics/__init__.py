@@ -1,6 +1,6 @@
 """WHAT: exact metrics and the forms each can take. One metric, one file."""
 
-from .at_rate import PrecisionAtRecall, RecallAtPrecision
+from .at_rate import AUPRC, PrecisionAtRecall, RecallAtPrecision, TPRAtFPR
 from .auc_mu import AUCMu
 from .auroc import AUROC, AUROCOneVsRest
 from .average_precision import AveragePrecision
@@ -12,6 +12,7 @@ from .pairwise_fbeta import PairwiseFBeta
 from .registry import ENGINES, METRICS, engines_for, metric_from_name, support
 
 __all__ = [
+    "AUPRC",
     "AUROC",
     "ENGINES",
     "METRICS",
@@ -29,6 +30,7 @@ __all__ = [
     "PairwiseFBeta",
     "PrecisionAtRecall",
     "RecallAtPrecision",
+    "TPRAtFPR",
     "engines_for",
     "metric_from_name",
     "support",

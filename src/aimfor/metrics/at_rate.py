@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from .. import checks
-from ..engine import Batch
+from ..engine import Batch, Engine
+from ..rates.engine import RateEngine
+from ..rates.form import Anchor, HasRates, grid, precision_at_recall, recall_at_precision, tpr_at_fpr
 from .base import Metric
 from .curve import Curve, nan_like, threshold_curve
 
@@ -18,11 +20,14 @@ from .curve import Curve, nan_like, threshold_curve
 ROUNDING = 1e-12
 
 
-class AtRate(Metric):
+class AtRate(Metric, HasRates):
     """The best of one rate over all thresholds that hold another rate at its floor or above."""
 
     layout: ClassVar[str] = "binary"
     order_only: ClassVar[bool] = True
+
+    def default_engine(self) -> Engine:
+        return RateEngine()
 
     @abstractmethod
     def rates(self, curve: Curve) -> tuple[Tensor, Tensor, float]:
@@ -92,6 +97,9 @@ class PrecisionAtRecall(AtRate):
     def rates(self, curve: Curve) -> tuple[Tensor, Tensor, float]:
         return _precision(curve), curve.tp / curve.positives, self.recall
 
+    def anchors(self) -> tuple[Anchor, ...]:
+        return (precision_at_recall(self.recall),)
+
 
 @dataclass(frozen=True)
 class RecallAtPrecision(AtRate):
@@ -116,6 +124,82 @@ class RecallAtPrecision(AtRate):
 
     def rates(self, curve: Curve) -> tuple[Tensor, Tensor, float]:
         return curve.tp / curve.positives, _precision(curve), self.precision
+
+    def anchors(self) -> tuple[Anchor, ...]:
+        return (recall_at_precision(self.precision),)
+
+
+@dataclass(frozen=True)
+class TPRAtFPR(AtRate):
+    """The best true positive rate over the thresholds whose false positive rate is at most ``fpr``; 0 if none is.
+
+    Undefined (NaN) without positives.
+
+    Args:
+        fpr: The ceiling, in [0, 1).
+
+    Example:
+        >>> import torch, aimfor
+        >>> scores, targets = torch.tensor([4.0, 3.0, 2.0, 1.0]), torch.tensor([1, 0, 1, 0])
+        >>> float(aimfor.TPRAtFPR(0.1).value(scores, targets))
+        0.5
+    """
+
+    fpr: float
+
+    def __post_init__(self) -> None:
+        checks.number("fpr", self.fpr, at_least=0, below=1)
+
+    def rates(self, curve: Curve) -> tuple[Tensor, Tensor, float]:
+        passed = torch.where(curve.negatives > 0, curve.fp / curve.negatives, torch.zeros_like(curve.fp))
+        return curve.tp / curve.positives, 1.0 - passed, 1.0 - self.fpr
+
+    def anchors(self) -> tuple[Anchor, ...]:
+        return (tpr_at_fpr(self.fpr),)
+
+
+@dataclass(frozen=True)
+class AUPRC(Metric, HasRates):
+    """Area under the precision-recall curve as the mean of `PrecisionAtRecall` over a grid of recalls.
+
+    With K points at ``(k + 1/2)/K`` it is the midpoint rule for the area under the best precision at each recall, an
+    upper envelope: at least as large as `AveragePrecision` for a fine grid.
+
+    Args:
+        points: Number of recalls K; training learns one threshold and one multiplier for each.
+
+    Example:
+        >>> import torch, aimfor
+        >>> scores, targets = torch.tensor([4.0, 3.0, 2.0, 1.0]), torch.tensor([1, 0, 1, 0])
+        >>> round(float(aimfor.AUPRC(4).value(scores, targets)), 4)
+        0.8333
+
+    References:
+        Eban, Schain, Mackey, Gordon, Rifkin, Elidan, Scalable learning of non-decomposable objectives, 2017.
+    """
+
+    points: int = 10
+
+    layout: ClassVar[str] = "binary"
+    order_only: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        checks.integer("points", self.points, at_least=1)
+
+    def exact(self, batch: Batch) -> Tensor:
+        curve = threshold_curve(batch)
+        if not curve.positives > 0:
+            return nan_like(batch)
+        recall, precision = curve.tp / curve.positives, _precision(curve)
+        best = precision.flip(0).cummax(0).values.flip(0)  # the best precision at this recall or a higher one
+        places = torch.searchsorted(recall, recall.new_tensor(grid(self.points)) - ROUNDING)
+        return best[places].mean()
+
+    def anchors(self) -> tuple[Anchor, ...]:
+        return tuple(precision_at_recall(recall) for recall in grid(self.points))
+
+    def default_engine(self) -> Engine:
+        return RateEngine()
 
 
 def _precision(curve: Curve) -> Tensor:

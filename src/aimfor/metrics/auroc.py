@@ -12,13 +12,14 @@ from .. import checks
 from ..engine import Batch, Engine
 from ..lp import HasProgram, LPForm
 from ..pairwise import HasPairs, PairForm, PairProblem, SortedEngine
+from ..rates.form import Anchor, HasRates, grid, tpr_at_fpr
 from .base import Metric
 from .curve import Curve, nan_like, threshold_curve
 from .programs import pair_program_form
 
 
 @dataclass(frozen=True)
-class AUROC(Metric, HasPairs, HasProgram):
+class AUROC(Metric, HasPairs, HasProgram, HasRates):
     """Area under the ROC curve.
 
     With ``max_fpr`` it is the area up to that false positive rate, standardised as scikit-learn does (McClish):
@@ -61,6 +62,11 @@ class AUROC(Metric, HasPairs, HasProgram):
 
     def program_form(self, batch: Batch, margin: float, threshold: str) -> LPForm:
         return pair_program_form(self.pair_form(batch), margin)
+
+    def anchors(self) -> tuple[Anchor, ...]:
+        """The area as the mean of the true positive rate over ten false positive rates."""
+        upper = 1.0 if self.max_fpr is None else float(self.max_fpr)
+        return tuple(tpr_at_fpr(ceiling) for ceiling in grid(10, upper))
 
     def default_engine(self) -> Engine:
         return SortedEngine()

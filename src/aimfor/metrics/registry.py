@@ -16,7 +16,8 @@ from ..errors import InputError
 from ..lagrangian.engine import LagrangianEngine
 from ..lp import LPEngine
 from ..pairwise.engine import SortedEngine
-from .at_rate import PrecisionAtRecall, RecallAtPrecision
+from ..rates.engine import RateEngine
+from .at_rate import AUPRC, PrecisionAtRecall, RecallAtPrecision, TPRAtFPR
 from .auc_mu import AUCMu
 from .auroc import AUROC, AUROCOneVsRest
 from .average_precision import AveragePrecision
@@ -52,9 +53,11 @@ METRICS: tuple[Entry, ...] = (
     Entry("ndcg@10", NDCG, NDCG, "ndcg@"),
     Entry("precision@recall=0.8", PrecisionAtRecall, PrecisionAtRecall, "precision@recall="),
     Entry("recall@precision=0.9", RecallAtPrecision, RecallAtPrecision, "recall@precision="),
+    Entry("tpr@fpr=0.1", TPRAtFPR, TPRAtFPR, "tpr@fpr="),
+    Entry("auprc@10", AUPRC, AUPRC, "auprc@"),
 )
 
-ENGINES: tuple[type[Engine], ...] = (SortedEngine, LPEngine, DirectEngine, LagrangianEngine)
+ENGINES: tuple[type[Engine], ...] = (SortedEngine, LPEngine, DirectEngine, LagrangianEngine, RateEngine)
 
 
 def metric_from_name(text: str) -> Metric:

@@ -2,6 +2,7 @@
 
 from .certificate import Certificate, Finding, Verdict
 from .duals import Ascent, DualOptimizer, MomentumAscent, NuPI
+from .engine import RateEngine
 from .expressions import (
     Constraint,
     Rate,
@@ -38,6 +39,7 @@ __all__ = [
     "MomentumAscent",
     "NuPI",
     "Rate",
+    "RateEngine",
     "RateProblem",
     "Verdict",
     "accuracy",

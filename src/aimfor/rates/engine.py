@@ -1,0 +1,189 @@
+"""Engine "rates": operating points under a bound, one threshold and one multiplier each, in one pass over scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from .. import checks, distributed
+from ..engine import Batch, Engine, EngineOutput, undefined
+from .form import Anchor, HasRates, RateForm
+from .proxies import PROXIES, proxy
+
+#: Columns of the state, one row for each anchor: what is learned, then what has been counted since the last step.
+THRESHOLD, MULTIPLIER, TPS, FPS, POSITIVES, NEGATIVES, SLOPE, CALLS = range(8)
+
+
+@dataclass(frozen=True)
+class _Coefficients:
+    """Per anchor, ``(k,)``: the form's numbers as tensors."""
+
+    gain: Tensor
+    price: Tensor
+    a: Tensor
+    b: Tensor
+    c: Tensor
+    odds: Tensor
+
+
+class RateEngine(Engine):
+    """Proxy-Lagrangian of each anchor: smooth proxy for the scores, exact rates over many batches for the multipliers.
+
+    With threshold t and multiplier λ, an anchor's loss is, up to a constant,
+    ``(gain + λa)·mean over positives of φ(t − s) + (price + λb)·mean over negatives of φ(s − t)``. Every ``every``
+    training calls, and in `end_epoch`, λ steps along the exact violation counted since the last step, and t along its
+    own mean gradient. For groups, several constraints, decisions and certificates use `aimfor.maximize`.
+
+    Args:
+        proxy: ``logistic``, ``hinge`` or ``sigmoid`` (see `aimfor.rates.proxies`).
+        temperature: Scores are divided by it before the proxy.
+        dual_rate: Step size of the multipliers.
+        threshold_rate: Step size of the thresholds.
+        every: Training calls between steps; 0 leaves them to `end_epoch`.
+
+    Stats:
+        ``thresholds``, ``multipliers``: one number for each anchor.
+    """
+
+    name: ClassVar[str] = "rates"
+    capability: ClassVar[type] = HasRates
+    cost: ClassVar[str] = "O(n·anchors)"
+    stateless: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        proxy: str = "logistic",
+        temperature: float = 1.0,
+        *,
+        dual_rate: float = 0.5,
+        threshold_rate: float = 0.5,
+        every: int = 10,
+    ) -> None:
+        super().__init__()
+        self.proxy = checks.one_of("proxy", proxy, PROXIES)
+        self.temperature = checks.number("temperature", temperature, above=0)
+        self.dual_rate = checks.number("dual_rate", dual_rate, above=0)
+        self.threshold_rate = checks.number("threshold_rate", threshold_rate, at_least=0)
+        self.every = checks.integer("every", every, at_least=0)
+        self._state = torch.zeros(0, 8, dtype=torch.float64)
+        self._anchors: tuple[Anchor, ...] = ()
+
+    def formulate(self, metric: HasRates, batch: Batch) -> RateForm:
+        return RateForm(batch.scores, batch.targets, batch.effective_weights(), metric.anchors())
+
+    def solve(self, form: RateForm) -> EngineOutput:
+        state = self._state_for(form.anchors)
+        weights = form.scores.new_ones(form.scores.shape) if form.weights is None else form.weights
+        positive = weights * form.positive
+        counted = torch.stack((positive.sum(), (weights - positive).sum())).detach().cpu().double()
+        seen = state[0, [POSITIVES, NEGATIVES]] + counted
+        mass, total = float(counted.sum()), float(seen.sum())
+        if mass == 0.0 or float(seen[0]) == 0.0 or float(seen[1]) == 0.0:
+            return undefined(form.scores)
+        # Weights that make a sum over this batch an unbiased mean over each class of everything seen.
+        by_class = torch.stack((positive / float(seen[0]), (weights - positive) / float(seen[1]))) * (total / mass)
+        up, down = self._prices(form.anchors, state, float(seen[1]) / float(seen[0]))
+        thresholds = state[:, THRESHOLD]
+        loss, slopes = _AnchorMeans.apply(
+            form.scores, by_class.to(form.scores.dtype), thresholds, up, down, self.proxy, self.temperature
+        )
+        if self.training and torch.is_grad_enabled():
+            self._count(form, positive, weights, state, counted, slopes)
+        stats = {"thresholds": thresholds.tolist(), "multipliers": state[:, MULTIPLIER].tolist()}
+        return EngineOutput(loss, stats=stats)
+
+    def _prices(self, anchors: tuple[Anchor, ...], state: Tensor, odds: float) -> tuple[Tensor, Tensor]:
+        form, multiplier = _coefficients(anchors), state[:, MULTIPLIER]
+        unit = torch.where(form.odds, odds, 1.0)
+        return form.price + multiplier * form.b * unit, form.gain + multiplier * form.a
+
+    def _count(
+        self, form: RateForm, positive: Tensor, weights: Tensor, state: Tensor, counted: Tensor, slopes: Tensor
+    ) -> None:
+        """Exact counts at every threshold, and the thresholds' own gradient."""
+        passed = form.scores.detach()[None] >= state[:, THRESHOLD, None].to(form.scores)
+        hits = passed.to(weights.dtype) @ torch.stack((positive, weights - positive), 1)
+        fresh = torch.cat((hits.cpu().double(), counted.expand(len(state), 2), slopes[:, None].cpu()), 1)
+        if distributed.world_size() > 1:
+            dist.all_reduce(fresh)
+        state = state.clone()
+        state[:, TPS : SLOPE + 1] += fresh
+        state[:, CALLS] += distributed.world_size()
+        self._anchors, self._state = form.anchors, state
+        if self.every and float(state[0, CALLS]) >= self.every * distributed.world_size():
+            self._step()
+
+    def end_epoch(self) -> None:
+        if len(self._state) and float(self._state[0, CALLS]) > 0:
+            self._step()
+
+    def _step(self) -> None:
+        state, form = self._state.clone(), _coefficients(self._anchors)
+        positives, negatives = state[:, POSITIVES], state[:, NEGATIVES]
+        if float(positives[0]) > 0 and float(negatives[0]) > 0:
+            unit = torch.where(form.odds, negatives / positives, 1.0)
+            slack = form.a * state[:, TPS] / positives - form.b * unit * state[:, FPS] / negatives + form.c
+            state[:, MULTIPLIER] = (state[:, MULTIPLIER] - self.dual_rate * slack).clamp_min(0.0)
+        state[:, THRESHOLD] -= self.threshold_rate * state[:, SLOPE] / state[:, CALLS]
+        # Class sizes are remembered, as half their weight, so that a batch of one class is still in proportion.
+        state[:, [POSITIVES, NEGATIVES]] *= 0.5
+        state[:, [TPS, FPS]] *= 0.5
+        state[:, [SLOPE, CALLS]] = 0.0
+        self._state = state
+
+    def _state_for(self, anchors: tuple[Anchor, ...]) -> Tensor:
+        if len(self._state) == len(anchors):
+            self._anchors = anchors
+            return self._state
+        state = torch.zeros(len(anchors), 8, dtype=torch.float64)
+        state[:, MULTIPLIER] = 1.0
+        return state
+
+    def get_extra_state(self) -> Tensor:
+        return self._state.clone()
+
+    def set_extra_state(self, state: Tensor) -> None:
+        self._state = state.clone()
+
+    def extra_repr(self) -> str:
+        return f"proxy={self.proxy!r}, temperature={self.temperature:g}, every={self.every}"
+
+
+def _coefficients(anchors: tuple[Anchor, ...]) -> _Coefficients:
+    rows = [[getattr(anchor, name) for name in ("gain", "price", "a", "b", "c")] for anchor in anchors]
+    gain, price, a, b, c = torch.tensor(rows, dtype=torch.float64).unbind(1)
+    return _Coefficients(gain, price, a, b, c, torch.tensor([anchor.odds for anchor in anchors]))
+
+
+class _AnchorMeans(torch.autograd.Function):
+    """Mean over anchors of ``down·Σ w₊ φ((t − s)/T) + up·Σ w₋ φ((s − t)/T)``; gradient found on the way."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        scores: Tensor,
+        by_class: Tensor,
+        thresholds: Tensor,
+        up: Tensor,
+        down: Tensor,
+        kind: str,
+        temperature: float,
+    ) -> tuple[Tensor, Tensor]:
+        shifted = (scores[None] - thresholds[:, None].to(scores)) / temperature
+        up, down = up[:, None].to(scores) * by_class[1], down[:, None].to(scores) * by_class[0]
+        (high, rise), (low, fall) = proxy(kind, shifted), proxy(kind, -shifted)
+        slope = (up * rise - down * fall) / temperature
+        ctx.save_for_backward(slope.mean(0))
+        value = (up * high + down * low).sum(1).mean()
+        own = -slope.sum(1).double()
+        ctx.mark_non_differentiable(own)
+        return value, own
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None, None, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradient * grads[0], None, None, None, None, None, None
