@@ -51,16 +51,16 @@ def step_cost() -> None:
             loss.end_epoch()
         functions[name], functions[f"{name} alone"] = step, alone
     seconds = median_seconds(functions, repeats=60)
-    rows = []
-    for name in losses:
-        rows.append(
-            {
-                "loss": name,
-                "step, ms": f"{1e3 * seconds[name]:.2f}",
-                "step / cross-entropy's": f"{seconds[name] / seconds['cross-entropy']:.2f}",
-                "loss alone / cross-entropy's": f"{seconds[f'{name} alone'] / seconds['cross-entropy alone']:.2f}",
-            }
-        )
+    own, loss_alone = seconds["cross-entropy"], seconds["cross-entropy alone"]
+    rows = [
+        {
+            "loss": name,
+            "step, ms": f"{1e3 * seconds[name]:.2f}",
+            "step / cross-entropy's": f"{seconds[name] / own:.2f}",
+            "loss alone / cross-entropy's": f"{seconds[f'{name} alone'] / loss_alone:.2f}",
+        }
+        for name in losses
+    ]
     title = f"Rate problems: one training step (MLP {FEATURES}-{HIDDEN}-1, Adam) at batch {BATCH}"
     record("rates_cost", title, "python benchmarks/bench_rates.py", rows)
 
