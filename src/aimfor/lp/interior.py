@@ -105,11 +105,15 @@ def starting_point(program: Standard) -> Iterate:
     """Least-squares primal and least-norm dual, shifted inside: within a few steps of the path on most programs."""
     g, (b, total) = program.operator, program.h.shape
     kkt = _Kkt(g, program.h.new_ones(b, total))
-    zero_c, zero_h, zero_f = (torch.zeros_like(v)[:, :, None] for v in (program.c, program.h, program.f))
-    x, _, residual = kkt.solve(zero_c, program.f[:, :, None], program.h[:, :, None], refine=False)
-    _, y, z = kkt.solve(-program.c[:, :, None], zero_f, zero_h, refine=False)
+    zero_c, zero_h, zero_f = (torch.zeros_like(v) for v in (program.c, program.h, program.f))
+    p, q, r = (
+        torch.stack((zero_c, -program.c), 2),
+        torch.stack((program.f, zero_f), 2),
+        torch.stack((program.h, zero_h), 2),
+    )
+    x, y, z = kkt.solve(p, q, r, refine=False)
     one = program.c.new_ones(b, 1)
-    return Iterate(x[:, :, 0], y[:, :, 0], _inside(z[:, :, 0]), _inside(-residual[:, :, 0]), one, one.clone())
+    return Iterate(x[:, :, 0], y[:, :, 1], _inside(z[:, :, 1]), _inside(-z[:, :, 0]), one, one.clone())
 
 
 def _inside(v: Tensor) -> Tensor:
@@ -136,9 +140,12 @@ def interior_point(
     outcome = torch.full((b,), RUNNING, device=program.c.device)
     steps = torch.zeros_like(outcome)
     items = torch.arange(b, device=program.c.device)
+    residuals = _residuals(program, point)
     for count in range(limit + 1):
-        residuals = _residuals(program, point)
         found = _outcome(program, point, residuals, tol)
+        if tol >= COARSE and bool((found > OPTIMAL).any()):  # a proof is not taken from a recurrence
+            residuals = _residuals(program, point)
+            found = _outcome(program, point, residuals, tol)
         done = found != RUNNING
         if bool(done.any()):
             final.put(items[done], point.take(done))
@@ -150,7 +157,7 @@ def interior_point(
             residuals = tuple(part[keep] for part in residuals)
         if count == limit:
             break
-        moved, length = _advance(program, point, residuals, refine=tol < COARSE)
+        moved, length, rest = _advance(program, point, residuals, refine=tol < COARSE)
         stuck = (length < 1e-10) | ~torch.isfinite(moved.x).all(1) | ~torch.isfinite(moved.z).all(1)
         if bool(stuck.any()):
             final.put(items[stuck], point.take(stuck))
@@ -159,11 +166,17 @@ def interior_point(
             if not keep.numel():
                 break
             items, program, moved = items[keep], program.take(keep), moved.take(keep)
+            residuals, rest = tuple(part[keep] for part in residuals), rest[keep]
         point = moved
-    rest = outcome == RUNNING
-    if bool(rest.any()):
+        if tol < COARSE:
+            residuals = _residuals(program, point)
+        else:
+            # A step leaves exactly this share of every linear residual; near enough on the coarse part of the path.
+            residuals = _with_gap(program, point, *(rest * part for part in residuals[:3]))
+    unfinished = outcome == RUNNING
+    if bool(unfinished.any()):
         final.put(items, point)
-        outcome[rest], steps[rest] = STALLED, limit
+        outcome[unfinished], steps[unfinished] = STALLED, limit
     return final, outcome, steps
 
 
@@ -175,6 +188,10 @@ def _residuals(program: Standard, at: Iterate) -> tuple[Tensor, ...]:
         dual = dual - g.equality_t(at.y[:, :, None])[:, :, 0]
     equal = g.equality(at.x[:, :, None])[:, :, 0] - program.f * at.tau
     inequal = at.s + g.inequality(at.x[:, :, None])[:, :, 0] - program.h * at.tau
+    return _with_gap(program, at, dual, equal, inequal)
+
+
+def _with_gap(program: Standard, at: Iterate, dual: Tensor, equal: Tensor, inequal: Tensor) -> tuple[Tensor, ...]:
     cost, bound = _dot(program.c, at.x), _dot(program.f, at.y) + _dot(program.h, at.z)
     return dual, equal, inequal, at.kappa + cost + bound, cost, bound
 
@@ -190,6 +207,8 @@ def _outcome(program: Standard, at: Iterate, residuals: tuple[Tensor, ...], tol:
     found[(primal_error <= tol) & (dual_error <= tol) & (gap <= tol)] = OPTIMAL
     # Certificates are read off the direction alone: τ must have died away against κ.
     dead = tau < 1e-2 * at.kappa[:, 0]
+    if not bool(dead.any()):
+        return found
     farkas = largest(dual + program.c * at.tau) <= PROOF * -bound
     ray = torch.maximum(largest(equal + program.f * at.tau), largest(inequal + program.h * at.tau)) <= PROOF * -cost
     found[(found == RUNNING) & dead & (cost < 0) & ray] = UNBOUNDED
@@ -197,8 +216,10 @@ def _outcome(program: Standard, at: Iterate, residuals: tuple[Tensor, ...], tol:
     return found
 
 
-def _advance(program: Standard, at: Iterate, residuals: tuple[Tensor, ...], refine: bool) -> tuple[Iterate, Tensor]:
-    """One predictor-corrector step, and its length."""
+def _advance(
+    program: Standard, at: Iterate, residuals: tuple[Tensor, ...], refine: bool
+) -> tuple[Iterate, Tensor, Tensor]:
+    """One predictor-corrector step, its length, and the share of the linear residuals that it leaves."""
     g = program.operator
     kkt = _Kkt(g, at.z / at.s)
     degree = at.s.shape[1] + 1
@@ -221,7 +242,7 @@ def _advance(program: Standard, at: Iterate, residuals: tuple[Tensor, ...], refi
     u2 = tuple(part[:, :, 0] for part in kkt.solve(*(part[:, :, None] for part in right), refine=refine))
     direction = _direction(program, at, u1, u2, slope, -keep * gap, centre_s, centre_k)
     length = (0.99 * _longest(at, direction)).clamp_max(1.0)
-    return at.step(length, direction), length[:, 0]
+    return at.step(length, direction), length[:, 0], 1.0 - length * keep
 
 
 def _direction(

@@ -61,11 +61,14 @@ class Method(ABC):
         """Solve an equilibrated program."""
 
 
-def certified(program: Standard, rough: Point, tol: float) -> tuple[Point, Residuals]:
-    """The polished point where that made it better, the rough one elsewhere; with residuals."""
-    sharp = polish(program, rough)
+def certified(program: Standard, rough: Point, tol: float, last: bool = True) -> tuple[Point, Residuals]:
+    """The polished point where that made it better, the rough one elsewhere; with residuals.
+
+    With ``last=False`` items that are not certified will come again, and only one round is spent on them.
+    """
+    sharp = polish(program, rough, 2 if last else 1)
     after = residuals(program, sharp)
-    if bool((after.worst() <= tol).all()):
+    if not last or bool((after.worst() <= tol).all()):
         return sharp, after
     before = residuals(program, rough)
     better = after.worst() <= before.worst()
@@ -95,12 +98,13 @@ class InteriorPoint(Method):
     def run(self, program: Standard, tol: float) -> Found:
         b = program.c.shape[0]
         items, left, start, found = torch.arange(b, device=program.c.device), program, None, None
-        for stage in (*(s for s in self.stages if s > tol), tol * 0.1):
+        final = tol * 0.1
+        for stage in (*(s for s in self.stages if s > tol), final):
             path, outcome, steps = interior_point(left, stage, self.limit, start)
             scale = torch.where(outcome == INFEASIBLE, -(_dot(left.h, path.z) + _dot(left.f, path.y)), path.tau[:, 0])
             scale = torch.where(outcome == UNBOUNDED, -_dot(left.c, path.x), scale)[:, None]
             x, y, z, s = path.x / scale, path.y / scale, path.z / scale, path.s / scale
-            point, errors = certified(left, Point(x, y, z, z > s), tol)
+            point, errors = certified(left, Point(x, y, z, z > s), tol, last=stage == final)
             proof = (outcome == INFEASIBLE) | (outcome == UNBOUNDED)
             point = Point(x, y, z, point.active).where(proof, point)
             outcome = torch.where(proof, outcome, torch.where(errors.worst() <= tol, OPTIMAL, STALLED))
