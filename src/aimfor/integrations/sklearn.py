@@ -101,7 +101,9 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         self.classes_, ids = np.unique(y, return_inverse=True)
-        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X)
+        if weights is not None and (weights < 0).any():
+            raise ValueError("Negative values in data passed to `sample_weight`.")
         self._check_classes(objective, y, ids, weights)
         counted = np.ones(len(X)) if weights is None else weights
         kept = counted > 0

@@ -65,12 +65,12 @@ class Settings(_Strict):
 
     def budget(self, n: int, image: bool) -> Settings:
         """Epochs and batch size where they were left open, from the number of training rows."""
-        size = self.batch_size or min(512, max(32, 2 ** max(5, (n // 20).bit_length() - 1)))
+        size = self.batch_size or min(512, max(64, 2 ** ((n // 20).bit_length() - 1)))
         if image and not self.batch_size:
             size = 64
         size = min(size, n)
         steps = max(1, n // size)
-        most, wanted = (20, 600) if image else (80, 1500)  # pictures cost more a step
+        most, wanted = (20, 600) if image else (60, 1000)  # pictures cost more a step
         epochs = self.epochs or min(most, max(8, round(wanted / steps)))
         return self.model_copy(update={"batch_size": size, "epochs": epochs})
 
