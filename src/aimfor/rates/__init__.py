@@ -24,7 +24,8 @@ from .expressions import (
 )
 from .fairness import demographic_parity, equal_opportunity, equalized_odds
 from .iterates import Iterates, Mixture
-from .problem import RateProblem, maximize, minimize
+from .problem import RateProblem
+from .statement import maximize, minimize
 from .thresholds import Decision
 
 __all__ = [

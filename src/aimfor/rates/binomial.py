@@ -47,7 +47,7 @@ def lower_bound(successes: float, trials: float, alpha: float) -> float:
 
     Example:
         >>> round(lower_bound(95, 100, 0.05), 6)
-        0.897738
+        0.897747
 
     References:
         Clopper and Pearson, The use of confidence or fiducial limits illustrated in the case of the binomial, 1934.

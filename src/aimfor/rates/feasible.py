@@ -28,6 +28,11 @@ def checked_constraints(subject_to: Any) -> tuple[Constraint, ...]:
     return given
 
 
+def is_difference(left: Expression) -> bool:
+    """Whether a bound on this couples several rates."""
+    return isinstance(left, Gap) or (isinstance(left, Sum) and len(left.terms) > 1)
+
+
 def attributes_of(objective: Expression, constraints: Sequence[Constraint]) -> tuple[str, ...]:
     """Every group attribute that the problem names, in order of the alphabet."""
     names: set[str] = set()

@@ -1,0 +1,71 @@
+"""Equal false positive rates on Adult: train with the constraint, choose thresholds, certify on held-out data.
+
+Uses the real data when AIMFOR_DATA points to them, and a synthetic set with the same trouble otherwise.
+"""
+
+import os
+from pathlib import Path
+
+import torch
+
+import aimfor
+from aimfor.rates import error_rate, fpr
+
+torch.set_num_threads(1)
+torch.manual_seed(0)
+
+
+def synthetic(n: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """One group is positive more often, and a feature gives the group away."""
+    sex = (torch.rand(n) < 0.5).long()
+    y = (torch.rand(n) < 0.1 + 0.35 * sex).long()
+    x = torch.randn(n, 6) + 1.3 * y[:, None] * torch.tensor([1.0, 0.5, 0.5, 0.0, 0.0, 0.0])
+    x[:, 3] += 1.5 * sex
+    return x, y, sex
+
+
+def adult(path: Path) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    import numpy as np
+
+    data = np.load(path)
+    x = torch.tensor(data["X"])
+    return x, torch.tensor(data["y"]), torch.tensor(data["sex"])
+
+
+folder = os.environ.get("AIMFOR_DATA")
+real = Path(folder) / "adult" if folder else None
+if real is not None and real.is_dir():
+    x, y, sex = adult(real / "train.npz")
+    x_test, y_test, sex_test = adult(real / "test.npz")
+else:
+    (x, y, sex), (x_test, y_test, sex_test) = synthetic(12_000), synthetic(8_000)
+mean, spread = x.mean(0), x.std(0) + 1e-6
+x, x_test = (x - mean) / spread, (x_test - mean) / spread
+held = torch.rand(len(y)) < 0.25
+
+problem = aimfor.minimize(error_rate, fpr.gap("sex") <= 0.02, held_out=int(held.sum()))
+print(problem, end="\n\n")
+
+model = torch.nn.Linear(x.shape[1], 1)
+cross_entropy = torch.nn.BCEWithLogitsLoss()
+for stage, epochs, rate in (("cross-entropy", 4, 0.03), ("constrained", 10, 0.01)):
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    for _ in range(epochs):
+        for rows in (~held).nonzero().squeeze(1)[torch.randperm(int((~held).sum()))].split(1024):
+            scores = model(x[rows]).squeeze(1)
+            if stage == "constrained":
+                loss = problem(scores, y[rows], groups={"sex": sex[rows]})
+            else:
+                loss = cross_entropy(scores, y[rows].float())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        problem.end_epoch()  # the dual step; nothing to do before the constrained stage
+    with torch.no_grad():
+        print(f"after {stage}, one threshold at 0:")
+        print(problem.certificate(model(x_test).squeeze(1), y_test, groups={"sex": sex_test}), end="\n\n")
+
+with torch.no_grad():
+    decision = problem.decide(model(x[held]).squeeze(1), y[held], groups={"sex": sex[held]}, per_group="sex")
+    print(f"thresholds by group, margin {decision.margin}: {decision.to_dict()['thresholds']}")
+    print(problem.certificate(model(x_test).squeeze(1), y_test, groups={"sex": sex_test}, decision=decision))

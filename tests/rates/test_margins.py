@@ -1,0 +1,58 @@
+"""Fairness recipes, and training with the margin that the certificate will ask for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import aimfor
+from aimfor.errors import InputError
+from aimfor.rates import demographic_parity, equal_opportunity, equalized_odds, fpr, positive_rate, precision, recall
+from aimfor.rates.counts import Counts, Levels
+from aimfor.rates.parts import parts_of
+from aimfor.rates.thresholds import cautious_margin, margin_z, tightened
+
+
+def counts() -> Counts:
+    table = torch.tensor([[300.0, 60, 100, 900], [200, 50, 150, 800]], dtype=torch.float64)
+    return Counts(Levels(("sex",), ((0.0, 1.0),)), table)
+
+
+def test_recipes_are_the_constraints_they_are_named_for() -> None:
+    assert demographic_parity("sex", 0.1) == [positive_rate.gap("sex") <= 0.1]
+    assert equal_opportunity("sex", 0.1) == [recall.gap("sex") <= 0.1]
+    assert equalized_odds("sex", 0.1) == [recall.gap("sex") <= 0.1, fpr.gap("sex") <= 0.1]
+    with pytest.raises(InputError):
+        equalized_odds("sex", -0.1)
+
+
+def test_a_tightened_floor_is_met_when_the_cautious_one_is() -> None:
+    (part,) = parts_of(precision >= 0.75, counts().levels)
+    inner = tightened(part, counts(), held_out=1000, constraints=1)
+    sized = counts().times(1000 / counts().total)
+    z = margin_z("certify", 0.95, 1, 1)
+    assert float(inner.margin(counts())) == pytest.approx(float(cautious_margin(part, sized, z)))
+    assert inner.name == part.name  # multipliers stay where they are
+
+
+def test_more_held_out_data_ask_for_less() -> None:
+    (part,) = parts_of(precision >= 0.75, counts().levels)
+    asked = [part.constant - tightened(part, counts(), n, 1).constant for n in (500, 5000, 50_000)]
+    assert asked[0] > asked[1] > asked[2] > 0
+    assert tightened(part, counts(), 0, 1) is part
+
+
+def test_a_gap_is_never_tightened_past_half_of_it() -> None:
+    for part in parts_of(fpr.gap("sex") <= 0.02, counts().levels):
+        assert tightened(part, counts(), 50, 1).constant == pytest.approx(0.01)
+
+
+def test_training_for_a_certificate_raises_the_multiplier_of_a_floor_that_just_holds() -> None:
+    scores = torch.cat((torch.ones(76), -torch.ones(24), torch.ones(24), -torch.ones(276)))
+    y = torch.arange(400) < 100  # precision 0.76
+    plain, careful = (aimfor.maximize(recall, precision >= 0.75, held_out=n) for n in (0, 400))
+    for problem in (plain, careful):
+        problem(scores, y)
+        problem.end_epoch()
+    name = "precision >= 0.75"
+    assert plain.multipliers[name] < 1.0 < careful.multipliers[name]
