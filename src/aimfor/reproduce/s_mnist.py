@@ -173,12 +173,14 @@ def _table(groups: dict[tuple[str, float, str], dict[int, Result]], cell: Cell) 
     for (model, alpha, mode), runs in groups.items():
         base = groups.get((model, 0.0, "ravi"), {})
         seeds = sorted(set(runs) & set(base))
-        against = paired([runs[s]["accuracy"][-1] for s in seeds], [base[s]["accuracy"][-1] for s in seeds])
         mean = {
             key: statistics.mean(r[key][-1] for r in runs.values())
             for key in ("accuracy", "small", "big", "sum_tau", "bound", "f_beta", "projections")
         }
-        compared = ("–", "baseline") if alpha == 0 else (str(against), against.verdict)
+        compared = ("–", "baseline" if alpha == 0 else "no baseline yet")
+        if alpha > 0 and seeds:
+            against = paired([runs[s]["accuracy"][-1] for s in seeds], [base[s]["accuracy"][-1] for s in seeds])
+            compared = (str(against), against.verdict)
         lines.append(
             f"| {model} | {alpha:g} | {'every step' if mode == 'ravi-full' else 'once per epoch'} | {len(runs)} "
             f"| {mean['accuracy']:.4f} | {mean['small']:.4f} | {mean['big']:.4f} | {compared[0]} | {compared[1]} "
@@ -201,7 +203,8 @@ def _figures(groups: dict[tuple[str, float, str], dict[int, Result]], folder: Pa
                 low, high = curves.amin(0).tolist(), curves.amax(0).tolist()
                 axes.fill_between(epochs, low, high, alpha=0.12, color=line.get_color())
         axes.set(title=f"{model}: test accuracy (band: all seeds)", xlabel="epoch")
-        axes.legend()
+        if axes.lines:
+            axes.legend()
     figure.savefig(folder / "accuracy.svg")
     first = next((r["histogram"] for runs in groups.values() for r in runs.values() if r["histogram"]), None)
     if first is not None:
@@ -220,7 +223,8 @@ def _figures(groups: dict[tuple[str, float, str], dict[int, Result]], folder: Pa
         if model == "hidden" and alpha == ALPHAS[0]:
             axes.plot(next(iter(runs.values()))["projections"], label=mode)
     axes.set(title="projections so far", xlabel="epoch", yscale="log")
-    axes.legend()
+    if axes.lines:
+        axes.legend()
     figure.savefig(folder / "projections.svg")
 
 
