@@ -14,7 +14,7 @@ BIN := .venv/bin
 	@touch $@
 
 demo: .venv/ready
-	@$(BIN)/python examples/demo.py
+	@$(BIN)/aimfor demo --out runs/demo
 
 test: .venv/ready
 	$(BIN)/python -m pytest -n 2 -q
