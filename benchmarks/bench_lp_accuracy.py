@@ -82,7 +82,7 @@ def plain(m: int, v: int, items: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    rows = [against_highs(m, v, n, InteriorPoint()) for m, v, n in ((50, 20, 15), (200, 50, 15), (1000, 100, 8))]
+    rows = [against_highs(m, v, n, InteriorPoint()) for m, v, n in ((50, 20, 20), (200, 50, 15), (1000, 100, 3))]
     rows += [against_highs(50, 20, 8, PenaltyNewton())]
     rows += [without_optimum(infeasible, "infeasible"), without_optimum(unbounded, "unbounded")]
     rows += [plain(50, 20, 50), plain(200, 50, 50)]

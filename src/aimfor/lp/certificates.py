@@ -83,8 +83,8 @@ def polish(program: Standard, at: Point, rounds: int = 2) -> Point:
     for _ in range(rounds):
         slack = mask * (g.inequality(x[:, :, None])[:, :, 0] - program.h)
         off = g.equality(x[:, :, None])[:, :, 0] - program.f
-        balance = program.c + _transposed(program, z, y)
-        step = factor.solve(torch.stack((_transposed(program, slack, off), balance), 2))
+        balance = program.c + program.transposed(z, y)
+        step = factor.solve(torch.stack((program.transposed(slack, off), balance), 2))
         x = x - step[:, :, 0]
         z = z - mask * g.inequality(step[:, :, 1:])[:, :, 0]
         y = y - g.equality(step[:, :, 1:])[:, :, 0]
@@ -100,16 +100,11 @@ def _on_bounds(program: Standard, x: Tensor, mask: Tensor) -> Tensor:
     return x.index_add(1, bounds.columns, held * (program.h[:, m:] * sign - x[:, bounds.columns]))
 
 
-def _transposed(program: Standard, z: Tensor, y: Tensor) -> Tensor:
-    g = program.operator
-    return g.inequality_t(z[:, :, None])[:, :, 0] + g.equality_t(y[:, :, None])[:, :, 0]
-
-
 def solve_gram(program: Standard, factor: Factor, mask: Tensor, right: Tensor, rounds: int = 2) -> Tensor:
     """``(ÃᵀÃ)⁻¹ right`` with refinement: ``(b, v)`` to ``(b, v)``."""
     g = program.operator
     answer = factor.solve(right[:, :, None])[:, :, 0]
     for _ in range(rounds):
         rows, equal = mask * g.inequality(answer[:, :, None])[:, :, 0], g.equality(answer[:, :, None])[:, :, 0]
-        answer = answer + factor.solve((right - _transposed(program, rows, equal))[:, :, None])[:, :, 0]
+        answer = answer + factor.solve((right - program.transposed(rows, equal))[:, :, None])[:, :, 0]
     return answer

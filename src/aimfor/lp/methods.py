@@ -91,7 +91,7 @@ class InteriorPoint(Method):
         stages: Coarse tolerances at which to try the polish, before the solver's own.
     """
 
-    def __init__(self, limit: int = 60, stages: tuple[float, ...] = (1e-4, 1e-7)) -> None:
+    def __init__(self, limit: int = 60, stages: tuple[float, ...] = (1e-5, 1e-8)) -> None:
         self.limit = checks.integer("limit", limit, at_least=1)
         self.stages = stages
 

@@ -61,7 +61,7 @@ def minimise_penalty(
     for count in range(limit + 1):
         eps = epsilon[items]
         over, off = _violation(part, point)
-        gradient = eps * part.c + _transposed(part, over.clamp_min(0.0), off)
+        gradient = eps * part.c + part.transposed(over.clamp_min(0.0), off)
         done = largest(gradient) <= tol * eps[:, 0]
         steps[items] = count
         if bool(done.any()) or count == limit:
@@ -81,11 +81,6 @@ def minimise_penalty(
 def _violation(program: Standard, y: Tensor) -> tuple[Tensor, Tensor]:
     g = program.operator
     return g.inequality(y[:, :, None])[:, :, 0] - program.h, g.equality(y[:, :, None])[:, :, 0] - program.f
-
-
-def _transposed(program: Standard, rows: Tensor, equal: Tensor) -> Tensor:
-    g = program.operator
-    return g.inequality_t(rows[:, :, None])[:, :, 0] + g.equality_t(equal[:, :, None])[:, :, 0]
 
 
 def _exact_step(program: Standard, epsilon: Tensor, over: Tensor, off: Tensor, direction: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from .methods import Found, InteriorPoint, Method
 from .newton import mangasarian_epsilon
 from .program import Program, read_program
 from .solution import LPSolution
-from .standard import Layout, Scaling, Standard, equilibrate, standard_form
+from .standard import Layout, Scaling, Standard, equilibrate, positive, standard_form
 from .structured import PairRows
 
 ON_FAILURE = ("fallback", "status", "raise")
@@ -182,7 +182,7 @@ def _assemble(
     upper.index_add_(1, layout.upper, z[:, m + layout.lower.numel() :])
     lower.index_add_(1, layout.fixed, -y[:, k:].clamp_max(0.0))
     upper.index_add_(1, layout.fixed, y[:, k:].clamp_min(0.0))
-    ray = torch.where(unbounded[:, None], raw / _positive(raw.abs().amax(1, keepdim=True)), 0.0)
+    ray = torch.where(unbounded[:, None], raw / positive(raw.abs().amax(1, keepdim=True)), 0.0)
     held = point.active.sum(1) + scaled.operator.equalities
     shape, dtype = program.shape, program.dtype
 
@@ -229,7 +229,3 @@ def choose_epsilon(
     with torch.no_grad():
         scaled, _ = equilibrate(standard_form(program)[0])
         return mangasarian_epsilon(scaled)[0].reshape(program.shape)
-
-
-def _positive(size: Tensor) -> Tensor:
-    return torch.where(size > 0, size, 1.0)

@@ -26,6 +26,11 @@ class Standard:
     def take(self, items: Tensor) -> Standard:
         return Standard(self.operator.take(items), self.c[items], self.h[items], self.f[items])
 
+    def transposed(self, z: Tensor, y: Tensor) -> Tensor:
+        """``G'z + E'y``, for ``(b, inequalities)`` and ``(b, equalities)``."""
+        g = self.operator
+        return g.inequality_t(z[:, :, None])[:, :, 0] + g.equality_t(y[:, :, None])[:, :, 0]
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -153,17 +158,18 @@ def equilibrate(program: Standard, passes: int = 2) -> tuple[Standard, Scaling]:
     rows = torch.cat((rows.expand(b, -1), bound_rows), 1)
     equality_rows = equality_rows.expand(b, -1)
     c, h, f = program.c * columns, program.h * rows, program.f * equality_rows
-    cost, size = _positive(largest(c)[:, None]), _typical(torch.cat((h, f), 1))
+    cost, size = positive(largest(c)[:, None]), _typical(torch.cat((h, f), 1))
     return Standard(scaled, c / cost, h / size, f / size), Scaling(rows, equality_rows, columns, cost, size)
 
 
-def _positive(size: Tensor) -> Tensor:
+def positive(size: Tensor) -> Tensor:
+    """The size itself, and 1 for zero: a divisor that is always safe."""
     return torch.where(size > 0, size, 1.0)
 
 
 def _root(size: Tensor) -> Tensor:
     """1/√size, and 1 for an empty row or column."""
-    return _positive(size).rsqrt()
+    return positive(size).rsqrt()
 
 
 def _typical(rhs: Tensor) -> Tensor:
