@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..errors import InputError
 from .data import arrays, stratified
+from .formats import published
 from .protocol import Part
 
 #: Classes of each set; cats and dogs are two.
@@ -17,14 +20,29 @@ CLASSES = {"cats_vs_dogs": 2, "cifar10": 10, "cifar100": 100, "stl10": 10}
 
 
 def load(folder: Path, name: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Training and test images ``(n, 3, 32, 32)`` in [−1, 1] with their class ids."""
+    """Training and test images ``(n, 3, 32, 32)`` in [−1, 1] with their class ids.
+
+    From ``<name>/train.npz`` and ``<name>/test.npz``, or from the set's published files (see `formats`).
+
+    Raises:
+        InputError: Neither is there.
+    """
     parts: list[Tensor] = []
     for split in ("train", "test"):
-        raw = arrays(folder / name / f"{split}.npz")
-        x = torch.from_numpy(raw["x"]).permute(0, 3, 1, 2).float().div(127.5).sub(1.0)
+        path = folder / name / f"{split}.npz"
+        if path.exists():
+            raw = arrays(path)
+            images, labels = raw["x"], raw["y"]
+        else:
+            found = published(folder, name, split)
+            if found is None:
+                remedy = "Give the folder that holds <name>/train.npz or the set's published files."
+                raise InputError("data", f"{folder}, without {name}", "a folder that holds it", remedy)
+            images, labels = found
+        x = torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2).float().div(127.5).sub(1.0)
         if x.shape[-1] != 32:
             x = functional.interpolate(x, (32, 32), mode="area")
-        parts += [x.contiguous(), torch.from_numpy(raw["fine"] if "fine" in raw else raw["y"]).long()]
+        parts += [x.contiguous(), torch.from_numpy(labels).long()]
     return parts[0], parts[1], parts[2], parts[3]
 
 

@@ -65,7 +65,7 @@ def budget(options: Options) -> Budget:
 
 def run(cell: Cell, options: Options) -> Result:
     size = None if options.full else 1000
-    folder = data_folder(options, cell["set"])
+    folder = data_folder(options)
     parts = binary_parts(folder, cell["set"], cell["positives"] / 100, cell["seed"], size)
     task = Task(*parts, resnet20 if options.full else small_cnn)
     papers = (pair_loss("ramp", 0.1), pair_loss("squared_hinge", 1.0))

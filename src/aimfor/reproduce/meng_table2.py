@@ -39,7 +39,7 @@ def cells(options: Options) -> list[Cell]:
 
 def run(cell: Cell, options: Options) -> Result:
     size = None if options.full else 1000
-    parts = three_class_parts(data_folder(options, cell["set"]), cell["set"], cell["drop"] / 100, cell["seed"], size)
+    parts = three_class_parts(data_folder(options), cell["set"], cell["drop"] / 100, cell["seed"], size)
     task = Task(*parts, partial(resnet20 if options.full else small_cnn, 3), classes=3)
     papers = (from_scratch("AUC_mu from scratch", MetricLoss("auc_mu")),)
     return run_all(task, ["auroc_ovr", "auc_mu"], budget(options), cell["seed"], rivals=RIVALS[:3], papers=papers)
