@@ -67,7 +67,7 @@ class Score:
 
     metric: str
     cells: int
-    seeds: int
+    seeds: str
     median: tuple[float, float, float]
     mean: float
     better: int
@@ -88,7 +88,7 @@ def scores(found: Sequence[Line]) -> list[Score]:
             Score(
                 metric,
                 len(mine),
-                max(line.difference.pairs for line in mine),
+                _span([line.difference.pairs for line in mine]),
                 bootstrap_median(differences),
                 statistics.mean(differences),
                 verdicts.count("better"),
@@ -106,6 +106,11 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(
         ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(row) + " |" for row in rows)]
     )
+
+
+def _span(counts: list[int]) -> str:
+    low, high = min(counts), max(counts)
+    return str(low) if low == high else f"{low}–{high}"
 
 
 def _interval(three: tuple[float, float, float]) -> str:
@@ -129,7 +134,7 @@ def score_table(found: Sequence[Line]) -> str:
         (
             score.metric,
             str(score.cells),
-            str(score.seeds),
+            score.seeds,
             _interval(score.median),
             f"{score.mean:+.4f}",
             str(score.better),

@@ -50,7 +50,7 @@ def bootstrap_median(values: Sequence[float], draws: int = 2000, seed: int = 0) 
     """Median over cells with a 95 % percentile interval, resampling the cells."""
     if not values:
         raise InputError("values", "none", "at least one value")
-    array = np.asarray(values, dtype=float)
+    array = np.sort(np.asarray(values, dtype=float))  # the draws must not depend on the order of the cells
     drawn = np.random.default_rng(seed).choice(array, (draws, len(array)))
     low, high = np.quantile(np.median(drawn, axis=1), (0.025, 0.975))
     return float(np.median(array)), float(low), float(high)
