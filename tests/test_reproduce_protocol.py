@@ -81,6 +81,26 @@ def test_default_is_never_below_the_best_rival_on_validation_data() -> None:
         assert set(result["rivals"]) == {rival.name for rival in RIVALS}
 
 
+def test_default_falls_back_to_the_rival_when_our_candidates_are_bad(monkeypatch: pytest.MonkeyPatch) -> None:
+    task, budget = make_task(), Budget(steps=20, extra=5, batch=32, rates=(1e-2,), looks=2)
+
+    def spoiled(task: Task, metric: aimfor.Metric, point: Checkpoint, *rest: object) -> Checkpoint:
+        return Checkpoint("spoiled", point.state, -point.validation, point.rate)
+
+    monkeypatch.setattr(recipe, "refit", spoiled)
+    monkeypatch.setattr(recipe, "_tuned", lambda *arguments: [spoiled(*arguments)])
+    found = recipe.run_all(task, ["auroc"], budget, seed=0)["auroc"]
+    assert found["ours"]["head"]["name"] == "spoiled"
+    assert found["default"] == found["rival"]
+
+
+def test_padding_of_lists_is_not_judged() -> None:
+    part = Part(torch.zeros(2, 4, 1), torch.tensor([[1, 0, -1, -1], [0, 2, 1, -1]]))
+    scores = torch.tensor([[2.0, 1.0, 9.0, 9.0], [0.0, 2.0, 1.0, 9.0]])
+    for name in ("ndcg@10", "ap"):
+        assert choosing.tuned_value(aimfor.metric_from_name(name), scores, part)[0] == pytest.approx(1.0)
+
+
 def test_test_labels_do_not_influence_any_choice() -> None:
     task, budget = make_task(), Budget(steps=20, extra=5, batch=32, rates=(1e-2,), looks=2)
     flipped = Task(task.train, task.validation, Part(task.test.x, 1 - task.test.y), task.make_model)
