@@ -1,5 +1,6 @@
 """WHAT: exact metrics and the forms each can take. One metric, one file."""
 
+from .at_k import PrecisionAtK, RecallAtK
 from .at_rate import AUPRC, PrecisionAtRecall, RecallAtPrecision, TPRAtFPR
 from .auc_mu import AUCMu
 from .auroc import AUROC, AUROCOneVsRest
@@ -28,7 +29,9 @@ __all__ = [
     "IoU",
     "Metric",
     "PairwiseFBeta",
+    "PrecisionAtK",
     "PrecisionAtRecall",
+    "RecallAtK",
     "RecallAtPrecision",
     "TPRAtFPR",
     "engines_for",

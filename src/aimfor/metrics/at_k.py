@@ -1,0 +1,107 @@
+"""Precision and recall of the first k places of a ranked list."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from .. import checks
+from ..direct import DirectEngine, HasArgmax, PositionForm
+from ..direct.positions import shared_discounts
+from ..engine import Batch, Engine
+from ..errors import InputError
+from .base import Metric
+from .lists import list_weights, mean_over_lists
+
+
+class _AtK(Metric, HasArgmax):
+    """Positives among the first k, over a denominator: a discounted gain whose discount is 1 up to k and 0 beyond."""
+
+    k: int
+
+    layout: ClassVar[str] = "lists"
+    order_only: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        checks.integer("k", self.k, at_least=1)
+
+    @abstractmethod
+    def _denominator(self, positives: Tensor) -> Tensor:
+        """``(b,)`` what the positives in the first k places are divided by, given each list's positives."""
+
+    def check(self, scores: object, targets: object, **rest: object) -> Batch:
+        batch = super().check(scores, targets, **rest)
+        if batch.weights is not None and list_weights(batch) is None:
+            raise InputError(
+                "weights", "one weight per item", "one per list: the first k places are whole items", "Leave them out."
+            )
+        return batch
+
+    def exact(self, batch: Batch) -> Tensor:
+        gains, discounts, defined = self._parts(batch)
+        keys = batch.scores.detach().double()
+        keys = keys if batch.where is None else keys.masked_fill(~batch.where, -torch.inf)
+        return mean_over_lists((gains * shared_discounts(keys, discounts)).sum(1), defined, list_weights(batch))
+
+    def argmax_form(self, batch: Batch) -> PositionForm:
+        gains, discounts, defined = self._parts(batch)
+        by_list = list_weights(batch)
+        mass = defined.double() if by_list is None else defined * by_list
+        share = mass / mass.sum().clamp_min(torch.finfo(mass.dtype).tiny)
+        return PositionForm(batch.scores, gains, discounts, batch.where, share, 1.0 - self.exact(batch))
+
+    def default_engine(self) -> Engine:
+        return DirectEngine()
+
+    def _parts(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        hit = batch.targets if batch.where is None else batch.targets & batch.where
+        positives = hit.sum(1).double()
+        gains = hit / self._denominator(positives).clamp_min(1.0)[:, None]
+        places = torch.arange(1, hit.shape[1] + 1, device=hit.device)
+        return gains, (places <= self.k).double(), positives > 0
+
+
+@dataclass(frozen=True)
+class PrecisionAtK(_AtK):
+    """Positives among the first k places, divided by k; meaned over the lists that have a positive.
+
+    Items tied in score share their places.
+
+    Args:
+        k: >= 1.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.metrics import PrecisionAtK
+        >>> float(PrecisionAtK(2).value(torch.tensor([3.0, 2.0, 1.0]), torch.tensor([1, 0, 1])))
+        0.5
+    """
+
+    k: int
+
+    def _denominator(self, positives: Tensor) -> Tensor:
+        return torch.full_like(positives, self.k)
+
+
+@dataclass(frozen=True)
+class RecallAtK(_AtK):
+    """Positives among the first k places, divided by all positives; meaned over the lists that have one.
+
+    Args:
+        k: >= 1.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.metrics import RecallAtK
+        >>> float(RecallAtK(2).value(torch.tensor([3.0, 2.0, 1.0]), torch.tensor([1, 0, 1])))
+        0.5
+    """
+
+    k: int
+
+    def _denominator(self, positives: Tensor) -> Tensor:
+        return positives
