@@ -60,9 +60,9 @@ class DirectEngine(Engine):
 
     Args:
         epsilon: > 0; or ``"auto"``, the spread of the scores (root mean square about the threshold for decisions,
-            the standard deviation for NDCG, ``4 p/q`` of it for average precision), which makes the gradient follow
-            any rescaling of the scores as the metric's own does; or a schedule, a function of the number of training
-            steps so far (`Decay` is one), which is saved with the module.
+            what moves relevant items by two standard deviations for NDCG, ``4 p/q`` standard deviations for average
+            precision), which makes the gradient follow any rescaling of the scores as the metric's own does; or a
+            schedule, a function of the number of training steps so far (`Decay` is one), saved with the module.
         sign: +1, −1 or ``"both"``; None takes the form's own: both, except for average precision of long lists, where
             −1 costs O((1 − AUC) · p · q), and +1 is taken as in the paper. ``hinge`` and ``perceptron`` know only +1.
         mode: One of the above.

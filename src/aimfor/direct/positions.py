@@ -60,8 +60,12 @@ class PositionForm(LinearForm):
         return self._coefficients(torch.zeros_like(self._gains).scatter_(1, order, places.double()))
 
     def spread(self) -> float:
+        """Relevant items move by ``ε · ΣD · gain / ideal``: on average by two standard deviations of the scores."""
         scores = self.scores.detach() if self._where is None else self.scores.detach()[self._where]
-        return float(scores.double().std(correction=0)) if scores.numel() else 0.0
+        moved = (self._unit[:, None] * self._gains)[self._gains > 0]
+        if not scores.numel() or not moved.numel():
+            return 0.0
+        return 2.0 * float(scores.double().std(correction=0)) / float(moved.mean())
 
     def _masked(self, keys: Tensor) -> Tensor:
         return keys if self._where is None else keys.masked_fill(~self._where, -torch.inf)
