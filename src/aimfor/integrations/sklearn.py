@@ -182,7 +182,8 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if scores.ndim == 1:
             return np.asarray(scores - self.threshold_)
         slope, offsets = self.calibration_
-        return np.asarray(slope * scores + np.array(offsets))
+        columns = slope * scores + np.array(offsets)
+        return np.asarray(columns[:, 1] - columns[:, 0] if columns.shape[1] == 2 else columns)
 
     def predict(self, X: Any) -> Array:
         """Decisions at the tuned threshold, or the class with the highest score."""
@@ -192,7 +193,9 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> Array:
         """Probabilities ``(n, c)``, calibrated on held-out rows (Platt's sigmoid, or softmax with class offsets)."""
         if not hasattr(self, "threshold_"):
-            return np.asarray(torch.from_numpy(self.decision_function(X)).softmax(1).numpy())
+            columns = torch.from_numpy(self.decision_function(X))
+            columns = columns if columns.ndim == 2 else torch.stack((torch.zeros_like(columns), columns), 1)
+            return np.asarray(columns.softmax(1).numpy())
         positive = probability(self._scores(X), self.calibration_).numpy()
         return np.stack((1 - positive, positive), axis=1)
 

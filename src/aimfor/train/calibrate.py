@@ -60,10 +60,11 @@ def class_scaling(scores: Tensor, targets: Tensor, weights: Tensor | None = None
         Guo, Pleiss, Sun, Weinberger, On calibration of modern neural networks, 2017.
     """
     s = scores.detach().double()
-    scale = float(s.std()) or 1.0
-    s = s / scale
     classes = s.shape[1]
     mass = torch.ones(len(s), dtype=torch.float64) if weights is None else weights.double()
+    share = (mass / mass.sum())[:, None] / classes
+    scale = float((share * (s - (share * s).sum()).square()).sum().sqrt()) or 1.0  # a weight counts as repetition
+    s = s / scale
 
     def cost(theta: Tensor) -> Tensor:
         picked = (theta[0] * s + theta[1:]).log_softmax(1).gather(1, targets[:, None]).squeeze(1)
@@ -78,7 +79,7 @@ def class_scaling(scores: Tensor, targets: Tensor, weights: Tensor | None = None
             break
         step = torch.linalg.solve(torch.autograd.functional.hessian(cost, theta), gradient)
         rate = 1.0
-        while float(cost(theta - rate * step)) > float(value) and rate > 1e-10:
+        while float(cost(theta - rate * step)) > float(value.detach()) and rate > 1e-10:
             rate /= 2
         theta = theta - rate * step
     return max(0.0, float(theta[0])) / scale, theta[1:].tolist()
