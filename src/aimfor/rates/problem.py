@@ -90,7 +90,9 @@ class RateProblem(nn.Module):
         groups: Mapping[str, Tensor] | None = None,
     ) -> Tensor:
         """The proxy-Lagrangian of this batch, a scalar attached to the graph; in training mode it is counted too."""
-        return self.lagrangian(checks.binary(scores, targets, weights=weights, where=where, groups=groups))
+        batch = checks.binary(scores, targets, weights=weights, where=where, groups=groups)
+        with torch.autocast(batch.scores.device.type, enabled=False):  # sums of prices need their digits
+            return self.lagrangian(batch)
 
     def lagrangian(self, batch: Batch) -> Tensor:
         """As `forward`, for a batch that has passed the gate."""
