@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .judging import NOT_HERE, Claim, meng_against, no_worse, s_mnist_gap, song_gap, step_time
 
-_CNN = "16 × 16 images, small CNN, at most 1,000 positives, 2 to 3 seeds (`meng_table1`)"
+_CNN = "16 × 16 images, small CNN, at most 1,000 positives, 3 seeds (`meng_table1`)"
 _SONG = "3,000 points, width 10, 200 steps (`song_synthetic`)"
 _S_MNIST = "3,000 MNIST digits doubled, 10 epochs (`s_mnist`)"
 _NO_COCO = "COCO-Stuff cannot be had here; CamVid and Stanford Background would stand in"
