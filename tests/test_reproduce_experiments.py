@@ -104,6 +104,11 @@ def test_verdicts_follow_from_the_numbers(ours: float, plain: float, balanced: f
     assert claim.judged({"meng_table1": meng_entries(ours, plain, balanced)}).verdict.split(":")[0] == verdict
 
 
+def test_too_few_seeds_give_no_verdict() -> None:
+    entries = meng_entries(0.8, 0.7, 0.7)[:2]
+    assert CLAIMS[0].judged({"meng_table1": entries}).verdict == judging.TOO_FEW
+
+
 def test_evidence_lists_every_claim_and_computes_the_scoreboard() -> None:
     page = evidence.render({"meng_table1": meng_entries(0.8, 0.7, 0.9)})
     for claim in CLAIMS:

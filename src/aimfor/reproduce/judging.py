@@ -12,6 +12,7 @@ Entries = list[dict[str, Any]]
 
 NOT_RUN = "not run yet"
 NOT_HERE = "not testable here"
+TOO_FEW = f"{NOT_RUN}: too few seeds"
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,13 @@ class Claim:
             return Judgement("", NOT_RUN)
 
 
+#: With fewer pairs an interval says nothing, and neither do we.
+FEWEST = 3
+
+
 def verdict_of(difference: Paired) -> str:
+    if difference.pairs < FEWEST:
+        return TOO_FEW
     return {"better": "holds", "worse": "does not hold", "no difference": "does not hold"}[difference.verdict]
 
 
@@ -72,7 +79,7 @@ def meng_against(
         plain = paired(ours, [found["rivals"]["cross-entropy"] for found in inside])
         fair = paired(ours, [found["rivals"]["balanced batches"] for found in inside])
         text = f"− cross-entropy {plain}; − balanced batches {fair} ({plain.pairs} runs)"
-        if plain.verdict == "better" and fair.verdict != "better":
+        if plain.pairs >= FEWEST and plain.verdict == "better" and fair.verdict != "better":
             return Judgement(text, "holds partly: not against balanced batches")
         return Judgement(text, verdict_of(plain))
 
@@ -96,6 +103,8 @@ def song_gap(task: str, method: str, others: tuple[str, ...], key: str = "test_a
             seeds = sorted(ours.keys() & theirs.keys())
             gaps[other] = paired([ours[s] for s in seeds], [theirs[s] for s in seeds])
         text = "; ".join(f"− {other} {gap}" for other, gap in gaps.items())
+        if min(gap.pairs for gap in gaps.values()) < FEWEST:
+            return Judgement(f"{method} {text}", TOO_FEW)
         verdicts = [gap.verdict for gap in gaps.values()]
         if all(verdict == "better" for verdict in verdicts):
             return Judgement(f"{method} {text}", "holds")
