@@ -17,6 +17,7 @@ USAGE = """usage: aimfor [--version] [--help] COMMAND …
   report      one HTML file about a run or a comparison
   export      a trained model for deployment
   reproduce   the papers' experiments
+  demo        compare on built-in data, for four metrics
 
 `aimfor COMMAND --help` says more about each."""
 
