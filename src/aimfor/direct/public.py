@@ -48,7 +48,7 @@ def ap_interleave(
         >>> import torch
         >>> from aimfor.direct import ap_interleave
         >>> ap_interleave(torch.tensor([2.0, 0.5]), torch.tensor([1.0, 0.0, -1.0]), epsilon=1.0, sign=+1)
-        tensor([0, 2])
+        tensor([0, 1])
 
     References:
         Song, Schwing, Zemel, Urtasun, Training deep neural networks via direct loss minimization, 2016.
@@ -77,7 +77,7 @@ def ndcg_interleave(
     Example:
         >>> import torch
         >>> from aimfor.direct import ndcg_interleave
-        >>> ndcg_interleave(torch.tensor([2.0, 0.5]), torch.tensor([1.0, 0.0, -1.0]), epsilon=1.0, sign=-1)
+        >>> ndcg_interleave(torch.tensor([2.0, 0.5]), torch.tensor([1.0, 0.0, -1.0]), epsilon=3.0, sign=-1)
         tensor([0, 0])
     """
     lists, shape = _to_lists(positives, negatives, positives_where, negatives_where)
