@@ -24,10 +24,10 @@ def main() -> None:
     for orders in (0, 4, 8, 12):
         weights = 10.0 ** generator.uniform(-orders / 2, orders / 2, matrix.shape[0])
         gram = (matrix.T @ sparse.diags(weights) @ matrix).tocsc()
-        jacobi = LinearOperator(gram.shape, matvec=lambda x, d=gram.diagonal(): x / d)
-        products = []
+        diagonal, products = gram.diagonal(), []
+        jacobi = LinearOperator(gram.shape, matvec=lambda x, d=diagonal: x / d)
         options = {"rtol": 1e-12, "maxiter": LIMIT, "M": jacobi}
-        iterate, _ = cg(gram, right, callback=lambda _: products.append(1), **options)
+        iterate, _ = cg(gram, right, callback=products.append, **options)
         exact = splu(gram).solve(right)
         seconds = median_seconds(
             {"factor": lambda g=gram: splu(g).solve(right), "cg": lambda g=gram, o=options: cg(g, right, **o)}, 5, 1
