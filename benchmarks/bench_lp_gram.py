@@ -21,7 +21,7 @@ def main() -> None:
     matrix = sparse.vstack([matrix, sparse.eye(COLUMNS)]).tocsr()
     right = generator.standard_normal(COLUMNS)
     rows = []
-    for orders in (0, 4, 8, 12):
+    for orders in (0, 4, 8, 12, 16):
         weights = 10.0 ** generator.uniform(-orders / 2, orders / 2, matrix.shape[0])
         gram = (matrix.T @ sparse.diags(weights) @ matrix).tocsc()
         diagonal, products = gram.diagonal(), []
