@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import aimfor
+from aimfor.__main__ import USAGE
 from aimfor.engine import Batch, EngineOutput
 from aimfor.metrics import METRICS, metric_from_name
 
@@ -73,3 +74,14 @@ def test_command_line_starts_in_half_a_second() -> None:
         subprocess.run([sys.executable, "-m", "aimfor", "--version"], check=True, capture_output=True)
         times.append(time.perf_counter() - start)
     assert min(times) < 0.5
+
+
+def test_every_command_of_the_usage_text_exists() -> None:
+    listed = [line.split()[0] for line in USAGE.splitlines() if line.startswith("  ")]
+    assert {"train", "compare", "reproduce", "support"} <= set(listed)
+    for command in listed:
+        if command == "support":
+            continue
+        done = subprocess.run([sys.executable, "-m", "aimfor", command, "--help"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert f"aimfor {command}" in done.stdout

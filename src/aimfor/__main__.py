@@ -41,6 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _program(words: list[str]) -> int:
     try:
         app = importlib.import_module("aimfor.train.cli").app
+        if words[0] == "reproduce":
+            app.command()(importlib.import_module("aimfor.reproduce.cli").reproduce)
     except ModuleNotFoundError as missing:
         if missing.name is not None and missing.name.startswith("aimfor"):
             raise
