@@ -1,7 +1,7 @@
 """Every claim a command: the papers' tables and figures on real data, under one fair protocol.
 
 One experiment is one module of this package with a module-level ``EXPERIMENT``, listed by name in `NAMES`.
-``aimfor reproduce NAME`` (or ``python -m aimfor.reproduce NAME``) runs it.
+``aimfor reproduce NAME`` runs it.
 """
 
 from .experiment import Cell, Experiment, Options, Result, data_folder

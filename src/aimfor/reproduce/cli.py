@@ -98,8 +98,3 @@ def _tell(console: Console, experiment: Experiment, outcome: Outcome, out: Path,
     for cell, error in outcome.failed:
         console.print(f"  [red]failed[/] {cell}: {type(error).__name__}: {error}", soft_wrap=True, highlight=False)
     return bool(outcome.failed)
-
-
-def main() -> None:
-    """Entry of ``python -m aimfor.reproduce``."""
-    typer.run(reproduce)

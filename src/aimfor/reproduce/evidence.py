@@ -14,7 +14,7 @@ from .scoreboard import lines, markdown, score_table, scores
 INTRO = """# Evidence
 
 What the four papers claim, what we measured, and what follows. Every number on this page is computed from the cached
-cells in `results/` by `python -m aimfor.reproduce --evidence`; `python -m aimfor.reproduce NAME` measures them again.
+cells in `results/` by `aimfor reproduce --evidence`; `aimfor reproduce NAME` measures them again.
 Intervals are 95 %, paired by seed (Student's t). Sizes are cut to a small machine and stand in each table; `--full`
 runs the larger ones.
 """

@@ -1,6 +1,0 @@
-"""``python -m aimfor.reproduce``."""
-
-from .cli import main
-
-if __name__ == "__main__":
-    main()
