@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn import metrics as sk
 from typer.testing import CliRunner
 
 from aimfor.train.cli import app
-from aimfor.train.evaluate import curves, exact_interval, rates
-from aimfor.train.report.page import script_json, write_report
+from aimfor.train.evaluate import curves, evaluate, exact_interval, rates
+from aimfor.train.objective import Objective
+from aimfor.train.report.page import certificate_part, render, script_json, write_report
 
 NASTY = "<script>document.title='owned'</script>"
 
@@ -166,12 +168,74 @@ def test_group_table_and_certificate_match_independent_counts(run: Path) -> None
     assert (low, high) == pytest.approx(clopper_pearson(counts["tp"], counts["tp"] + counts["fn"]))
 
 
-def clopper_pearson(successes: int, trials: int) -> tuple[float, float]:
+def clopper_pearson(successes: int, trials: int, alpha: float = 0.025) -> tuple[float, float]:
     from scipy.stats import beta
 
-    low = beta.ppf(0.025, successes, trials - successes + 1) if successes else 0.0
-    high = beta.ppf(0.975, successes + 1, trials - successes) if successes < trials else 1.0
+    low = beta.ppf(alpha, successes, trials - successes + 1) if successes else 0.0
+    high = beta.ppf(1 - alpha, successes + 1, trials - successes) if successes < trials else 1.0
     return float(low), float(high)
+
+
+@pytest.mark.parametrize("name", ["recall@precision=0.5", "precision@recall=0.4", "tpr@fpr=0.1"])
+def test_certificate_of_a_floor_matches_independent_counts(run: Path, tmp_path: Path, name: str) -> None:
+    words = ["train", str(run.parent / "a<b>&.csv"), "--target", "label", "--positive", "<u>yes</u>", "--metric", name]
+    words += ["--epochs", "3", "--recipe", "cross_entropy", "--model", "linear", "-q", "--out", str(tmp_path / "run")]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    scores, targets = held_out(tmp_path / "run")
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    threshold = json.loads((tmp_path / "run" / "threshold.json").read_text())["threshold"]
+    tn, fp, fn, tp = (int(n) for n in sk.confusion_matrix(targets, scores > threshold).ravel())
+    of, bound = {"rec": ((tp, tp + fp), 0.5), "pre": ((tp, tp + fn), 0.4), "tpr": ((fp, fp + tn), 0.1)}[name[:3]]
+    low, high = clopper_pearson(*of, alpha=0.05)
+    (found,) = metrics["test"]["certificate"]["findings"]
+    value, sign = of[0] / of[1], -1 if name.startswith("tpr") else 1
+    assert (found["value"], found["bound"]) == pytest.approx((value, bound))
+    assert found["slack"] == pytest.approx(sign * (value - bound))
+    assert (found["low"], found["high"]) == pytest.approx((low, high))
+    worse, better = sorted([sign * (low - bound), sign * (high - bound)])
+    assert found["verdict"] == ("met" if worse >= 0 else "missed" if better < 0 else "undecided")
+    text = (tmp_path / "run" / "report.html").read_text()
+    for part in (f"<b>{found['verdict']}</b>", f"<td>{low:.4f}</td><td>{high:.4f}</td>", found["note"]):
+        assert part in text
+    assert f"certificate, {found['verdict']}: " in result.stderr
+    assert found["note"] in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("right", "of", "verdict", "note"),
+    [
+        (200, 200, "met", ""),
+        (100, 200, "missed", "choose another threshold"),
+        (185, 200, "undecided", "more examples like these 300 would decide it"),
+        (0, 0, "undecided", "nothing to measure precision on"),
+    ],
+)
+def test_report_says_each_verdict(right: int, of: int, verdict: str, note: str) -> None:
+    decided = torch.arange(300) < of
+    targets = ((torch.arange(300) < right) | (torch.arange(300) >= 290)).long()
+    test = evaluate(Objective.of("recall@precision=0.9"), decided.float(), targets, 0.5)
+    page = render(title="", subtitle="", headline=[], facts=[], certificate=certificate_part(test))
+    assert f"precision &gt;= 0.9: <b>{verdict}</b>" in page
+    assert note in page
+
+
+def test_certificate_text_is_escaped_and_infeasible_is_said() -> None:
+    finding = {"value": None, "bound": 0.9, "slack": None, "low": 0.0, "high": 1.0, "examples": 0, "more": None}
+    finding |= {"constraint": NASTY, "verdict": "infeasible", "note": "<i>loosen one</i>"}
+    made = {"objective": NASTY, "objective_value": None, "confidence": 0.95, "examples": 3, "findings": [finding]}
+    page = render(title="", subtitle="", headline=[], facts=[], certificate=certificate_part({"certificate": made}))
+    assert "<b>infeasible</b>" in page
+    assert "<td>–</td><td>–</td>" in page
+    assert NASTY not in page
+    assert "<i>" not in page
+
+
+def test_metric_without_a_floor_keeps_the_intervals_and_has_no_certificate(run: Path) -> None:
+    assert "certificate" not in json.loads((run / "metrics.json").read_text())["test"]
+    text = (run / "report.html").read_text()
+    assert "two-sided 95 % intervals" in text
+    assert "<h2>Certificate</h2>" not in text
 
 
 def test_interval_at_the_ends() -> None:

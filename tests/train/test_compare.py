@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +132,44 @@ def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:
     for name, by_seed in alone.items():
         for seed, one in by_seed.items():
             assert together[name][seed]["test"] == one["test"]
+
+
+def test_interrupted_comparison_goes_on_and_a_complete_one_runs_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["compare", "wine", "--positive", "class_1", "--metric", "auroc", "--seeds", "3", "--epochs", "2"]
+    words += ["--model", "linear", "--recipe", "cross_entropy", "--jobs", "1", "--out", str(tmp_path)]
+    started, limit, original = [], [2], module.run_cell
+
+    def counted(cell: Any) -> Any:
+        if len(started) == limit[0]:
+            raise KeyboardInterrupt
+        started.append(cell)
+        return original(cell)
+
+    monkeypatch.setattr(module, "run_cell", counted)
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 130
+    assert "The same command goes on" in result.stderr
+    assert not (tmp_path / "report.html").exists()
+    assert len(list(tmp_path.glob("cells/*.json"))) == 2
+    limit[0] = 6  # three seeds of the recipe and of the tree: two are stored, four are left
+    for _ in range(2):
+        result = CliRunner().invoke(app, words)
+        assert result.exit_code == 0, result.output
+        assert len(started) == len(list(tmp_path.glob("cells/*.json"))) == 6
+        assert f"Report: {tmp_path / 'report.html'}" in result.stdout
+
+
+def test_killed_comparison_leaves_no_process_behind(tmp_path: Path) -> None:
+    words = ["compare", "breast_cancer", "--metric", "auroc", "--seeds", "40", "--epochs", "2"]
+    words += ["--model", "linear", "--recipe", "cross_entropy"]
+    command = [sys.executable, "-m", "aimfor", *words, "--jobs", "2", "--out", str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("cells/*.json")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    process.communicate(timeout=30)  # returns when the last worker has closed the pipes
+    assert process.returncode == -signal.SIGKILL
+    assert list(tmp_path.glob("cells/*.json"))

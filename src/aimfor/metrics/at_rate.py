@@ -11,8 +11,11 @@ from torch import Tensor
 
 from .. import checks
 from ..engine import Batch, Engine
+from ..rates import expressions
 from ..rates.engine import RateEngine
 from ..rates.form import Anchor, HasRates, grid, precision_at_recall, recall_at_precision, tpr_at_fpr
+from ..rates.problem import RateProblem
+from ..rates.statement import maximize
 from .base import Metric
 from .curve import Curve, nan_like, threshold_curve
 
@@ -32,6 +35,17 @@ class AtRate(Metric, HasRates):
     @abstractmethod
     def rates(self, curve: Curve) -> tuple[Tensor, Tensor, float]:
         """(rate to maximise, rate that has a floor, the floor); rates for each threshold of the curve, ``(t,)``."""
+
+    @abstractmethod
+    def problem(self) -> RateProblem:
+        """The same wish as a problem, whose `certificate` says whether decisions keep the floor on new data.
+
+        Example:
+            >>> import aimfor
+            >>> aimfor.RecallAtPrecision(0.9).problem()
+            maximize    recall
+            subject to  precision >= 0.9
+        """
 
     def exact(self, batch: Batch) -> Tensor:
         curve = threshold_curve(batch)
@@ -100,6 +114,9 @@ class PrecisionAtRecall(AtRate):
     def anchors(self) -> tuple[Anchor, ...]:
         return (precision_at_recall(self.recall),)
 
+    def problem(self) -> RateProblem:
+        return maximize(expressions.precision, expressions.recall >= self.recall)
+
 
 @dataclass(frozen=True)
 class RecallAtPrecision(AtRate):
@@ -127,6 +144,9 @@ class RecallAtPrecision(AtRate):
 
     def anchors(self) -> tuple[Anchor, ...]:
         return (recall_at_precision(self.precision),)
+
+    def problem(self) -> RateProblem:
+        return maximize(expressions.recall, expressions.precision >= self.precision)
 
 
 @dataclass(frozen=True)
@@ -156,6 +176,9 @@ class TPRAtFPR(AtRate):
 
     def anchors(self) -> tuple[Anchor, ...]:
         return (tpr_at_fpr(self.fpr),)
+
+    def problem(self) -> RateProblem:
+        return maximize(expressions.tpr, expressions.fpr <= self.fpr)
 
 
 @dataclass(frozen=True)

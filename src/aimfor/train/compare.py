@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,7 +96,8 @@ def _results(todo: list[tuple[str, Cell]], jobs: int) -> Iterator[tuple[str, dic
         return
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before the workers start: one core each
     context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(min(jobs, len(todo)), mp_context=context) as pool:
+    count = min(jobs, len(todo))
+    with concurrent.futures.ProcessPoolExecutor(count, mp_context=context, initializer=_end_with_parent) as pool:
         waiting = {pool.submit(run_cell, cell): key for key, cell in todo}
         try:
             for future in concurrent.futures.as_completed(waiting):
@@ -103,6 +105,18 @@ def _results(todo: list[tuple[str, Cell]], jobs: int) -> Iterator[tuple[str, dic
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever; this ends it."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def add_choices(results: Results, plan: Plan) -> Results:

@@ -44,7 +44,11 @@ def compare(
     with live:
         line = live.add_task("cells", total=sum(len(plan.recipes) * plan.seeds for plan in plans))
         cores = jobs or len(os.sched_getaffinity(0))
-        everything = run_plans(plans, folder, cores, partial(_tick, live, line))
+        try:
+            everything = run_plans(plans, folder, cores, partial(_tick, live, line))
+        except KeyboardInterrupt:
+            screen.print(f"Stopped; finished cells are kept in {folder}. The same command goes on from there.")
+            raise
     summaries = [{**summarize(one, plan), **_pictures(one, plan)} for one, plan in zip(everything, plans, strict=True)]
     document = {"data": given[0].data, "settings": given[0].model_dump(), "parts": summaries}
     checkpoint.write_json(folder / "comparison.json", document)

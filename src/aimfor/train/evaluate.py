@@ -1,4 +1,4 @@
-"""Numbers about a set of scores: rates at a threshold, curves, exact intervals, groups. All of it JSON-able."""
+"""Numbers about a set of scores, all JSON-able: rates at a threshold, curves, intervals, certificate, groups."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..rates.binomial import lower_bound, upper_bound
 from .objective import Objective
 
 Array = NDArray[np.float64]
@@ -46,12 +47,8 @@ def rates(counts: dict[str, int]) -> dict[str, float]:
 
 def exact_interval(successes: int, trials: int, level: float = 0.95) -> tuple[float, float]:
     """Clopper–Pearson: covers the true rate with at least this probability, whatever it is."""
-    from scipy.stats import binomtest
-
-    if trials == 0:
-        return 0.0, 1.0
-    interval = binomtest(successes, trials).proportion_ci(level, "exact")
-    return float(interval.low), float(interval.high)
+    alpha = (1 - level) / 2
+    return lower_bound(successes, trials, alpha), upper_bound(successes, trials, alpha)
 
 
 def curves(scores: Array, targets: Array) -> dict[str, list[float]]:
@@ -90,6 +87,9 @@ def evaluate(
         "recall": exact_interval(counts["tp"], counts["tp"] + counts["fn"]),
         "specificity": exact_interval(counts["tn"], counts["tn"] + counts["fp"]),
     }
+    certificate = objective.certificate(scores, targets, threshold)
+    if certificate is not None:
+        result["certificate"] = certificate.to_dict() | {"text": str(certificate)}
     result["histogram"] = _histogram(s, y)
     result["steps"] = _steps(s, y, threshold)
     if groups is not None:

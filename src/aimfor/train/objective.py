@@ -13,6 +13,7 @@ from ..metrics import Metric, metric_from_name
 from ..metrics.at_rate import ROUNDING, AtRate
 from ..metrics.confusion import CountMetric
 from ..metrics.curve import Curve, threshold_curve
+from ..rates.certificate import Certificate
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,12 @@ class Objective:
         best = (values >= values.nan_to_num(-torch.inf).max() - 1e-12).nonzero().reshape(-1)
         place = int(best[len(best) // 2])  # the middle of equals: the least likely to be chance
         return _below(curve, place), float(values[place])
+
+    def certificate(self, scores: Tensor, targets: Tensor, threshold: float) -> Certificate | None:
+        """What these rows say about the metric's floor at this threshold; None for a metric that states none."""
+        if not isinstance(self.metric, AtRate):
+            return None
+        return self.metric.problem().certificate(_decided(scores, threshold), targets)
 
 
 def _decided(scores: Tensor, threshold: float) -> Tensor:

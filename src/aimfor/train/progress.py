@@ -67,3 +67,5 @@ def _summary(screen: Console, folder: Path, ready: Prepared, metrics: dict[str, 
     table.add_row("best weights from", str(metrics["chosen"]["loss"]))
     table.add_row("report", str(folder / "report.html"))
     screen.print(table)
+    if "certificate" in test:
+        screen.print(f"certificate, {test['certificate']['text']}")

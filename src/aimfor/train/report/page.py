@@ -26,8 +26,8 @@ def render(**parts: Any) -> str:
     from jinja2 import Environment, StrictUndefined
 
     empty: dict[str, Any] = {
-        "comparisons": [], "learning": "", "slider": None, "curves": "", "histogram": "", "certificate": [],
-        "groups": [], "group_name": "", "notes": [], "slider_json": "", "slider_text": "",
+        "comparisons": [], "learning": "", "slider": None, "curves": "", "histogram": "", "intervals": [],
+        "certificate": None, "groups": [], "group_name": "", "notes": [], "slider_json": "", "slider_text": "",
     }  # fmt: skip
     text = Path(__file__).with_name("template.html").read_text(encoding="utf8")
     page = Environment(autoescape=True, undefined=StrictUndefined).from_string(text).render(**{**empty, **parts})
@@ -54,7 +54,7 @@ def safe_svg(svg: str) -> Any:
 def test_parts(
     test: dict[str, Any], threshold: float, classes: list[str], runs: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """Slider, curves, histogram, certificate and groups of one evaluated test part."""
+    """Slider, curves, histogram, intervals, certificate and groups of one evaluated test part."""
     if "steps" not in test:
         return {}
     steps = test["steps"]
@@ -67,7 +67,7 @@ def test_parts(
         "classes": classes,
         "rates": list(rates(test["counts"])),
     }
-    certificate = [
+    intervals = [
         {"name": name, "seen": number(test["rates"][name]), "low": number(low), "high": number(high)}
         for name, (low, high) in test["intervals"].items()
     ]
@@ -81,9 +81,20 @@ def test_parts(
         "slider_json": script_json({key: slider[key] for key in ("steps", "start", "positives", "negatives")}),
         "curves": safe_svg(figures.curve_panels(runs or {"test": [test["curves"]]})),
         "histogram": safe_svg(figures.score_histogram(test["histogram"], threshold, ["negative", "positive"])),
-        "certificate": certificate,
+        "intervals": intervals,
+        "certificate": certificate_part(test),
         "groups": groups,
     }
+
+
+def certificate_part(test: dict[str, Any]) -> dict[str, Any] | None:
+    """The certificate of the metric's floor as the template wants it; None where the metric states no floor."""
+    found = test.get("certificate")
+    if found is None:
+        return None
+    shown = ("value", "slack", "low", "high")
+    rows = [{**finding, **{key: number(finding[key]) for key in shown}} for finding in found["findings"]]
+    return {**found, "objective_value": number(found["objective_value"]), "rows": rows}
 
 
 def write_run_report(folder: Path) -> Path:
@@ -150,6 +161,7 @@ def _comparison_part(part: dict[str, Any]) -> dict[str, Any]:
         "The rival is, for each seed, the cross-entropy variant that is best on validation rows. Thresholds come from "
         "validation rows. Intervals: corrected resampled t-test (Nadeau and Bengio), Bonferroni over "
         f"{part['comparisons']} comparisons; p-values: Holm.",
+        "certificate": certificate_part(part["example"]["test"]),
         "figure": safe_svg(figures.differences(compared_rows, part["metric"])) if compared_rows else "",
         "curves": safe_svg(figures.curve_panels(part["curves"])) if part["curves"] else "",
     }
@@ -162,7 +174,8 @@ def write_comparison_report(folder: Path) -> Path:
     example = first["example"]
     settings = document["settings"]
     details = test_parts(example["test"], example["threshold"], example["classes"], None)
-    details.pop("curves", None)
+    for shown_above in ("curves", "certificate"):
+        details.pop(shown_above, None)
     page = render(
         title=f"{Path(document['data']).name}: does training for the metric help?",
         subtitle=f"aimfor {__version__}; rivals and recipes over {first['seeds']} paired seeds and splits",
