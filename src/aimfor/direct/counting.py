@@ -70,6 +70,8 @@ class CountForm(LinearForm):
         self._rows = rows
         self._share = share.double()
         self._rule = rule
+        #: ε and what both signs share at that ε.
+        self._prepared: tuple[float, tuple[_Side, _Side]] | None = None
 
     @cached_property
     def _sorted(self) -> Sorted:
@@ -83,7 +85,10 @@ class CountForm(LinearForm):
 
     def augment(self, epsilon: float, sign: int) -> Tensor:
         lists = self._sorted.lists
-        tp, fp = best_counts(lists, epsilon * (lists.p + lists.q).double(), sign, self._rule)
+        reward = epsilon * (lists.p + lists.q).double()
+        if self._prepared is None or self._prepared[0] != epsilon:
+            self._prepared = (epsilon, _sides(lists, reward, self._rule.span))
+        tp, fp = _best_counts(*self._prepared[1], reward, sign, self._rule)
         decided = torch.zeros(self.scores.numel(), dtype=torch.float64, device=self.scores.device)
         for at, scores, group, first, count in (
             (self._sorted.positive_at, lists.positives, lists.positive_list, lists.first_positive, tp),
@@ -112,7 +117,10 @@ def best_counts(lists: Lists, reward: Tensor, sign: int, rule: CountRule) -> tup
         sign: +1 or −1.
         rule: The metric.
     """
-    up, down = _sides(lists, reward, rule.span)
+    return _best_counts(*_sides(lists, reward, rule.span), reward, sign, rule)
+
+
+def _best_counts(up: _Side, down: _Side, reward: Tensor, sign: int, rule: CountRule) -> tuple[Tensor, Tensor]:
     if sign > 0 and rule.convex_in_fp:
         return _search(up, down, reward, -1.0, rule.worth)
     if sign < 0 and rule.concave_in_tp:
@@ -182,7 +190,7 @@ def _search(outer: _Side, inner: _Side, reward: Tensor, factor: float, worth: Wo
     count = chosen.double()
     steps = int((inner.most - inner.predicted).max()).bit_length() if candidates.numel() else 0
     for _ in range(steps):
-        middle = (low + high) // 2
+        middle = (low + high) >> 1
         now = middle.double()
         change = worth(count, now + 1.0, outer_size, inner_size) - worth(count, now, outer_size, inner_size)
         more = (inner.gains.index_select(0, first + middle) + weight * change > 0) & (low < high)
