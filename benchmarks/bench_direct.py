@@ -89,8 +89,8 @@ def negative_sign() -> None:
             "pruned": lambda: _by_rows(lists, reward, PRECISION),
             "whole": lambda: _by_rows(lists, reward, PRECISION, prune=False),
         },
-        5,
-        1,
+        21,
+        2,
     )
     part = 50  # rows of the loop; its time is exactly proportional to the rows
     began = time.process_time()

@@ -163,8 +163,9 @@ def _fill(scores: Tensor, limit: Tensor, prefix: Tensor, reward: Tensor, gain: G
         for place, width in enumerate(widths[rows]):
             terms, known = block[:, place, :width], value.shape[1]
             if known:
-                terms[:, :known] += value
-                terms[:, known:] += value[:, -1:]
+                terms[:, :known].add_(value)  # not +=, which would also copy the slice onto itself
+                if width > known:
+                    terms[:, known:].add_(value[:, -1:])
             value, chosen = terms.cummax(1)
             choices.append(chosen)
         row = rows.stop

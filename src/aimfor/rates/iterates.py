@@ -114,7 +114,7 @@ class Iterates:
             [-float(part.slack(one.counts)) for one in self.kept]
             for part in all_parts(self.problem.constraints, self.kept[-1].counts)
         ]
-        solved = linprog(
+        solved: Any = linprog(
             [-self._sign * one.objective for one in self.kept],
             A_ub=slacks or None,
             b_ub=[0.0] * len(slacks) or None,
@@ -124,7 +124,7 @@ class Iterates:
         )
         if solved.status != 0:
             raise SolverError("no mixture of the kept iterates satisfies the constraints; train further or keep more.")
-        weights: list[float] = solved.x.tolist()  # type: ignore[union-attr]
+        weights: list[float] = solved.x.tolist()
         chosen = [(w, one) for w, one in zip(weights, self.kept, strict=True) if w > 1e-9]
         return Mixture(tuple(one for _, one in chosen), tuple(w for w, _ in chosen))
 
