@@ -40,6 +40,11 @@ def test_stored_support_table_is_the_live_one() -> None:
     assert SUPPORT.read_text(encoding="utf-8") == live, "run: python tools/support.py"
 
 
+def test_readme_shows_the_live_support_table() -> None:
+    readme = Path(__file__).parent.parent / "README.md"
+    assert aimfor.support() in readme.read_text(encoding="utf-8")
+
+
 class _OtherEngine(aimfor.Engine):
     name = "other"
     capability = dict  # no metric is a dict
