@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .figures import dots
 from .statistics import Paired, bootstrap_median, paired
 
 
@@ -172,6 +174,23 @@ def line_table(found: Sequence[Line], extra: Callable[[Line], dict[str, str]] = 
 
 
 def write_report(folder: Path, title: str, setting: str, found: Sequence[Line], **options: Any) -> None:
-    """``table.md``: what was run, the scoreboard, then every cell."""
-    text = f"# {title}\n\n{setting}\n\n{score_table(found)}\n\n{line_table(found, **options)}\n"
+    """``table.md``: what was run, the scoreboard, a figure per metric, then every cell."""
+    figures = "\n".join(_figure(folder, metric, found) for metric in dict.fromkeys(line.metric for line in found))
+    text = f"# {title}\n\n{setting}\n\n{score_table(found)}\n\n{figures}\n\n{line_table(found, **options)}\n"
     (folder / "table.md").write_text(text)
+
+
+def _figure(folder: Path, metric: str, found: Sequence[Line]) -> str:
+    """Draws the differences of one metric, cell by cell; the Markdown that shows them."""
+    mine = [line for line in found if line.metric == metric]
+    name = re.sub(r"[^\w.]+", "_", metric)
+    dots(
+        [line.cell for line in mine],
+        [line.difference.mean for line in mine],
+        [line.difference.low for line in mine],
+        [line.difference.high for line in mine],
+        folder / f"{name}.svg",
+        f"{metric} on test data",
+        "default − best rival, with 95 % interval over seeds",
+    )
+    return f"![{metric}: default − best rival, cell by cell]({name}.svg)"
