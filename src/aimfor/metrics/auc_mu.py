@@ -14,7 +14,7 @@ from torch import Tensor
 from ..engine import Batch, Engine
 from ..errors import InputError
 from ..lp import HasProgram, LPForm
-from ..pairwise import HasPairs, PairForm, PairProblem, SortedEngine
+from ..pairwise import SIDE_BY_SIDE, HasPairs, PairForm, PairProblem, SortedEngine
 from .auroc import mean_of_problems
 from .base import Metric
 from .curve import nan_like
@@ -70,16 +70,19 @@ class AUCMu(Metric, HasPairs, HasProgram):
         double = Batch(batch.scores.double(), batch.targets, batch.weights, batch.where)
         form = self.pair_form(double)
         classes = batch.scores.shape[1]
-        everyone = len(form.problems) == classes * (classes - 1) // 2
+        everyone = len(form.single()) == classes * (classes - 1) // 2
         return mean_of_problems(form) if everyone else nan_like(batch)
 
     def pair_form(self, batch: Batch, fresh: Tensor | None = None) -> PairForm:
         # Rows are sorted by class once; a pair of classes is then two slices, 2n/c rows instead of a mask over n.
         order = batch.targets.argsort(stable=True)
         counts = torch.bincount(batch.targets, minlength=batch.scores.shape[1]).tolist()
+        pairs = list(combinations([k for k, count in enumerate(counts) if count], 2))
+        widest = sum(sorted(counts)[-2:])
+        if pairs and len(pairs) * widest <= SIDE_BY_SIDE:
+            return PairForm(batch.scores, (self._side_by_side(batch, fresh, order, counts, pairs, widest),))
         gain = self._gain(batch.scores.index_select(0, order), counts)
         weights, recent = _by_class(batch.effective_weights(), order, counts), _by_class(fresh, order, counts)
-        pairs = list(combinations([k for k, count in enumerate(counts) if count], 2))
         problems = []
         for k, other in pairs:
             scores = torch.cat((gain(k, k, other), gain(other, k, other)))
@@ -93,6 +96,38 @@ class AUCMu(Metric, HasPairs, HasProgram):
                 )
             )
         return PairForm(batch.scores, tuple(problems))
+
+    def _side_by_side(
+        self,
+        batch: Batch,
+        fresh: Tensor | None,
+        order: Tensor,
+        counts: list[int],
+        pairs: list[tuple[int, int]],
+        widest: int,
+    ) -> PairProblem:
+        """All pairs of classes as the rows of one problem: class k's examples, then the other's, then padding."""
+        device, classes = batch.scores.device, batch.scores.shape[1]
+        k, other = torch.tensor(pairs, device=device).unsqueeze(-1).unbind(1)
+        count = torch.tensor(counts, device=device)
+        start = count.cumsum(0) - count
+        column = torch.arange(widest, device=device)
+        positive = column < count[k]
+        inside = column < count[k] + count[other]
+        place = torch.where(positive, start[k] + column, start[other] + column - count[k])
+        rows = order[place.clamp_max(order.numel() - 1)]
+        if self.partition is None:
+            flat = batch.scores.reshape(-1)
+            first, second = (flat.index_select(0, (rows * classes + c).view(-1)) for c in (k, other))
+            scores = (first - second).view(rows.shape)
+        else:
+            costs = torch.as_tensor(self.partition, dtype=batch.scores.dtype, device=device)
+            saved = (costs[other] - costs[k]) * batch.scores.index_select(0, rows.view(-1)).view(*rows.shape, -1)
+            scores = saved.sum(-1)
+        given = batch.effective_weights()
+        weights = inside.to(batch.scores.dtype) if given is None else given[rows] * inside
+        recent = None if fresh is None else fresh[rows]
+        return PairProblem(scores, positive, weights, recent, scale=1.0 / len(pairs))
 
     def _gain(self, scores: Tensor, counts: list[int]) -> Callable[[int, int, int], Tensor]:
         """A function (c, k, k') → ⟨A_k' − A_k, f⟩ of the rows of class c, for scores sorted by class."""

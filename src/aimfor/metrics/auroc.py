@@ -11,7 +11,7 @@ from torch import Tensor
 from .. import checks
 from ..engine import Batch, Engine
 from ..lp import HasProgram, LPForm
-from ..pairwise import HasPairs, PairForm, PairProblem, SortedEngine
+from ..pairwise import SIDE_BY_SIDE, HasPairs, PairForm, PairProblem, SortedEngine
 from ..rates.form import Anchor, HasRates, grid, tpr_at_fpr
 from .base import Metric
 from .curve import Curve, nan_like, threshold_curve
@@ -112,6 +112,11 @@ class AUROCOneVsRest(Metric, HasPairs, HasProgram):
 
     def pair_form(self, batch: Batch, fresh: Tensor | None = None) -> PairForm:
         weights, classes = batch.effective_weights(), batch.scores.shape[1]
+        if batch.scores.numel() <= SIDE_BY_SIDE:
+            positive = batch.targets == torch.arange(classes, device=batch.targets.device)[:, None]
+            weights, fresh = (None if part is None else part.expand(positive.shape) for part in (weights, fresh))
+            problem = PairProblem(batch.scores.t().contiguous(), positive, weights, fresh, scale=1.0 / classes)
+            return PairForm(batch.scores, (problem,))
         problems = tuple(
             PairProblem(column, batch.targets == k, weights, fresh, scale=1.0 / classes)
             for k, column in enumerate(batch.scores.unbind(1))
@@ -129,6 +134,6 @@ def mean_of_problems(form: PairForm) -> Tensor:
     """The exact mean AUROC of a form of several problems; NaN if one of them is undefined."""
     areas = [
         problem.scale * AUROC().exact(Batch(problem.scores, problem.positive, problem.weights))
-        for problem in form.problems
+        for problem in form.single()
     ]
     return torch.stack(areas).sum()

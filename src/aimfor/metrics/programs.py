@@ -21,9 +21,9 @@ def pair_program_form(form: PairForm, margin: float) -> LPForm:
 
     With fixed scores ``z_ij = max(0, margin − (f_i − f_j))``: the sorted engine's hinge is the closed form.
     """
-    parts = [part for part in (_split(problem) for problem in form.problems) if part is not None]
+    parts = [part for part in (_split(problem) for problem in form.single()) if part is not None]
     weight = sum(problem.scale for problem, *_ in parts)
-    total = sum(problem.scale for problem in form.problems)
+    total = sum(problem.scale for problem in form.single())
 
     def tasks() -> tuple[LPTask, ...]:
         return tuple(_task(part, margin, part[0].scale * total / weight) for part in parts)

@@ -13,7 +13,7 @@ from ..engine import Batch, Engine, EngineOutput, internal_dtype, undefined
 from ..errors import InputError
 from .bank import ScoreBank
 from .form import HasPairs, PairForm, PairProblem
-from .kernels import KERNELS, top_fraction
+from .kernels import KERNELS, Kernel, top_fraction
 
 #: Beyond this, squares of differences leave float64.
 MAX_SCORE = 1e100
@@ -74,19 +74,20 @@ class SortedEngine(Engine):
         return metric.pair_form(batch)
 
     def solve(self, form: PairForm) -> EngineOutput:
-        terms, weight = [], 0.0
+        terms, defined, weight, everything = [], 0, 0.0, 0.0
         for problem in form.problems:
-            loss, mass = _PairMean.apply(problem.scores, problem, self.surrogate, self.margin)
-            if mass > 0:
+            loss, count = _PairMean.apply(problem.scores, problem, self.surrogate, self.margin)
+            everything += problem.scale * problem.count
+            if count:
                 terms.append(loss if problem.scale == 1.0 else problem.scale * loss)
-                weight += problem.scale
-        stats = {"pairs": len(terms), "problems": len(form.problems)}
+                defined, weight = defined + count, weight + problem.scale * count
+        stats = {"pairs": defined, "problems": sum(problem.count for problem in form.problems)}
         if not terms:
             return undefined(form.scores, stats)
         loss = terms[0] if len(terms) == 1 else torch.stack(terms).sum()
-        if len(terms) < len(form.problems):
+        if defined < stats["problems"]:
             # Classes missing from a mini-batch: the mean is over the pairs of classes that are there.
-            loss = loss * (sum(problem.scale for problem in form.problems) / weight)
+            loss = loss * (everything / weight)
         return EngineOutput(loss, stats=stats)
 
     def extra_repr(self) -> str:
@@ -94,25 +95,34 @@ class SortedEngine(Engine):
 
 
 class _PairMean(torch.autograd.Function):
-    """Mean over the pairs of one problem; the gradient is found in the forward pass, and backward only scales it."""
+    """Mean over the pairs of a problem, summed over problems side by side, and how many of them are defined.
+
+    The gradient is found in the forward pass, and backward only scales it.
+    """
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, problem: PairProblem, surrogate: str, margin: float) -> tuple[Tensor, float]:
+    def forward(ctx: Any, scores: Tensor, problem: PairProblem, surrogate: str, margin: float) -> tuple[Tensor, int]:
         total, gradient, mass = _pair_sum(scores, problem, surrogate, margin)
-        if mass > 0:
-            total, gradient = total / mass, gradient / mass
+        if scores.ndim == 1:
+            count = int(mass > 0)
+            if count:
+                total, gradient = total / mass, gradient / mass
+        else:
+            # A problem without mass has total and gradient zero already.
+            share = mass.clamp_min(torch.finfo(mass.dtype).tiny)
+            total, gradient, count = (total / share).sum(), gradient / share.unsqueeze(-1), int((mass > 0).sum())
         # float32 cannot hold the square of 1e30: stay finite. (A gradient is at most the spread, which it can.)
         ctx.save_for_backward(gradient.to(scores.dtype))
-        return total.clamp(0.0, torch.finfo(scores.dtype).max).to(scores.dtype), mass
+        return total.clamp(0.0, torch.finfo(scores.dtype).max).to(scores.dtype), count
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_loss: Tensor, grad_mass: Any) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, grad_loss: Tensor, grad_count: Any) -> tuple[Tensor, None, None, None]:
         (gradient,) = ctx.saved_tensors
         return gradient * grad_loss, None, None, None
 
 
-def _pair_sum(scores: Tensor, problem: PairProblem, surrogate: str, margin: float) -> tuple[Tensor, Tensor, float]:
+def _pair_sum(scores: Tensor, problem: PairProblem, surrogate: str, margin: float) -> tuple[Tensor, Tensor, Tensor]:
     """Sum over the problem's pairs, its gradient, and the pairs' total weight."""
     kernel, dtype = KERNELS[surrogate], internal_dtype(scores)
     a = problem.positive.to(dtype)
@@ -127,10 +137,20 @@ def _pair_sum(scores: Tensor, problem: PairProblem, surrogate: str, margin: floa
         x = _centred(x, scores)
     if problem.top < 1.0 and x.numel():
         b = top_fraction(x, b, problem.top)
-    if problem.fresh is not None:
-        return _fresh_pair_sum(kernel, x, a, b, problem.fresh.to(dtype), margin)
-    mass = float(a.sum()) * float(b.sum())
-    return (*kernel(x, a, b, margin), mass) if mass > 0 else (x.new_zeros(()), torch.zeros_like(x), 0.0)
+    if problem.fresh is None:
+        return _sum_if_any(kernel, x, a, b, margin)
+    # Only pairs with a fresh member: (fresh positives × all negatives) and (banked positives × fresh negatives).
+    fresh = problem.fresh.to(dtype)
+    ours = _sum_if_any(kernel, x, a * fresh, b, margin)
+    banked = _sum_if_any(kernel, x, a * (1.0 - fresh), b * fresh, margin)
+    return ours[0] + banked[0], ours[1] + banked[1], ours[2] + banked[2]
+
+
+def _sum_if_any(kernel: Kernel, x: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tensor, Tensor, Tensor]:
+    mass = a.sum(-1) * b.sum(-1)
+    if not bool((mass > 0).any()):
+        return torch.zeros_like(mass), torch.zeros_like(x), mass
+    return (*kernel(x, a, b, margin), mass)
 
 
 def _centred(x: Tensor, scores: Tensor) -> Tensor:
@@ -148,17 +168,4 @@ def _centred(x: Tensor, scores: Tensor) -> Tensor:
                 f"values up to {MAX_SCORE:g}",
                 "The model has diverged: lower the learning rate.",
             )
-    return x - x.mean().clamp(-1e38, 1e38).float()
-
-
-def _fresh_pair_sum(
-    kernel: Any, x: Tensor, a: Tensor, b: Tensor, fresh: Tensor, margin: float
-) -> tuple[Tensor, Tensor, float]:
-    """Only pairs with a fresh member: (fresh positives × all negatives) and (banked positives × fresh negatives)."""
-    total, gradient, mass = x.new_zeros(()), torch.zeros_like(x), 0.0
-    for part_a, part_b in ((a * fresh, b), (a * (1.0 - fresh), b * fresh)):
-        part_mass = float(part_a.sum()) * float(part_b.sum())
-        if part_mass > 0:
-            part_total, part_gradient = kernel(x, part_a, part_b, margin)
-            total, gradient, mass = total + part_total, gradient + part_gradient, mass + part_mass
-    return total, gradient, mass
+    return x - x.mean(-1, keepdim=True).clamp(-1e38, 1e38).float()

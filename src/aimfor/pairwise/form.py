@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -14,13 +15,17 @@ from ..engine import Batch
 class PairProblem:
     """One binary ranking problem: every positive should score above every negative.
 
+    Or g of them side by side, ``(g, m)`` instead of ``(m,)`` and padded by weights of 0: many small problems cost
+    one pass of tensor operations instead of g.
+
     Attributes:
-        scores: ``(m,)``, attached to the graph.
-        positive: ``(m,)`` bool.
-        weights: ``(m,)`` or None; a pair weighs the product of its two weights.
-        fresh: ``(m,)`` bool or None; pairs without a fresh member (both from the score bank) do not count.
-        top: Fraction of the negatives' weight that counts, taken from the highest scores down (1 = all).
-        scale: Factor on the mean, so that the sum of all problems is on the scale of 1 − metric.
+        scores: ``(m,)`` or ``(g, m)``, attached to the graph.
+        positive: As scores; bool.
+        weights: As scores, or None; a pair weighs the product of its two weights.
+        fresh: As scores, bool, or None; pairs without a fresh member (both from the score bank) do not count.
+        top: Fraction of the negatives' weight that counts, taken from the highest scores down (1 = all). One problem
+            only.
+        scale: Factor on the mean (on each of g), so that the sum of all problems is on the scale of 1 − metric.
     """
 
     scores: Tensor
@@ -30,6 +35,25 @@ class PairProblem:
     top: float = 1.0
     scale: float = 1.0
 
+    @property
+    def count(self) -> int:
+        """How many problems these are."""
+        return 1 if self.scores.ndim == 1 else self.scores.shape[0]
+
+    def single(self) -> Iterator[PairProblem]:
+        """One after the other, for whoever solves them one by one."""
+        if self.scores.ndim == 1:
+            yield self
+            return
+        for row in range(self.count):
+            weights, fresh = (None if part is None else part[row] for part in (self.weights, self.fresh))
+            yield PairProblem(self.scores[row], self.positive[row], weights, fresh, self.top, self.scale)
+
+
+#: Up to so many scores in all, problems are laid side by side; beyond it, one after the other needs less memory and
+#: loses no time.
+SIDE_BY_SIDE = 1 << 17
+
 
 @dataclass(frozen=True)
 class PairForm:
@@ -37,6 +61,10 @@ class PairForm:
 
     scores: Tensor
     problems: tuple[PairProblem, ...]
+
+    def single(self) -> list[PairProblem]:
+        """Every problem by itself."""
+        return [one for problem in self.problems for one in problem.single()]
 
 
 class HasPairs(ABC):

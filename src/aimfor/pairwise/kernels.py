@@ -10,6 +10,8 @@ gradient, and suffix sums of ``b`` and ``b·k`` every positive. The total is hom
 ``total = (1/p) Σ k ∂total/∂k`` by Euler, and the value costs one dot product.
 
 Everything is float64 on centred scores: prefix sums in float32 lose the small differences they are made of.
+
+All arguments are ``(m,)``, or ``(g, m)`` for g problems side by side; totals are then ``(g,)``.
 """
 
 from __future__ import annotations
@@ -29,32 +31,32 @@ BLOCK = 1 << 20
 def squared(x: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tensor, Tensor]:
     """ℓ(d) = (margin − d)²: moments suffice, no sort."""
     k = _shifted(x, a, margin)
-    slope_negative = a.sum() * k - torch.dot(a, k)
-    slope_positive = b.sum() * k - torch.dot(b, k)
+    slope_negative = a.sum(-1, keepdim=True) * k - _dot(a, k).unsqueeze(-1)
+    slope_positive = b.sum(-1, keepdim=True) * k - _dot(b, k).unsqueeze(-1)
     gradient = 2.0 * (b * slope_negative + a * slope_positive)
-    return 0.5 * torch.dot(gradient, k), gradient
+    return 0.5 * _dot(gradient, k), gradient
 
 
 def squared_hinge(x: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tensor, Tensor]:
     """ℓ(d) = max(0, margin − d)²."""
     k, order = _shifted(x, a, margin).sort()
-    a, b = a[order], b[order]
-    sums = torch.stack((a, b, a * k, b * k)).cumsum(1)
-    slope_negative = sums[0] * k - sums[2]
-    slope_positive = (sums[1, -1] - sums[1]) * k - (sums[3, -1] - sums[3])
+    a, b = a.gather(-1, order), b.gather(-1, order)
+    below, above, below_keys, above_keys = torch.stack((a, b, a * k, b * k)).cumsum(-1).unbind(0)
+    slope_negative = below * k - below_keys
+    slope_positive = (above[..., -1:] - above) * k - (above_keys[..., -1:] - above_keys)
     sorted_gradient = 2.0 * (b * slope_negative + a * slope_positive)
-    gradient = torch.empty_like(k).scatter_(0, order, sorted_gradient)
-    return 0.5 * torch.dot(sorted_gradient, k), gradient
+    gradient = torch.empty_like(k).scatter_(-1, order, sorted_gradient)
+    return 0.5 * _dot(sorted_gradient, k), gradient
 
 
 def hinge(x: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tensor, Tensor]:
     """ℓ(d) = max(0, margin − d); a pair exactly at the margin has gradient 0, whatever the order of the input."""
     k, order = _shifted(x, a, margin).sort()
-    a, b = a[order], b[order]
+    a, b = a.gather(-1, order), b.gather(-1, order)
     below, above = _strictly_below(k, a), _strictly_above(k, b)
     sorted_gradient = b * below - a * above
-    gradient = torch.empty_like(k).scatter_(0, order, sorted_gradient)
-    return torch.dot(sorted_gradient, k), gradient
+    gradient = torch.empty_like(k).scatter_(-1, order, sorted_gradient)
+    return _dot(sorted_gradient, k), gradient
 
 
 def ramp(x: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tensor, Tensor]:
@@ -66,14 +68,17 @@ def ramp(x: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tensor, Tensor
 
 def logistic(x: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tensor, Tensor]:
     """ℓ(d) = log(1 + exp(−d)): exact, in blocks of bounded size; O(|P||N|) time, O(n) memory."""
+    if x.ndim == 2:
+        rows = [logistic(*row, margin) for row in zip(x, a, b, strict=True)]
+        return torch.stack([total for total, _ in rows]), torch.stack([gradient for _, gradient in rows])
     positives, negatives = a.nonzero().squeeze(1), b.nonzero().squeeze(1)
     xp, ap, xn, bn = x[positives], a[positives], x[negatives], b[negatives]
     gradient_p, gradient_n = torch.zeros_like(xp), torch.zeros_like(xn)
     total = x.new_zeros(())
-    rows = max(1, BLOCK // max(1, xn.numel()))
-    columns = BLOCK // rows
-    for start in range(0, xp.numel(), rows):
-        row = slice(start, start + rows)
+    height = max(1, BLOCK // max(1, xn.numel()))
+    columns = BLOCK // height
+    for start in range(0, xp.numel(), height):
+        row = slice(start, start + height)
         for left in range(0, xn.numel(), columns):
             column = slice(left, left + columns)
             gap = xn[None, column] - xp[row, None]
@@ -96,6 +101,10 @@ KERNELS: dict[str, Kernel] = {
 }
 
 
+def _dot(x: Tensor, y: Tensor) -> Tensor:
+    return torch.dot(x, y) if x.ndim == 1 else (x * y).sum(-1)
+
+
 def _shifted(x: Tensor, a: Tensor, margin: float) -> Tensor:
     """The keys k: margin added to everything but the positives (entries of no weight may stand anywhere)."""
     return x.add(a == 0, alpha=margin)
@@ -103,18 +112,20 @@ def _shifted(x: Tensor, a: Tensor, margin: float) -> Tensor:
 
 def _strictly_below(k: Tensor, mass: Tensor) -> Tensor:
     """For each entry of sorted ``k``: the mass at strictly smaller keys."""
-    before = mass.cumsum(0) - mass
-    if k.numel() > 1 and bool((k[1:] == k[:-1]).any()):
-        before = before[torch.searchsorted(k, k)]
-    return before
+    before = mass.cumsum(-1) - mass
+    return before.gather(-1, torch.searchsorted(k, k)) if _tied(k) else before
 
 
 def _strictly_above(k: Tensor, mass: Tensor) -> Tensor:
     """For each entry of sorted ``k``: the mass at strictly larger keys."""
-    through = mass.cumsum(0)
-    if k.numel() > 1 and bool((k[1:] == k[:-1]).any()):
-        through = through[torch.searchsorted(k, k, right=True) - 1]
-    return through[-1] - through
+    through = mass.cumsum(-1)
+    if _tied(k):
+        through = through.gather(-1, torch.searchsorted(k, k, right=True) - 1)
+    return through[..., -1:] - through
+
+
+def _tied(k: Tensor) -> bool:
+    return bool((k[..., 1:] == k[..., :-1]).any())
 
 
 def top_fraction(x: Tensor, b: Tensor, fraction: float) -> Tensor:
