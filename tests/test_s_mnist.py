@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 pytest.importorskip("sklearn")
 pytest.importorskip("matplotlib")
 
+from aimfor.errors import InputError
 from aimfor.reproduce.experiment import Options
-from aimfor.reproduce.s_mnist import cells, report, run, two_sizes
+from aimfor.reproduce.s_mnist import cells, load, report, run, two_sizes
 
 
 def test_every_image_comes_twice_and_the_second_has_twice_the_size() -> None:
@@ -26,14 +29,18 @@ def test_every_image_comes_twice_and_the_second_has_twice_the_size() -> None:
 def test_cells_are_the_papers_weights_on_paired_seeds() -> None:
     planned = cells(Options(seeds=5))
     assert len(planned) == 35
-    assert {cell["data"] for cell in planned} == {"digits"}
+    assert {cell["data"] for cell in planned} == {"mnist"}  # whatever folder is there: reports need none
     assert {cell["alpha"] for cell in planned} == {0.0, 1e-2, 1e-3, 1e-4}
     assert cells(Options(seeds=1, full=True))[0]["epochs"] == 40
 
 
 def test_regularizer_cannot_move_a_single_layer_and_the_report_says_what_was_run(tmp_path: Path) -> None:
     options = Options(seeds=1)
-    chosen = [dict(cell, epochs=2) for cell in cells(options) if cell["model"] == "linear" or cell["mode"] != "ravi"]
+    chosen = [
+        dict(cell, epochs=2, data="digits")
+        for cell in cells(options)
+        if cell["model"] == "linear" or cell["mode"] != "ravi"
+    ]
     results = [{"cell": cell, "result": run(cell, options), "seconds": 0.0} for cell in chosen]
     by_alpha = {r["cell"]["alpha"]: r["result"] for r in results if r["cell"]["model"] == "linear"}
     assert by_alpha[0.0]["accuracy"] == by_alpha[1e-2]["accuracy"]
@@ -45,3 +52,38 @@ def test_regularizer_cannot_move_a_single_layer_and_the_report_says_what_was_run
     report([r for r in results if r["cell"]["model"] == "linear"], tmp_path)
     assert "+0.0000" in (tmp_path / "table.md").read_text()
     assert {path.name for path in tmp_path.iterdir()} == {"table.md", "accuracy.svg", "sizes.svg", "projections.svg"}
+
+
+def write_idx(path: Path, values: np.ndarray) -> None:
+    head = bytes([0, 0, 8, values.ndim]) + np.array(values.shape, dtype=">i4").tobytes()
+    raw = head + values.astype(np.uint8).tobytes()
+    path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
+
+
+def test_idx_files_are_read_where_there_is_no_npz_and_give_the_same_digits(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    sizes = {"train": 12, "test": 7}
+    parts = {name: (random.integers(0, 256, (n, 28, 28)), random.integers(0, 10, n)) for name, n in sizes.items()}
+    for form in ("npz", "idx"):
+        (tmp_path / form / "mnist").mkdir(parents=True)
+    for name, (x, y) in parts.items():
+        np.savez(tmp_path / "npz" / "mnist" / f"{name}.npz", x=x.astype(np.uint8), y=y)
+        prefix = "train" if name == "train" else "t10k"
+        write_idx(tmp_path / "idx" / "mnist" / f"{prefix}-images-idx3-ubyte.gz", x)
+        write_idx(tmp_path / "idx" / "mnist" / f"{prefix}-labels.idx1-ubyte", y)
+    ours, theirs = (load("mnist", Options(data=tmp_path / form), seed=3) for form in ("npz", "idx"))
+    for a, b in zip(ours, theirs, strict=True):
+        assert torch.equal(a, b)
+    assert len(ours[0]) == 12
+    assert sorted(ours[1].tolist()) == sorted(parts["train"][1].tolist())
+    write_idx(tmp_path / "idx" / "mnist" / "t10k-labels.idx1-ubyte", np.zeros(3))
+    with pytest.raises(InputError, match="labels"):
+        load("mnist", Options(data=tmp_path / "idx"), seed=3)
+
+
+def test_mnist_that_is_not_there_is_named_with_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--data"):
+        load("mnist", Options(), seed=0)
+    (tmp_path / "mnist").mkdir()
+    with pytest.raises(InputError, match=r"without mnist \(train\)"):
+        load("mnist", Options(data=tmp_path), seed=0)

@@ -12,6 +12,7 @@ NAMES: tuple[str, ...] = (
     "mq2008",
     "meng_table1",
     "meng_table2",
+    "meng_f1",
     "song_synthetic",
     "s_mnist",
     "adult_constraints",

@@ -22,26 +22,36 @@ class Chosen:
     test: float
 
 
-def tuned_value(metric: Metric, scores: Tensor, part: Part) -> tuple[float, float]:
-    """The metric at its best threshold on this data (if it has one), and the shift that brings it to 0."""
+def tuned_value(metric: Metric, scores: Tensor, part: Part, tune: bool = True) -> tuple[float, float]:
+    """The metric at its best threshold on this data (if it has one), and the shift that brings it to 0.
+
+    With ``tune=False`` the threshold stays where it is and the shift is 0.
+    """
     targets, shift = part.targets_for(metric), 0.0
-    if isinstance(metric, CountMetric) and scores.ndim == 1:
+    if tune and isinstance(metric, CountMetric) and scores.ndim == 1:
         shift = best_shift(metric, metric.check(scores, targets))
     return float(metric.value(scores + shift, targets, where=part.where)), shift
 
 
-def best(metric: Metric, checkpoints: list[Checkpoint], part: Part) -> tuple[Checkpoint, float, float]:
+def best(
+    metric: Metric, checkpoints: list[Checkpoint], part: Part, tune: bool = True
+) -> tuple[Checkpoint, float, float]:
     """The checkpoint with the highest metric on this part (the first of equals), its value and its shift."""
-    judged = [tuned_value(metric, checkpoint.validation, part) for checkpoint in checkpoints]
+    judged = [tuned_value(metric, checkpoint.validation, part, tune) for checkpoint in checkpoints]
     at = max(range(len(judged)), key=lambda i: (judged[i][0], -i))
     return checkpoints[at], judged[at][0], judged[at][1]
+
+
+def scores_on_test(task: Task, checkpoint: Checkpoint) -> Tensor:
+    """Scores of the test part by the model of a checkpoint."""
+    model = task.make_model()
+    model.load_state_dict(checkpoint.state)
+    return scores_of(model, task.test.x)
 
 
 def chosen(task: Task, metric: Metric, checkpoints: list[Checkpoint]) -> Chosen:
     """The best on validation data, with its threshold; then, and only then, its value on test data."""
     checkpoint, value, shift = best(metric, checkpoints, task.validation)
-    model = task.make_model()
-    model.load_state_dict(checkpoint.state)
-    scores = scores_of(model, task.test.x) + shift
+    scores = scores_on_test(task, checkpoint) + shift
     test = float(metric.value(scores, task.test.targets_for(metric), where=task.test.where))
     return Chosen(checkpoint.name, value, test)

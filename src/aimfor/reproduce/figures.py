@@ -86,6 +86,13 @@ def dots(
         tidy(axes, xlabel, title=title)
 
 
+def band(axes: Any, x: Sequence[float], values: Any, name: str, colour: str) -> None:
+    """The mean of ``values`` ``(n_seeds, n_x)`` as a line, with a band from the smallest to the largest."""
+    values = np.asarray(values, dtype=float)
+    axes.plot(x, values.mean(0), color=colour, linewidth=1.4, label=name)
+    axes.fill_between(x, values.min(0), values.max(0), color=colour, alpha=0.12, linewidth=0)
+
+
 def bands(
     x: Sequence[float],
     curves: Mapping[str, Any],
@@ -115,9 +122,7 @@ def bands(
     with drawing(path, (6.4, 4.2)) as figure:
         axes = figure.subplots()
         for number, (name, values) in enumerate(arrays.items()):
-            colour = COLOURS[number % len(COLOURS)]
-            axes.plot(x, values.mean(0), color=colour, linewidth=1.4, label=name)
-            axes.fill_between(x, values.min(0), values.max(0), color=colour, alpha=0.12, linewidth=0)
+            band(axes, x, values, name, COLOURS[number % len(COLOURS)])
         if diagonal:
             axes.plot([0, 1], [0, 1], color="#999999", linewidth=0.8, linestyle="--")
         tidy(axes, xlabel, ylabel, title)

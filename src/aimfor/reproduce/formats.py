@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from .data import arrays
 
 Images = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
 
@@ -64,6 +65,23 @@ def idx(path: Path) -> np.ndarray[Any, Any]:
     return body.reshape(tuple(int(side) for side in shape))
 
 
+def read_split(folder: Path, name: str, split: str) -> Images:
+    """Images and labels of ``<name>/<split>.npz``, or of that split in the set's published format.
+
+    Raises:
+        InputError: Neither is there.
+    """
+    path = folder / name / f"{split}.npz"
+    if path.exists():
+        raw = arrays(path)
+        return raw["x"], raw["y"]
+    found = published(folder, name, split)
+    if found is None:
+        remedy = f"Give the folder that holds {name}/{split}.npz or the set's published files."
+        raise InputError("data", f"{folder}, without {name} ({split})", "a folder that holds it", remedy)
+    return found
+
+
 def published(folder: Path, name: str, split: str) -> Images | None:
     """One split of a set in its published format, or None when it is not there."""
     if name == "cifar10":
@@ -76,4 +94,22 @@ def published(folder: Path, name: str, split: str) -> Images | None:
     if name == "stl10":
         parts = [folder / "stl10_binary" / f"{split}_{part}.bin" for part in ("X", "y")]
         return stl10_binary(*parts) if all(path.exists() for path in parts) else None
+    if name == "mnist":
+        return _mnist(folder / "mnist", "train" if split == "train" else "t10k")
     return None
+
+
+def _mnist(folder: Path, prefix: str) -> Images | None:
+    """``(n, 28, 28)`` uint8 images and labels from idx files, gzipped or not, with either spelling of their names."""
+    found = []
+    for kind in ("images-idx3-ubyte", "labels-idx1-ubyte"):
+        names = [f"{prefix}-{kind}", f"{prefix}-{kind.replace('-idx', '.idx')}"]
+        paths = [folder / (name + suffix) for name in names for suffix in ("", ".gz")]
+        path = next((path for path in paths if path.exists()), None)
+        if path is None:
+            return None
+        found.append(idx(path))
+    images, labels = found
+    if images.ndim != 3 or labels.shape != images.shape[:1]:
+        raise InputError("data", f"images {images.shape} and labels {labels.shape}", "(n, rows, columns) and (n,)")
+    return images, labels.astype(np.int64)

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..errors import InputError
-from .data import arrays, stratified
-from .formats import published
+from .data import stratified
+from .formats import read_split
 from .protocol import Part
 
 #: Classes of each set; cats and dogs are two.
@@ -29,16 +28,7 @@ def load(folder: Path, name: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """
     parts: list[Tensor] = []
     for split in ("train", "test"):
-        path = folder / name / f"{split}.npz"
-        if path.exists():
-            raw = arrays(path)
-            images, labels = raw["x"], raw["y"]
-        else:
-            found = published(folder, name, split)
-            if found is None:
-                remedy = "Give the folder that holds <name>/train.npz or the set's published files."
-                raise InputError("data", f"{folder}, without {name}", "a folder that holds it", remedy)
-            images, labels = found
+        images, labels = read_split(folder, name, split)
         x = torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2).float().div(127.5).sub(1.0)
         if x.shape[-1] != 32:
             x = functional.interpolate(x, (32, 32), mode="area")

@@ -21,7 +21,7 @@ from ..metrics.base import Metric
 from ..metrics.registry import metric_from_name
 from ..pairwise import HasPairs
 from .choosing import best, chosen
-from .protocol import RIVALS, Budget, Checkpoint, Method, Part, Task
+from .protocol import RIVALS, Budget, Checkpoint, Loss, Method, Part, Task
 from .training import fine_tune, scores_of, train_all
 
 #: Fewer than `MetricHead`'s own, to fit many data sets into an hour.
@@ -101,13 +101,19 @@ def refit(task: Task, metric: Metric, point: Checkpoint) -> Checkpoint:
 
 def _tuned(task: Task, metric: Metric, leader: Checkpoint, own: Method, budget: Budget, seed: int) -> list[Checkpoint]:
     """The whole network on the metric's own objective, from the rival's checkpoint, at a lower rate."""
+    method = Method("fine-tuned", metric_loss(metric), own.balanced)
+    return fine_tune(task, leader, method, leader.rate / 10, budget, seed)
+
+
+def metric_loss(metric: Metric) -> Loss:
+    """The metric's own objective (see `fine_tune_objective`) as a loss of batches."""
 
     def loss(scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
         batch = Part(scores.detach().unsqueeze(-1) if targets.ndim == scores.ndim else scores.detach(), targets)
         part = make_part(metric, "features", batch.x, batch.targets_for(metric), None, batch.where, None, len(shares))
         return fine_tune_objective(metric, part).loss(scores)
 
-    return fine_tune(task, leader, Method("fine-tuned", loss, own.balanced), leader.rate / 10, budget, seed)
+    return loss
 
 
 def fine_tune_objective(metric: Metric, part: HeadPart) -> Objective:

@@ -24,8 +24,8 @@ from ..lagrangian.labels import labels_by_mean
 from ..loss import MetricLoss
 from ..metrics.confusion import FBeta
 from ..regularized import Regularized
-from .data import arrays
-from .experiment import Cell, Experiment, Options, Result
+from .experiment import Cell, Experiment, Options, Result, data_folder
+from .formats import read_split
 from .statistics import paired
 
 ALPHAS = (1e-2, 1e-3, 1e-4)
@@ -37,11 +37,10 @@ FOREGROUND = 0.1
 
 def cells(options: Options) -> list[Cell]:
     epochs = 40 if options.full else 10
-    data = "mnist" if options.data is not None and (options.data / "mnist").is_dir() else "digits"
     plans = [("hidden", alpha, "ravi") for alpha in (0.0, *ALPHAS)]
     plans += [("hidden", ALPHAS[0], "ravi-full"), ("linear", 0.0, "ravi"), ("linear", ALPHAS[0], "ravi")]
     return [
-        {"model": model, "alpha": alpha, "mode": mode, "data": data, "epochs": epochs, "seed": seed}
+        {"model": model, "alpha": alpha, "mode": mode, "data": "mnist", "epochs": epochs, "seed": seed}
         for seed in range(options.seeds)
         for model, alpha, mode in plans
     ]
@@ -63,11 +62,14 @@ def two_sizes(images: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def load(name: str, options: Options, seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Images in [0, 1] and digits of the training part and of the test part, drawn by the seed."""
+    """Images in [0, 1] and digits of the training part and of the test part, drawn by the seed.
+
+    ``"mnist"``: ``mnist/train.npz`` and ``mnist/test.npz`` of the data folder, or MNIST's own idx files there.
+    ``"digits"``: scikit-learn's small digits, which need no folder.
+    """
     if name == "mnist":
-        assert options.data is not None
-        parts = [arrays(options.data / "mnist" / f"{part}.npz") for part in ("train", "test")]
-        x, y = ([torch.from_numpy(part[key]) for part in parts] for key in ("x", "y"))
+        parts = [read_split(data_folder(options, "mnist"), "mnist", part) for part in ("train", "test")]
+        x, y = ([torch.tensor(part[key]) for part in parts] for key in (0, 1))
         sizes = (60_000, 7_000) if options.full else (3_000, 2_000)
         if not options.full:  # half the resolution: a small machine is done in minutes
             x = [functional.avg_pool2d(part[:, None].float(), 2)[:, 0] for part in x]
