@@ -13,6 +13,8 @@ NAMES: tuple[str, ...] = (
     "meng_table1",
     "meng_table2",
     "meng_f1",
+    "meng_epsilon",
+    "meng_roc",
     "song_synthetic",
     "s_mnist",
     "adult_constraints",

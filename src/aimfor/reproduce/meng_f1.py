@@ -159,7 +159,7 @@ def _followed(pairs: Any) -> Result:
     predicted, true = pairs.T
     windows = len(pairs) // WINDOW
     curves = pairs[: windows * WINDOW].reshape(windows, WINDOW, 2).mean(1)
-    moving = true.std() > 0 and predicted.std() > 0
+    moving = min(true.std(), predicted.std()) > 1e-9
     return {
         "correlation": float(np.corrcoef(predicted, true)[0, 1]) if moving else None,
         "gap": float((true - predicted).mean()),
@@ -252,7 +252,7 @@ def _prediction(results: list[dict[str, Any]]) -> str:
             [
                 f"{name}, watched by the program" if name == PLAIN else name,
                 "the batch's best threshold" if name.startswith(FREE) else "threshold 0",
-                f"{statistics.fmean(correlations):.3f} ({min(correlations):.3f} to {max(correlations):.3f})",
+                _range(correlations) if correlations else "not defined: one of the two does not move",
                 f"{statistics.fmean(predictions(results, name, 'gap')):+.3f}",
                 f"{statistics.fmean(predictions(results, name, 'above')):.1%}",
             ]
@@ -265,6 +265,10 @@ def _prediction(results: list[dict[str, Any]]) -> str:
         "predicted > true",
     )
     return markdown(head, rows)
+
+
+def _range(values: list[float]) -> str:
+    return f"{statistics.fmean(values):.3f} ({min(values):.3f} to {max(values):.3f})"
 
 
 def _predicted_figure(results: list[dict[str, Any]], path: Path) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from ..loss import MetricLoss
@@ -51,14 +50,19 @@ def cells(options: Options) -> list[Cell]:
 def curve_of(scores: Tensor, positive: Tensor) -> list[float]:
     """The true positive rate at each false positive rate of `GRID`, on straight lines between thresholds.
 
-    Where the curve rises straight up, the upper end counts, so that the point at 0 is the rate before the first false
+    Where the curve rises straight up, its upper end counts, so that the point at 0 is the rate before the first false
     positive.
     """
     found = threshold_curve(AUROC().check(scores, positive.long()))
-    fp = torch.cat((found.fp.new_zeros(1), found.fp / found.negatives))
-    tp = torch.cat((found.tp.new_zeros(1), found.tp / found.positives))
-    last = torch.cat((fp[1:] != fp[:-1], torch.ones(1, dtype=torch.bool)))
-    return [round(float(value), 5) for value in np.interp(GRID, fp[last].numpy(), tp[last].numpy())]
+    fp, tp = (
+        np.append(0.0, (counts / total).numpy())
+        for counts, total in ((found.fp, found.negatives), (found.tp, found.positives))
+    )
+    before = np.searchsorted(fp, GRID + 1e-12, side="right") - 1  # the last point not to the right of the rate
+    after = np.minimum(before + 1, len(fp) - 1)
+    share = (GRID - fp[before]) / np.where(after > before, fp[after] - fp[before], 1.0)
+    values: list[float] = (tp[before] + share * (tp[after] - tp[before])).round(5).tolist()
+    return values
 
 
 def run(cell: Cell, options: Options) -> Result:
