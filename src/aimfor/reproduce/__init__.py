@@ -17,6 +17,8 @@ NAMES: tuple[str, ...] = (
     "meng_roc",
     "song_synthetic",
     "s_mnist",
+    "sky_segmentation",
+    "multiclass_segmentation",
     "adult_constraints",
 )
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from ..judging import NOT_HERE, Claim, no_worse, s_mnist_gap
+from ..judging import Claim, no_worse, s_mnist_gap
+from ..mask_recipe import FULL, PAPER, SIZES
+from ..mask_report import regularizer_gap
 
 _S_MNIST = "3,000 MNIST digits doubled, 10 epochs (`s_mnist`)"
-_NO_COCO = "COCO-Stuff cannot be had here; CamVid and Stanford Background would stand in"
+_SKY = "CamVid and Stanford Background for COCO's sky, small SegNet, thresholds tuned, 3 seeds (`sky_segmentation`)"
+_STUFF = (
+    "in small: CamVid and Stanford Background instead of 164 thousand images, small DeepLabV3+, 3 seeds "
+    "(`multiclass_segmentation`)"
+)
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
@@ -24,13 +30,29 @@ CLAIMS: tuple[Claim, ...] = (
         "s_mnist",
         no_worse(s_mnist_gap("hidden", (1e-2, "ravi"), (1e-2, "ravi-full"))),
     ),
-    Claim("Ravi", "Fig. 3, columns 3–4", "Sky segmentation with SegNet: mean IoU 80 % against 77.6 %.", _NO_COCO),
+    Claim(
+        "Ravi",
+        "Fig. 3, column 3",
+        "Sky segmentation with SegNet: mean IoU 80 % against 77.6 %.",
+        _SKY,
+        "sky_segmentation",
+        regularizer_gap(),
+    ),
+    Claim(
+        "Ravi",
+        "Fig. 3, column 4",
+        "There too, one projection per epoch is as good as one per step.",
+        f"α as chosen for one per epoch; {_SKY}",
+        "sky_segmentation",
+        no_worse(regularizer_gap(PAPER, FULL)),
+    ),
     Claim(
         "Ravi",
         "Fig. 4, 7",
-        "COCO-Stuff 164K with DeepLabV3+: mean IoU 0.32 against 0.30.",
-        "164 thousand images cannot be had here",
-        otherwise=NOT_HERE,
+        "COCO-Stuff 164K with DeepLabV3+: mean IoU 0.32 against 0.30, mean over five size labels.",
+        f"mean over three size labels; {_STUFF}",
+        "multiclass_segmentation",
+        regularizer_gap(SIZES),
     ),
     Claim(
         "Venkatesh",
@@ -40,6 +62,13 @@ CLAIMS: tuple[Claim, ...] = (
         "s_mnist",
         s_mnist_gap("linear", (1e-2, "ravi"), (0.0, "ravi")),
     ),
-    Claim("Venkatesh", "Fig. 8", "Sky segmentation: mean IoU rises by 4 %.", _NO_COCO),
+    Claim(
+        "Venkatesh",
+        "Fig. 8",
+        "Sky segmentation: F1 normalisation raises mean IoU by 4 %.",
+        _SKY,
+        "sky_segmentation",
+        regularizer_gap(),
+    ),
     Claim("Venkatesh", "§3.1", "Schedules of the number of inner loops bring no serious improvement.", "–"),
 )
