@@ -17,7 +17,7 @@ from aimfor.errors import InputError
 from aimfor.lp import plain_scheme
 from aimfor.metrics.auroc import AUROC
 from aimfor.pairwise import SortedEngine
-from aimfor.reproduce import Options, choosing, judging_meng, meng_epsilon, meng_f1, meng_roc
+from aimfor.reproduce import Options, choosing, judging_meng, meng_epsilon, meng_f1, meng_f1_report, meng_roc
 from aimfor.reproduce.claims.meng import CLAIMS
 from aimfor.reproduce.protocol import Budget, Checkpoint, Part, cross_entropy
 
@@ -48,7 +48,6 @@ def test_small_cells_run_and_their_report_comes_out_the_same_twice(
     module: Any, image_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "budget", lambda options: Budget(4, 0, batch=16, rates=(1e-2,), looks=2))
-    monkeypatch.setattr(meng_f1, "WINDOW", 1)
     options = Options(seeds=2, data=image_folder)
     assert all(cell in module.cells(options) for cell in CELLS[module])
     assert module.cells(options) == module.cells(Options(seeds=2))  # a report needs no data
@@ -180,7 +179,7 @@ def f1_entries(accuracy: float, positive: float, correlation: float, seeds: int 
         read = {"test": value, "validation": value, "positive": 0.6}
         share = 0.5 if name == meng_f1.PLAIN else positive
         predicted = {"correlation": correlation + 0.01 * seed, "gap": 0.1, "above": 0.0}
-        return {**dict.fromkeys(meng_f1.READINGS, read), "last": {"positive": share}, "predicted": predicted}
+        return {**dict.fromkeys(meng_f1_report.READINGS, read), "last": {"positive": share}, "predicted": predicted}
 
     names = [method.name for method in meng_f1.methods(2)]
     cells = [{"set": "stl10", "seed": seed} for seed in range(seeds)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from . import meng_epsilon, meng_f1, meng_roc
+from . import meng_epsilon, meng_roc
+from . import meng_f1_report as meng_f1
 from .judging import FEWEST, NOT_RUN, TOO_FEW, Entries, Judgement, verdict_of
 from .statistics import paired
 
