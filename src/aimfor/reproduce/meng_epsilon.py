@@ -164,5 +164,5 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
 
 
 EXPERIMENT = Experiment(
-    "meng_epsilon", "The AUC program's ε on cats and dogs", "Meng 2021, §5 ε", cells, run, report, seeds=5
+    "meng_epsilon", "The AUC program's ε on cats and dogs", "Meng 2021, §5 ε", cells, run, report, seeds=3
 )

@@ -25,6 +25,7 @@ from ..loss import MetricLoss
 from ..metrics.confusion import FBeta
 from ..regularized import Regularized
 from .experiment import Cell, Experiment, Options, Result, data_folder
+from .figures import COLOURS, band, drawing, tidy
 from .formats import read_split
 from .statistics import paired
 
@@ -192,42 +193,35 @@ def _table(groups: dict[tuple[str, float, str], dict[int, Result]], cell: Cell) 
 
 
 def _figures(groups: dict[tuple[str, float, str], dict[int, Result]], folder: Path) -> None:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    for axes, model in zip(figure.subplots(1, 2), ("linear", "hidden"), strict=True):
-        for (name, alpha, mode), runs in groups.items():
-            if name == model:
-                curves = torch.tensor([r["accuracy"] for r in runs.values()])
-                epochs = range(1, curves.shape[1] + 1)
+    with drawing(folder / "accuracy.svg", (10, 4)) as figure:
+        for axes, model in zip(figure.subplots(1, 2), ("linear", "hidden"), strict=True):
+            mine = {(alpha, mode): runs for (name, alpha, mode), runs in groups.items() if name == model}
+            for ((alpha, mode), runs), colour in zip(mine.items(), COLOURS, strict=False):
+                curves = [r["accuracy"] for r in runs.values()]
                 label = f"α = {alpha:g}" + (", every step" if mode == "ravi-full" else "")
-                (line,) = axes.plot(epochs, curves.mean(0).tolist(), label=label)
-                low, high = curves.amin(0).tolist(), curves.amax(0).tolist()
-                axes.fill_between(epochs, low, high, alpha=0.12, color=line.get_color())
-        axes.set(title=f"{model}: test accuracy (band: all seeds)", xlabel="epoch")
-        if axes.lines:
-            axes.legend()
-    figure.savefig(folder / "accuracy.svg")
+                band(axes, range(1, len(curves[0]) + 1), curves, label, colour)
+            tidy(axes, "epoch", title=f"{model}: test accuracy (band: all seeds)")
+            if mine:
+                axes.legend()
     first = next((r["histogram"] for runs in groups.values() for r in runs.values() if r["histogram"]), None)
     if first is not None:
-        figure = Figure(figsize=(6, 3), layout="constrained")
+        with drawing(folder / "sizes.svg", (6, 3)) as figure:
+            axes = figure.subplots()
+            edges = [first["top"] * i / BINS for i in range(BINS + 1)]
+            for size in ("small", "big"):
+                axes.stairs(first[size], edges, fill=True, alpha=0.5, label=f"{size} copies")
+            axes.axvline(first["threshold"], color="black", label="mean: S⁺ to the right")
+            tidy(axes, "foreground pixels", "images")
+            axes.legend()
+    with drawing(folder / "projections.svg", (6, 3)) as figure:
         axes = figure.subplots()
-        edges = [first["top"] * i / BINS for i in range(BINS + 1)]
-        for size in ("small", "big"):
-            axes.stairs(first[size], edges, fill=True, alpha=0.5, label=f"{size} copies")
-        axes.axvline(first["threshold"], color="black", label="mean: S⁺ to the right")
-        axes.set(xlabel="foreground pixels", ylabel="images")
-        axes.legend()
-        figure.savefig(folder / "sizes.svg")
-    figure = Figure(figsize=(6, 3), layout="constrained")
-    axes = figure.subplots()
-    for (model, alpha, mode), runs in groups.items():
-        if model == "hidden" and alpha == ALPHAS[0]:
-            axes.plot(next(iter(runs.values()))["projections"], label=mode)
-    axes.set(title="projections so far", xlabel="epoch", yscale="log")
-    if axes.lines:
-        axes.legend()
-    figure.savefig(folder / "projections.svg")
+        for (model, alpha, mode), runs in groups.items():
+            if model == "hidden" and alpha == ALPHAS[0]:
+                axes.plot(next(iter(runs.values()))["projections"], label=mode)
+        axes.set(yscale="log")
+        tidy(axes, "epoch", title="projections so far")
+        if axes.lines:
+            axes.legend()
 
 
 EXPERIMENT = Experiment(
