@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import aimfor
-from aimfor.reproduce.images import resnet20, small_cnn
+from aimfor.reproduce.images import own_resnet20, small_cnn
 
 
 def step(model: nn.Module, optimizer: torch.optim.Optimizer, loss: Callable[[Tensor], Tensor], x: Tensor) -> None:
@@ -22,7 +22,7 @@ def step(model: nn.Module, optimizer: torch.optim.Optimizer, loss: Callable[[Ten
 
 def main() -> None:
     rows = []
-    for name, make, size, repeats in (("small CNN", small_cnn, 128, 15), ("ResNet-20", resnet20, 64, 7)):
+    for name, make, size, repeats in (("small CNN", small_cnn, 128, 15), ("ResNet-20", own_resnet20, 64, 7)):
         x = torch.randn(size, 3, 32, 32)
         y, ids = (torch.rand(size) < 0.1).long(), torch.arange(size) % 10
         y[0] = 1

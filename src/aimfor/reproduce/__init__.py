@@ -16,6 +16,7 @@ NAMES: tuple[str, ...] = (
     "meng_epsilon",
     "meng_roc",
     "song_synthetic",
+    "voc_action",
     "s_mnist",
     "sky_segmentation",
     "multiclass_segmentation",

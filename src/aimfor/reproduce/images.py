@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from .data import stratified
 from .formats import read_split
+from .models import library_resnet20
 from .protocol import Part
 
 #: Classes of each set; cats and dogs are two.
@@ -81,10 +82,10 @@ def _split(x: Tensor, y: Tensor, seed: int) -> tuple[Part, Part]:
     return Part(x[fit], y[fit]), Part(x[judge], y[judge])
 
 
-def small_cnn(outputs: int = 1) -> nn.Module:
+def small_cnn(outputs: int = 1, halve: bool = True) -> nn.Module:
     """Images halved, three strided convolutions, a linear layer: 24 thousand weights, milliseconds a step."""
     return nn.Sequential(
-        nn.AvgPool2d(2),
+        nn.AvgPool2d(2) if halve else nn.Identity(),
         nn.Conv2d(3, 16, 3, 2, 1),
         nn.ReLU(),
         nn.Conv2d(16, 32, 3, 2, 1),
@@ -113,7 +114,13 @@ class Residual(nn.Module):
 
 
 def resnet20(outputs: int = 1) -> nn.Module:
-    """The residual network of twenty layers for 32 × 32 images, for runs at full size."""
+    """The residual network of twenty layers for 32 × 32 images, for runs at full size: a library's, or else ours."""
+    found = library_resnet20(outputs)
+    return own_resnet20(outputs) if found is None else found
+
+
+def own_resnet20(outputs: int = 1) -> nn.Module:
+    """ResNet-20 with group norm, in torch alone."""
     widths = [16, 16, 16, 16, 32, 32, 32, 64, 64, 64]
     blocks = [Residual(a, b, 1 if a == b else 2) for a, b in itertools.pairwise(widths)]
     stem = [nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.GroupNorm(8, 16), nn.ReLU()]
