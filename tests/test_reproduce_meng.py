@@ -230,6 +230,7 @@ def test_roc_verdicts_follow_from_the_numbers(ramp: float, balanced: float, verd
         for _ in range(3)
     ]
     assert judging_meng.roc_above(entries).verdict.split(":")[0] == verdict
+    assert meng_roc.group_gap(entries, meng_roc.RAMP, meng_roc.PLAIN, 2).mean == pytest.approx(ramp - 0.7)
 
 
 def test_benchmark_verdicts_follow_from_the_rows() -> None:
