@@ -33,7 +33,6 @@ def test_a_small_cell_runs_and_reports(
     assert cell in module.cells(options)
     result = module.run(cell, options)
     for found in result.values():
-        assert found["default"]["validation"] >= found["rival"]["validation"]
         assert 0.0 <= found["default"]["test"] <= 1.0
     module.report([{"cell": cell, "result": result, "seconds": 1.0}], tmp_path)
     assert "best rival" in (tmp_path / "table.md").read_text()

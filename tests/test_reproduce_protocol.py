@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from torch import Tensor, nn
 
 import aimfor
 from aimfor.errors import InputError
-from aimfor.reproduce import choosing, protocol, recipe, scoreboard, statistics, training
+from aimfor.reproduce import candidates, choosing, libauc, protocol, recipe, scoreboard, statistics, training
 from aimfor.reproduce.data import stratified
 from aimfor.reproduce.protocol import RIVALS, Budget, Checkpoint, Part, Task
 
@@ -72,26 +74,90 @@ def test_threshold_is_chosen_on_validation_data_and_kept_for_test_data() -> None
     assert choosing.chosen(task, f1, [point]).test == expected
 
 
-def test_default_is_never_below_the_best_rival_on_validation_data() -> None:
-    task, budget = make_task(), Budget(steps=20, extra=5, batch=32, rates=(1e-2,), looks=2)
-    found = recipe.run_all(task, ["auroc", "f1"], budget, seed=0)
+SHORT = Budget(steps=20, extra=5, batch=32, rates=(1e-2,), looks=2)
+
+
+def scored(name: str, validation: Tensor) -> Checkpoint:
+    return Checkpoint(name, {}, validation, 0.1)
+
+
+def test_default_reports_every_rival_and_every_way_to_go_on() -> None:
+    found = recipe.run_all(make_task(), ["auroc", "f1"], SHORT, seed=0)
     for result in found.values():
-        assert result["default"]["validation"] >= result["rival"]["validation"]
-        assert result["ours"]["head"]["validation"] <= result["default"]["validation"]
         assert set(result["rivals"]) == {rival.name for rival in RIVALS}
+        assert set(result["ours"]) == {candidates.OWN, candidates.METRIC, candidates.HEAD}
+        assert result["default"]["name"].endswith("all data") or result["default"] == result["rival"]
+        assert result["rival_all"]["name"].endswith("on, all data") or result["rival_all"] == result["rival"]
 
 
-def test_default_falls_back_to_the_rival_when_our_candidates_are_bad(monkeypatch: pytest.MonkeyPatch) -> None:
-    task, budget = make_task(), Budget(steps=20, extra=5, batch=32, rates=(1e-2,), looks=2)
+@pytest.mark.parametrize("own_is_bad", [False, True])
+def test_bad_candidates_change_nothing(own_is_bad: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoiled_ways(metric: aimfor.Metric, leader: Checkpoint, *rest: Any) -> dict[str, candidates.Way]:
+        ways = candidates.ways_on(metric, leader, *rest)
+        bad = Checkpoint("spoiled", leader.state, -leader.validation, leader.rate)
+        spoil = (candidates.METRIC, candidates.HEAD, *((candidates.OWN,) if own_is_bad else ()))
+        return {**ways, **dict.fromkeys(spoil, lambda task: bad)}
 
-    def spoiled(task: Task, metric: aimfor.Metric, point: Checkpoint, *rest: object) -> Checkpoint:
-        return Checkpoint("spoiled", point.state, -point.validation, point.rate)
+    monkeypatch.setattr(recipe, "ways_on", spoiled_ways)
+    found = recipe.run_all(make_task(), ["auroc"], SHORT, seed=0)["auroc"]
+    assert found["ours"][candidates.HEAD]["name"] == "spoiled"
+    assert found["default"] == found["rival_all"]
+    assert (found["default"] == found["rival"]) == own_is_bad
 
-    monkeypatch.setattr(recipe, "refit", spoiled)
-    monkeypatch.setattr(recipe, "_tuned", lambda *arguments: [spoiled(*arguments)])
-    found = recipe.run_all(task, ["auroc"], budget, seed=0)["auroc"]
-    assert found["ours"]["head"]["name"] == "spoiled"
-    assert found["default"] == found["rival"]
+
+def test_the_metric_is_used_only_when_validation_data_is_convinced() -> None:
+    metric, y = aimfor.AUROC(), (torch.arange(60) < 20).long()
+    part, signal = Part(torch.zeros(60, 1), y), y.float()
+    weak, clear = signal + 1.5 * torch.randn(60), signal + 0.1 * torch.randn(60)
+    rival, same = scored("rival", weak), scored("own", weak + 0.01 * torch.randn(60))
+    trials = {candidates.OWN: same, candidates.METRIC: same, candidates.HEAD: same}
+    assert recipe.going_on(metric, rival, same, part) == candidates.OWN
+    assert recipe.going_on(metric, rival, scored("own", -signal), part) is None
+    assert recipe.convinced(metric, candidates.OWN, rival, trials, part) == candidates.OWN
+    trials[candidates.METRIC] = scored("metric", clear)
+    assert recipe.convinced(metric, candidates.OWN, rival, trials, part) == candidates.METRIC
+    assert recipe.convinced(metric, None, scored("rival", clear), trials, part) is None
+    assert choosing.share_won(metric, rival, rival, part) == 0.5
+
+
+def test_the_last_phase_sees_validation_data_and_no_test_data() -> None:
+    task = make_task()
+    whole = recipe.all_labelled(task)
+    assert len(whole.train) == len(task.train) + len(task.validation)
+    assert torch.equal(whole.train.x[len(task.train) :], task.validation.x)
+    assert whole.test is task.test
+
+
+def test_averaged_weights_are_the_mean_over_all_steps() -> None:
+    task, method, every = make_task(), RIVALS[0], replace(SHORT, looks=5)
+    start = training.train(task, method, 1e-2, SHORT, 0)[-1]
+    points = training.fine_tune(task, start, method, 1e-3, every, 0)  # looks at each of the five steps
+    mean = training.averaged(task, start, method, 1e-3, SHORT, 0)
+    assert len(points) == 5
+    for name, value in mean.state.items():
+        torch.testing.assert_close(value, torch.stack([point.state[name] for point in points]).mean(0))
+
+
+def test_a_head_keeps_on_all_data_what_validation_data_chose() -> None:
+    task = make_task()
+    start = training.train(task, RIVALS[0], 1e-2, SHORT, 0)[0]
+    refit = candidates.Refit(aimfor.AUROC(), start)
+    refit(task)
+    kept = (refit.ridges, refit.objectives)
+    assert len(kept[0]) == 1
+    assert kept[1] is not None
+    refit(recipe.all_labelled(task))
+    assert (refit.ridges, refit.objectives) == kept
+
+
+def test_libauc_trains_under_the_protocol_where_it_is_installed() -> None:
+    pytest.importorskip("libauc")
+    task = make_task()
+    for method in libauc.rivals(*libauc.RATES):
+        assert method.trainer is not None
+        points = method.trainer(task, SHORT, 0)
+        assert len(points) == SHORT.looks * len(libauc.RATES[method.name])
+        assert all(bool(torch.isfinite(point.validation).all()) for point in points)
 
 
 def test_padding_of_lists_is_not_judged() -> None:

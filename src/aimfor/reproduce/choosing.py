@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from ..head.choose import best_shift
 from ..metrics.base import Metric
 from ..metrics.confusion import CountMetric
 from .protocol import Checkpoint, Part, Task
-from .training import scores_of
+from .training import restored, scores_of
 
 
 @dataclass(frozen=True)
@@ -44,14 +45,35 @@ def best(
 
 def scores_on_test(task: Task, checkpoint: Checkpoint) -> Tensor:
     """Scores of the test part by the model of a checkpoint."""
-    model = task.make_model()
-    model.load_state_dict(checkpoint.state)
-    return scores_of(model, task.test.x)
+    return scores_of(restored(task, checkpoint), task.test.x)
 
 
 def chosen(task: Task, metric: Metric, checkpoints: list[Checkpoint]) -> Chosen:
     """The best on validation data, with its threshold; then, and only then, its value on test data."""
     checkpoint, value, shift = best(metric, checkpoints, task.validation)
+    return judged(task, metric, checkpoint, value, shift)
+
+
+def judged(task: Task, metric: Metric, checkpoint: Checkpoint, value: float, shift: float) -> Chosen:
+    """A checkpoint on test data, its value on validation data and its threshold settled before."""
     scores = scores_on_test(task, checkpoint) + shift
     test = float(metric.value(scores, task.test.targets_for(metric), where=task.test.where))
     return Chosen(checkpoint.name, value, test)
+
+
+def share_won(metric: Metric, ours: Checkpoint, theirs: Checkpoint, part: Part, draws: int = 100) -> float:
+    """In how many of the bootstrap draws of this data (class by class) ours has the higher metric; a tie is half.
+
+    Thresholds are those that suit the whole of it.
+    """
+    targets, generator = part.targets_for(metric), torch.Generator().manual_seed(0)
+    labels = targets if targets.ndim == 1 else torch.zeros(len(targets), dtype=torch.long)
+    groups = [(labels == label).nonzero().squeeze(1) for label in labels.unique()]
+    sides = [point.validation + tuned_value(metric, point.validation, part)[1] for point in (ours, theirs)]
+    won = 0.0
+    for _ in range(draws):
+        rows = torch.cat([g[torch.randint(len(g), (len(g),), generator=generator)] for g in groups])
+        where = None if part.where is None else part.where[rows]
+        a, b = (float(metric.value(side[rows], targets[rows], where=where)) for side in sides)
+        won += 1.0 if a > b else 0.5 if a == b else 0.0
+    return won / draws

@@ -23,10 +23,15 @@ was seen. At these sizes that does not rule out a gain at the papers' own.
 
 ## Does aimfor's default help?
 
-The default is chosen on validation data among the rivals' own checkpoints, the last layer refitted for the metric
-(`MetricHead`) and the network fine-tuned on it. The rival is the best of cross-entropy, weighted cross-entropy,
-cross-entropy on balanced batches (and focal loss on tables; pointwise, pairwise and listwise losses on ranked lists),
-chosen on the same validation data, with as many steps. Test data is read once.
+The rival is the best, on validation data, of all checkpoints of cross-entropy, weighted cross-entropy, cross-entropy
+on balanced batches (and focal loss and LibAUC's two on tables, LibAUC's AUCM on images; pointwise, pairwise and
+listwise losses on ranked lists), trained on with its own loss for as many steps as the default.
+
+The default goes on from the rival's best checkpoint, weights averaged: by the rival's own loss, or by the metric's, or
+with the last layer refitted (`MetricHead`), where validation data is convinced (95 % of its bootstrap draws) that the
+metric's is better; not at all where that is plainly worse. Then it repeats what was chosen on **all** labelled data,
+validation data included. That last phase needs no metric loss: the last column gives it to the rival as well, and what
+is left there is what the metric's own candidates add. Test data is read once.
 """
 
 
@@ -67,11 +72,13 @@ def _scoreboards(results: dict[str, Entries]) -> list[str]:
         below = [score.metric for score in scores(found) if score.median[0] <= 0]
         if below:
             text += [
-                f"The default does not beat the best rival in the median cell for {', '.join(below)}; where validation "
-                "data prefers the rival, the rival is what the default is.",
+                f"The default does not beat the best rival in the median cell for {', '.join(below)}.",
                 "",
             ]
     return text or ["No results yet."]
+
+
+KINDS = (("head", "a refitted head"), ("fine", "fine-tuning on the metric"))
 
 
 def _chosen(entries: Entries) -> str:
@@ -81,7 +88,8 @@ def _chosen(entries: Entries) -> str:
     for entry in entries:
         for found in entry["result"].values():
             name = str(found["default"]["name"])
-            kind = {"head": "a refitted head", "fine": "fine-tuning"}.get(name[:4], "the rival")
+            kind = next((words for start, words in KINDS if name.startswith(start)), None)
+            kind = kind or ("the rival's own loss, on all data" if name.endswith("all data") else "the rival as it is")
             counts[kind] = counts.get(kind, 0) + 1
             total += 1
     parts = ", ".join(f"{kind} in {count / total:.0%}" for kind, count in sorted(counts.items(), key=lambda kv: -kv[1]))

@@ -18,12 +18,12 @@ from ..direct import DirectEngine
 from ..loss import MetricLoss
 from ..lp import LPEngine
 from ..metrics.confusion import Accuracy, FBeta
+from .candidates import metric_loss
 from .choosing import best, scores_on_test, tuned_value
 from .experiment import Cell, Experiment, Options, Result, data_folder
 from .images import CLASSES, binary_parts, resnet20, small_cnn
 from .meng_f1_report import DIRECT, FREE, PLAIN, PROGRAM, SOFT, TITLE, WARM, WINDOW, report
 from .protocol import Budget, Checkpoint, Loss, Method, Part, Task, cross_entropy
-from .recipe import metric_loss
 from .training import train_all
 
 F1, ACCURACY = FBeta(1.0), Accuracy()

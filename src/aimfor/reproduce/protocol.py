@@ -64,8 +64,8 @@ class Budget:
 
     Attributes:
         steps: Of training from scratch.
-        extra: Further steps at a tenth of the rate, from the chosen checkpoint: our metric fine-tuning, and the
-            rivals' own loss again.
+        extra: Steps of a further phase from the chosen checkpoint, at a lower rate. Ours runs twice, once to be judged
+            on validation data and once for good; the rivals' own loss goes on for twice as many.
         batch: Examples per step from scratch.
         large: Examples per fine-tuning step.
         rates: Learning rates, tried by every method.
@@ -82,15 +82,6 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Method:
-    """A way to train: a loss, and whether batches hold each class alike."""
-
-    name: str
-    loss: Loss
-    balanced: bool = False
-
-
-@dataclass(frozen=True)
 class Checkpoint:
     """A trained model at one moment, with its scores on validation data."""
 
@@ -98,6 +89,20 @@ class Checkpoint:
     state: State
     validation: Tensor
     rate: float
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to train: a loss, and whether batches hold each class alike.
+
+    ``trainer`` is for losses that come with an optimizer of their own: from task, budget and seed to checkpoints.
+    Further training from these is then by ``loss``.
+    """
+
+    name: str
+    loss: Loss
+    balanced: bool = False
+    trainer: Callable[[Task, Budget, int], list[Checkpoint]] | None = None
 
 
 # ---------------------------------------------------------------- the rivals

@@ -1,7 +1,10 @@
 """One metric on one task: every rival, the best of them, and aimfor's default, all chosen on validation data.
 
-The default is a superset of the rivals' checkpoints: the last layer refitted (`MetricHead`) and the whole network
-fine-tuned on the metric are candidates beside them. What validation data does not prefer is not used.
+The default starts at the rivals' best checkpoint and goes on from there, by the rival's own loss unless validation
+data is convinced that the metric's loss, or the last layer refitted (`MetricHead`), is better; not at all where going
+on is plainly worse. What was allowed on training data alone is then repeated on **all labelled data**, validation data
+included, which is done being asked. Any loss may have that last phase, so the rival is also shown with it
+(``rival_all``): what the default has above that is due to the metric, and nothing else is.
 """
 
 from __future__ import annotations
@@ -10,22 +13,19 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from ..head import MetricHead
-from ..head.collect import collect, last_linear
-from ..head.objectives import Objective, objectives_for
-from ..head.part import Part as HeadPart
-from ..head.part import make_part
 from ..metrics.base import Metric
 from ..metrics.registry import metric_from_name
-from ..pairwise import HasPairs
-from .choosing import best, chosen
-from .protocol import RIVALS, Budget, Checkpoint, Loss, Method, Part, Task
-from .training import fine_tune, scores_of, train_all
+from .candidates import HEAD, METRIC, OWN, Way, ways_on
+from .choosing import Chosen, best, chosen, judged, share_won, tuned_value
+from .protocol import RIVALS, Budget, Checkpoint, Method, Part, Task
+from .training import fine_tune, train_all
 
-#: Fewer than `MetricHead`'s own, to fit many data sets into an hour.
-RIDGES = (1.0, 0.03, 1e-3)
+#: Going on is dropped when it wins in fewer of the draws of validation data than this: the rival's own value there is
+#: the best of many looks and flatters it, so a tie is no reason to stop.
+PLAINLY_WORSE = 0.1
+#: The metric's candidates replace the rival's own loss only from here on: most validation sets hold few positives.
+CONVINCING = 0.95
 
 
 def run_all(
@@ -40,8 +40,9 @@ def run_all(
     """Trains every rival (and the papers' methods) once, then answers for every metric.
 
     Returns:
-        By metric: ``rivals`` and ``papers`` (name → test), ``rival`` (the one validation chose) and ``default``,
-        each with name, validation and test; ``ours``: the default's two new candidates, each by itself.
+        By metric: ``rivals`` and ``papers`` (name → test), ``rival`` (the one validation chose), ``default`` and
+        ``rival_all`` (the rival with the default's last phase, by its own loss), each with name, validation and test;
+        ``ours``: each way to go on by itself, on training data alone.
     """
     pools = train_all(task, [*rivals, *papers], budget, seed)
     return {name: _one_metric(task, metric_from_name(name), budget, seed, pools, rivals, papers) for name in metrics}
@@ -60,71 +61,56 @@ def _one_metric(
     leader, _, _ = best(metric, everything, task.validation)
     own = next(rival for rival in rivals if rival.name == leader.name)
     # The rival's own loss, for as many further steps on as large batches as ours get.
-    again = fine_tune(task, leader, replace(own, name=f"{own.name}, continued"), leader.rate / 10, budget, seed)
-    rival_pool = [*everything, *again]
-    rival = chosen(task, metric, rival_pool)
-    head, tuned = [refit(task, metric, leader)], _tuned(task, metric, leader, own, budget, seed)
-    default = chosen(task, metric, [*rival_pool, *head, *tuned])
-    ours = {"head": chosen(task, metric, head), "fine-tuned": chosen(task, metric, tuned)}
+    longer, further = replace(budget, extra=2 * budget.extra), replace(own, name=f"{own.name}, continued")
+    again = fine_tune(task, leader, further, leader.rate / 10, longer, seed)
+    rival, _, _ = best(metric, [*everything, *again], task.validation)
+    ways = ways_on(metric, leader, own, budget, seed)
+    trials = {name: way(task) for name, way in ways.items()}
+    base = going_on(metric, rival, trials[OWN], task.validation)
+    pick = convinced(metric, base, rival, trials, task.validation)
+    rival_all = finished(task, metric, rival, base, trials, ways)
+    default = rival_all if pick == base else finished(task, metric, rival, pick, trials, ways)
     single = {name: chosen(task, metric, pool) for name, pool in pools.items()}
     return {
         "rivals": {method.name: single[method.name].test for method in rivals},
         "papers": {method.name: single[method.name].test for method in papers},
-        "rival": vars(rival),
+        "rival": vars(chosen(task, metric, [rival])),
+        "rival_all": vars(rival_all),
         "default": vars(default),
-        "ours": {name: vars(part) for name, part in ours.items()},
+        "ours": {name: vars(chosen(task, metric, [trial])) for name, trial in trials.items()},
     }
 
 
-def refit(task: Task, metric: Metric, point: Checkpoint) -> Checkpoint:
-    """`MetricHead` on a checkpoint's features."""
-    model = task.make_model()
-    model.load_state_dict(point.state)
-    model.eval()
-    with torch.no_grad():
-        layer = last_linear(model, task.train.x[:8])
-    original = model.get_submodule(layer)
-    assert isinstance(original, torch.nn.Linear)
-    features, _, _ = collect(model, _batches(task.train), layer)
-    judge, _, _ = collect(model, _batches(task.validation), layer)
-    validation = [judge, task.validation.targets_for(metric), task.validation.where]
-    fit = MetricHead(metric, ridges=RIDGES, iterations=50).fit(
-        features,
-        task.train.targets_for(metric),
-        validation=tuple(part for part in validation if part is not None),
-        original=original,
-        where=task.train.where,
-    )
-    fit.install(model, layer)
-    return Checkpoint(f"head on {point.name}", model.state_dict(), scores_of(model, task.validation.x), point.rate)
+def going_on(metric: Metric, rival: Checkpoint, trial: Checkpoint, validation: Part) -> str | None:
+    """`OWN`, or None when training on by the rival's own loss is plainly worse than the rival as it is."""
+    return OWN if share_won(metric, trial, rival, validation) >= PLAINLY_WORSE else None
 
 
-def _tuned(task: Task, metric: Metric, leader: Checkpoint, own: Method, budget: Budget, seed: int) -> list[Checkpoint]:
-    """The whole network on the metric's own objective, from the rival's checkpoint, at a lower rate."""
-    method = Method("fine-tuned", metric_loss(metric), own.balanced)
-    return fine_tune(task, leader, method, leader.rate / 10, budget, seed)
+def convinced(
+    metric: Metric, base: str | None, rival: Checkpoint, trials: dict[str, Checkpoint], validation: Part
+) -> str | None:
+    """The way whose trial beats the base's convincingly on validation data, the more convincing of two; else the base.
+
+    A head that kept its original layer is the rival's checkpoint, and no candidate.
+    """
+    against = rival if base is None else trials[base]
+    shares = {name: share_won(metric, trials[name], against, validation) for name in (METRIC, HEAD)}
+    leading = max(shares, key=lambda name: shares[name])
+    return leading if shares[leading] >= CONVINCING else base
 
 
-def metric_loss(metric: Metric) -> Loss:
-    """The metric's own objective (see `fine_tune_objective`) as a loss of batches."""
-
-    def loss(scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
-        batch = Part(scores.detach().unsqueeze(-1) if targets.ndim == scores.ndim else scores.detach(), targets)
-        part = make_part(metric, "features", batch.x, batch.targets_for(metric), None, batch.where, None, len(shares))
-        return fine_tune_objective(metric, part).loss(scores)
-
-    return loss
-
-
-def fine_tune_objective(metric: Metric, part: HeadPart) -> Objective:
-    """What the whole network is tuned on: all pairs for AUROC and its kin, soft counts for F_β and IoU, the metric's
-    own engine for ranked lists where it has one, the top pairs for the rest."""
-    found = {objective.name: objective for objective in objectives_for(metric, part)}
-    if isinstance(metric, HasPairs):
-        return found["all pairs"]
-    order = ("soft counts", "top pairs") if part.kind == "binary" else ("metric", "listwise softmax")
-    return next(found[name] for name in order if name in found)
+def finished(
+    task: Task, metric: Metric, rival: Checkpoint, name: str | None, trials: dict[str, Checkpoint], ways: dict[str, Way]
+) -> Chosen:
+    """The rival as it is, or the way repeated on all labelled data, with the threshold of its trial."""
+    if name is None:
+        return chosen(task, metric, [rival])
+    value, shift = tuned_value(metric, trials[name].validation, task.validation)
+    final = ways[name](all_labelled(task))
+    return judged(task, metric, replace(final, name=f"{final.name}, all data"), value, shift)
 
 
-def _batches(part: Part, size: int = 2048) -> list[tuple[Tensor, Tensor]]:
-    return list(zip(part.x.split(size), part.y.split(size), strict=True))
+def all_labelled(task: Task) -> Task:
+    """The task with validation data among the training data."""
+    parts = (task.train, task.validation)
+    return replace(task, train=Part(torch.cat([part.x for part in parts]), torch.cat([part.y for part in parts])))

@@ -24,6 +24,8 @@ class Line:
     rival: float
     default: float
     difference: Paired
+    alike: Paired
+    """The default above the rival that had the same last phase: what is due to the metric."""
 
     @property
     def over_plain(self) -> float:
@@ -51,6 +53,7 @@ def _line(cell: str, metric: str, found: list[dict[str, Any]]) -> Line:
         statistics.mean(theirs),
         statistics.mean(ours),
         paired(ours, theirs),
+        paired(ours, [f.get("rival_all", f["rival"])["test"] for f in found]),
     )
 
 
@@ -77,6 +80,9 @@ class Score:
     wins: int
     losses: int
     over_plain: tuple[float, float, float]
+    alike: tuple[float, float, float]
+    alike_better: int
+    alike_worse: int
 
 
 def scores(found: Sequence[Line]) -> list[Score]:
@@ -98,6 +104,9 @@ def scores(found: Sequence[Line]) -> list[Score]:
                 sum(difference > 0 for difference in differences),
                 sum(difference < 0 for difference in differences),
                 bootstrap_median([line.over_plain for line in mine]),
+                bootstrap_median([line.alike.mean for line in mine]),
+                sum(line.alike.verdict == "better" for line in mine),
+                sum(line.alike.verdict == "worse" for line in mine),
             )
         )
     return result
@@ -131,6 +140,7 @@ def score_table(found: Sequence[Line]) -> str:
         "wins",
         "losses",
         "median over plain cross-entropy [95 %]",
+        "median over the rival with the same last phase [95 %] (better, worse)",
     )
     rows = [
         (
@@ -144,6 +154,7 @@ def score_table(found: Sequence[Line]) -> str:
             str(score.wins),
             str(score.losses),
             _interval(score.over_plain),
+            f"{_interval(score.alike)} ({score.alike_better}, {score.alike_worse})",
         )
         for score in scores(found)
     ]

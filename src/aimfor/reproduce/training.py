@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
 
 from .protocol import Budget, Checkpoint, Method, Task
 
@@ -46,12 +47,14 @@ def train_all(task: Task, methods: Sequence[Method], budget: Budget, seed: int) 
     """Every method at every rate. Small perceptrons are trained side by side in one stacked model, which is the same
     computation (tested) for a fraction of the overhead."""
     layers = [module for module in task.make_model().modules() if not list(module.children())]
-    if all(isinstance(layer, nn.Linear | nn.ReLU) for layer in layers):
-        return train_stacked(task, methods, budget, seed)
-    return {
-        method.name: [point for rate in budget.rates for point in train(task, method, rate, budget, seed)]
-        for method in methods
-    }
+    small = all(isinstance(layer, nn.Linear | nn.ReLU) for layer in layers)
+    found = train_stacked(task, [m for m in methods if m.trainer is None], budget, seed) if small else {}
+    for method in methods:
+        if method.trainer is not None:
+            found[method.name] = method.trainer(task, budget, seed)
+        elif not small:
+            found[method.name] = [p for rate in budget.rates for p in train(task, method, rate, budget, seed)]
+    return found
 
 
 def train_stacked(task: Task, methods: Sequence[Method], budget: Budget, seed: int) -> dict[str, list[Checkpoint]]:
@@ -107,18 +110,44 @@ def fine_tune(
     task: Task, start: Checkpoint, method: Method, rate: float, budget: Budget, seed: int
 ) -> list[Checkpoint]:
     """``budget.extra`` steps on larger batches from a checkpoint, with any loss."""
+    return _run(task, restored(task, start), method, rate, budget.extra, budget.large, budget, seed + 1)
+
+
+def averaged(task: Task, start: Checkpoint, method: Method, rate: float, budget: Budget, seed: int) -> Checkpoint:
+    """As `fine_tune`, ending at the mean of the weights after each of its steps (Izmailov 2018)."""
+    model = restored(task, start)
+    mean = AveragedModel(model, use_buffers=True)
+    for _ in _steps(task, model, method, rate, budget.extra, budget.large, budget.decay, seed + 1):
+        mean.update_parameters(model)
+    final = mean.module
+    return Checkpoint(method.name, final.state_dict(), scores_of(final, task.validation.x), rate)
+
+
+def restored(task: Task, point: Checkpoint) -> nn.Module:
+    """The model of a checkpoint."""
     model = task.make_model()
-    model.load_state_dict(start.state)
-    return _run(task, model, method, rate, budget.extra, budget.large, budget, seed + 1)
+    model.load_state_dict(point.state)
+    return model
 
 
 def _run(
     task: Task, model: nn.Module, method: Method, rate: float, steps: int, batch: int, budget: Budget, seed: int
 ) -> list[Checkpoint]:
-    generator = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=budget.decay, fused=True)
-    shares = task.class_shares()
     found = []
+    for step in _steps(task, model, method, rate, steps, batch, budget.decay, seed):
+        if _look(step, steps, budget.looks):
+            state = copy.deepcopy(model.state_dict())
+            found.append(Checkpoint(method.name, state, scores_of(model, task.validation.x), rate))
+    return found
+
+
+def _steps(
+    task: Task, model: nn.Module, method: Method, rate: float, steps: int, batch: int, decay: float, seed: int
+) -> Iterator[int]:
+    """Trains the model; yields after each step its number, from 1."""
+    generator = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay, fused=True)
+    shares = task.class_shares()
     for step in range(1, steps + 1):
         model.train()
         rows = draw(task.train.y, batch, method.balanced, generator)
@@ -126,10 +155,7 @@ def _run(
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if _look(step, steps, budget.looks):
-            state = copy.deepcopy(model.state_dict())
-            found.append(Checkpoint(method.name, state, scores_of(model, task.validation.x), rate))
-    return found
+        yield step
 
 
 def _look(step: int, steps: int, looks: int) -> bool:
