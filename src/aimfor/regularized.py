@@ -12,6 +12,9 @@ from . import checks
 from .errors import InputError
 from .loss import MetricLoss
 
+#: How many calls' terms are kept before they are added up.
+RECENT = 64
+
 
 class Regularized(nn.Module):
     """``erm(outputs, targets) + alpha · metric_loss(scores, labels)``: the data-dependent regularizer of Ravi's (1).
@@ -56,6 +59,7 @@ class Regularized(nn.Module):
         self.alpha = checks.number("alpha", alpha, at_least=0)
         self.terms: dict[str, Tensor] = {}
         self.log: list[dict[str, float]] = []
+        self._recent: list[dict[str, Tensor]] = []
         self._sums: dict[str, Tensor] = {}
         self._calls = 0
 
@@ -73,17 +77,28 @@ class Regularized(nn.Module):
             came = f"shape {tuple(task.shape)}" if isinstance(task, Tensor) else f"a {type(task).__name__}"
             raise InputError("erm", came, "a scalar loss", "Use reduction='mean'.")
         metric = self.metric_loss(scores, labels, **rest)
-        total: Tensor = task.reshape(()) + self.alpha * metric
-        self.terms = {"erm": task.detach().reshape(()), "metric": metric.detach(), "total": total.detach()}
+        if task.ndim:
+            task = task.reshape(())
+        total = torch.add(task, metric, alpha=self.alpha)
+        terms = {"erm": task.detach(), "metric": metric.detach(), "total": total.detach()}
+        self.__dict__["terms"] = terms  # past nn.Module's slow assignment
         if self.training and torch.is_grad_enabled():
-            self._calls += 1
-            self._sums = (
-                {name: self._sums[name] + term for name, term in self.terms.items()} if self._sums else self.terms
-            )
+            self._recent.append(terms)
+            if len(self._recent) == RECENT:
+                self._add_up()
         return total
+
+    def _add_up(self) -> None:
+        """The recent terms into the sums: in one go, because an addition for each would cost more than the terms."""
+        for name in self._recent[0] if self._recent else ():
+            recent = torch.stack([terms[name] for terms in self._recent]).double().sum()
+            self._sums[name] = self._sums[name] + recent if name in self._sums else recent
+        self._calls += len(self._recent)
+        self._recent = []
 
     def end_epoch(self) -> None:
         """Closes the epoch: means of both terms into ``log``, and the metric's engine takes its dual step."""
+        self._add_up()
         if self._calls:
             self.log.append({name: float(value) / self._calls for name, value in self._sums.items()})
         self._sums, self._calls = {}, 0

@@ -60,9 +60,11 @@ def binary(
         binary_values(targets)
         weights_like(checked, shape, scores, True)
     n = scores.numel()
+    if scores.ndim != 1:  # a view that changes nothing would still be a step of the backward pass
+        scores, targets = scores.reshape(-1), targets.reshape(-1)
     return Batch(
-        scores.reshape(-1),
-        targets.reshape(-1).bool(),
+        scores,
+        targets.bool(),
         None if checked is None else checked.reshape(-1),
         None if mask is None else mask.reshape(-1),
         index_like(index, n, scores, values),

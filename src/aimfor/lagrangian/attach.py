@@ -26,15 +26,43 @@ class _Attach(torch.autograd.Function):
         return None, None, *scaled, *(None for _ in scaled)
 
 
+class _FirstOrderOnly(torch.autograd.Function):
+    """The identity; differentiating through it is an error."""
+
+    @staticmethod
+    def forward(ctx: Any, grad: Tensor) -> Tensor:
+        return grad.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        raise RuntimeError("the lagrangian engine's loss has first derivatives only")
+
+
+def _guard(grad: Tensor) -> Tensor | None:
+    """A graph of the gradient (create_graph=True) may be made; using it must not give a silent zero."""
+    if torch.is_grad_enabled():
+        return _FirstOrderOnly.apply(grad.detach().requires_grad_())  # type: ignore[no-any-return]
+    return None
+
+
 def with_gradients(scores: Tensor, terms: Terms) -> Tensor:
-    """The Lagrangian, attached to the scores alone."""
-    return _Attach.apply(terms.loss, 1, scores, terms.by_score)  # type: ignore[no-any-return]
+    """The Lagrangian, attached to the scores alone.
+
+    A product with the gradient has that gradient, in a fifth of the time of an autograd.Function in Python; its value
+    is then overwritten with the Lagrangian's, which the product does not keep for its backward pass.
+    """
+    loss = torch.dot(scores, terms.by_score)
+    loss.detach().fill_(terms.loss)
+    if loss.requires_grad:
+        loss.register_hook(_guard)
+    return loss
 
 
 def with_gradients_of_all(scores: Tensor, duals: Duals, terms: Terms) -> Tensor:
     """As `with_gradients`, with gradients for τ and ε in the metric de² + mean dt²: one learning rate suits both."""
     by_tau = torch.zeros_like(duals.tau)
-    by_tau[terms.slots] = (duals.positives * terms.by_tau).to(by_tau.dtype)
-    by_epsilon = terms.by_epsilon.to(duals.epsilon.dtype)
+    by_tau[terms.slots] = (duals.positives * terms.share * terms.by_tau).to(by_tau.dtype)
+    loss = torch.as_tensor(terms.loss, dtype=scores.dtype, device=scores.device)
+    by_epsilon = torch.as_tensor(terms.by_epsilon, dtype=duals.epsilon.dtype, device=scores.device)
     inputs = (scores, duals.epsilon, duals.tau)
-    return _Attach.apply(terms.loss, 3, *inputs, terms.by_score, by_epsilon, by_tau)  # type: ignore[no-any-return]
+    return _Attach.apply(loss, 3, *inputs, terms.by_score, by_epsilon, by_tau)  # type: ignore[no-any-return]

@@ -23,7 +23,7 @@ def bound_from_scores(scores: Tensor, positive: Tensor, beta: float = 1.0) -> Bo
 
     ``V = min over u > 0 of (β² p u + Σ_neg max(0, u + f_j)) / Σ_pos min(u, f_i)``, and ``F_β ≥ (1 + β²)/(1 + V)``.
     Between the breakpoints u = f_i, u = −f_j the quotient is linear over linear, hence monotone, so the minimum is at
-    one of them: two sorts and prefix sums find it. The gradient is exact almost everywhere: the best u is itself a
+    one of them: a sort and prefix sums find it. The gradient is exact almost everywhere: the best u is itself a
     score, and moves with it.
 
     Args:
@@ -46,8 +46,8 @@ def bound_from_scores(scores: Tensor, positive: Tensor, beta: float = 1.0) -> Bo
     """
     square = checks.number("beta", beta, above=0) ** 2
     f, g = scores[positive], scores[~positive]
-    scales = torch.cat((f[f > 0], -g[g < 0]))
-    best = _best_scale(scales.detach(), f.detach(), g.detach(), square)
+    scales = torch.cat((f, -g))
+    best = _best_scale(scales.detach(), f.numel(), square)
     if best is None:
         zero = scores.sum() * 0.0
         return Bound(zero + float("inf"), zero)
@@ -56,19 +56,19 @@ def bound_from_scores(scores: Tensor, positive: Tensor, beta: float = 1.0) -> Bo
     return Bound(value, (1.0 + square) / (1.0 + value))
 
 
-def _best_scale(u: Tensor, f: Tensor, g: Tensor, square: float) -> Tensor | None:
-    """Position of the minimising u, or None if Σ min(u, f) ≤ 0 for every u."""
-    u, f, g = (x.to(internal_dtype(x)) for x in (u, f, g))
-    up, down = f.sort().values, (-g).sort().values
-    below, under = torch.searchsorted(up, u), torch.searchsorted(down, u)
-    hits = _prefix(up)[below] + u * (f.numel() - below)
-    costs = square * f.numel() * u + u * under - _prefix(down)[under]
-    usable = hits > 0
-    return torch.where(usable, costs / hits, torch.inf).argmin() if bool(usable.any()) else None
-
-
-def _prefix(x: Tensor) -> Tensor:
-    return torch.cat((x.new_zeros(1), x.cumsum(0)))
+def _best_scale(scales: Tensor, p: int, square: float) -> Tensor | None:
+    """Position of the minimising u > 0 among the f_i (the first p) and the −f_j; None if Σ min(u, f) ≤ 0 for all."""
+    ordered, order = scales.sort()
+    u = ordered.to(internal_dtype(scales))
+    up = (order < p).to(u.dtype)
+    below, total = up.cumsum(0), u.cumsum(0)
+    sum_up = (up * u).cumsum(0)
+    # A score equal to u counts as u on either side of the cut, so ties need no care.
+    hits = sum_up + u * (p - below)
+    under = torch.arange(1, u.numel() + 1, dtype=u.dtype, device=u.device) - below
+    costs = u * (square * p + under) - (total - sum_up)
+    usable = (u > 0) & (hits > 0)
+    return order[torch.where(usable, costs / hits, torch.inf).argmin()] if bool(usable.any()) else None
 
 
 def f_beta(scores: Tensor, positive: Tensor, beta: float) -> float:

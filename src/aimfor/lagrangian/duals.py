@@ -13,7 +13,8 @@ steps converge to them instead of circling.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -21,14 +22,22 @@ from torch import Tensor, nn
 from .projections import project_cap, project_cap_sampled
 from .surrogates import Surrogate
 
+#: A number of the program: a Python number on the CPU, where that is ten times cheaper than a tensor of one
+#: element; elsewhere a tensor, because reading it would wait for the device.
+Scalar = float | Tensor
+
 
 class Terms(NamedTuple):
-    """The Lagrangian on a batch and its gradients: with respect to the scores, n·ε, and n·τ of the batch's slots."""
+    """The Lagrangian on a batch and its gradients: with respect to the scores, n·ε, and n·τ of the batch's slots.
 
-    loss: Tensor
+    The last one is ``share * by_tau``: the factor goes into the update, which multiplies anyway.
+    """
+
+    loss: Scalar
     by_score: Tensor
-    by_epsilon: Tensor
+    by_epsilon: Scalar
     by_tau: Tensor
+    share: float
     slots: Tensor
 
 
@@ -51,6 +60,9 @@ class Duals(nn.Module):
     scores: Tensor
     seen: Tensor
     fresh: Tensor
+    arrived: Tensor
+    _buffers: dict[str, Tensor]  # type: ignore[assignment]
+    _parameters: dict[str, nn.Parameter]  # type: ignore[assignment]
 
     def __init__(self, positive: Tensor, negative: Tensor, *, cap: bool, trainable: bool) -> None:
         super().__init__()
@@ -69,13 +81,18 @@ class Duals(nn.Module):
         self.register_buffer("slot", slot, persistent=False)
         self.register_buffer("where_positive", positive.nonzero().squeeze(1), persistent=False)
         self.register_buffer("where_negative", negative.nonzero().squeeze(1), persistent=False)
+        # Scores of the batches since the last `settle`, NaN where there was none.
+        self.register_buffer("arrived", torch.full((positive.numel(),), torch.nan), persistent=False)
+        # One gather gives the mask of a batch as numbers; 0 and 1 as tensors spare the conversion of a Python number.
+        self.register_buffer("negative", negative.to(torch.get_default_dtype()), persistent=False)
+        self.register_buffer("zero", torch.zeros(()), persistent=False)
+        self.register_buffer("one", torch.ones(()), persistent=False)
 
     @property
     def size(self) -> int:
         """Number of examples of the data set that take part."""
         return self.positives + self.negatives
 
-    @torch.no_grad()
     def terms(
         self,
         scores: Tensor,
@@ -91,54 +108,64 @@ class Duals(nn.Module):
         ``stratified`` scales positives by n/B⁺ and negatives by their own counts (class-balanced sampling);
         otherwise both by N/B, which is unbiased for uniform batches even when one class is missing from some.
         """
-        dtype, n = scores.dtype, self.positives
-        rows = positive.nonzero().squeeze(1)
-        slots, epsilon = self.slot[index[rows]], self.epsilon.to(dtype)
-        present = rows.numel()
+        table, n, size = self._buffers, self.positives, positive.numel()  # past nn.Module's slow lookup
+        tau, e = self._parameters["tau"].detach(), self._parameters["epsilon"].detach()
+        rows = positive.nonzero().view(-1)
+        slots = table["slot"].index_select(0, index.index_select(0, rows))
+        keep, lam = table["negative"].index_select(0, index), table["lam"].index_select(0, slots)
+        own = tau.index_select(0, slots)
+        zero, one = table["zero"], table["one"]
+        if zero.dtype != scores.dtype:
+            keep, lam, own, zero, one, e = (x.to(scores.dtype) for x in (keep, lam, own, zero, one, e))
+        read: Callable[[Tensor], Scalar] = Tensor.item if scores.device.type == "cpu" else Tensor.detach
+        up = down = self.size / (n * size)
         if stratified:
-            up = n / max(present, 1)
-            down = self.negatives / max(positive.numel() - present, 1)
-        else:
-            up = down = self.size / positive.numel()
-        cost, by_score, by_epsilon = surrogate(scores, epsilon)
-        keep = torch.logical_not(positive).to(dtype).mul_(down / n)
-        by_score = by_score * keep
-        tau = self.tau[slots].to(dtype)
-        gap = tau - scores[rows]
-        value, pull = _multiplied(self.lam[slots].to(dtype), gap, penalty)
-        residual = self.tau.mean().to(dtype) - 1.0
-        force = self.mu.to(dtype) + penalty * residual
-        by_tau = pull + force
-        slope = beta * beta + torch.dot(by_epsilon, keep)
-        total = value.sum()
+            up, down = 1.0 / max(len(rows), 1), self.negatives / (n * max(size - len(rows), 1))
+        cost, by_score, by_epsilon = surrogate(scores, e)
+        held, pull = _multiplied(lam, own - scores.index_select(0, rows), penalty, read)
+        residual = read(tau.sum()) / n - 1.0
+        force = read(table["mu"]) + penalty * residual
+        by_tau = pull + force if isinstance(force, Tensor) else torch.add(pull, one, alpha=force)
+        slope = beta * beta + down * read(torch.dot(by_epsilon, keep))
         if self.cap:
-            over, push = _multiplied(self.gamma[slots].to(dtype), tau - epsilon, penalty)
-            by_tau, slope, total = by_tau + push, slope - push.sum() * (up / n), total + over.sum()
-        by_score[rows] = pull * (-up / n)
-        loss = beta * beta * epsilon + torch.dot(cost, keep) + total * (up / n)
+            gamma = table["gamma"].index_select(0, slots).to(scores.dtype)
+            over, push = _multiplied(gamma, own - e, penalty, read)
+            by_tau, slope, held = by_tau + push, slope - up * read(push.sum()), held + over
+        loss = beta * beta * read(e) + down * read(torch.dot(cost, keep)) + up * held
         loss = loss + residual * (force - 0.5 * penalty * residual)
-        return Terms(loss, by_score, slope, by_tau * (up / n), slots)
+        by_score = torch.addcmul(zero, by_score, keep, value=down).index_add_(0, rows, pull, alpha=-up)
+        return Terms(loss, by_score, slope, by_tau, up, slots)
+
+    def remember(self, scores: Tensor, index: Tensor) -> None:
+        """The scores of a training batch, for the dual step and the diagnostics; `settle` files them."""
+        arrived = self._buffers["arrived"]
+        arrived.scatter_(0, index, scores.to(arrived.dtype))
 
     @torch.no_grad()
-    def remember(self, scores: Tensor, index: Tensor, slots: Tensor) -> None:
-        """The scores of a training batch, for the dual step and the diagnostics."""
-        self.scores[index] = scores.detach().to(self.scores.dtype)
-        self.seen[index] = True
-        self.fresh[slots] = True
+    def settle(self) -> None:
+        """Files the scores that arrived since the last call into ``scores``, ``seen`` and ``fresh``.
 
-    @torch.no_grad()
+        `remember` writes once a step where these would be three; the end of an epoch and ``state_dict()`` call this.
+        """
+        new = self.arrived.isnan().logical_not_()
+        self.scores.copy_(torch.where(new, self.arrived, self.scores))
+        self.seen.logical_or_(new)
+        self.fresh.logical_or_(new[self.where_positive])
+        self.arrived.fill_(torch.nan)
+
     def descend(self, terms: Terms, step: float) -> None:
         """One gradient step in the metric de² + mean dt²; ``step`` is the batch's share of a whole epoch's step."""
-        tau, epsilon = self.tau, self.epsilon
-        epsilon.sub_((step * terms.by_epsilon).to(epsilon.dtype))
-        tau[terms.slots] = tau[terms.slots] - (step * self.positives * terms.by_tau).to(tau.dtype)
+        tau, epsilon = self._parameters["tau"].detach(), self._parameters["epsilon"].detach()
+        by_tau = terms.by_tau if terms.by_tau.dtype == tau.dtype else terms.by_tau.to(tau.dtype)
+        epsilon.sub_(terms.by_epsilon, alpha=step)
+        tau.index_add_(0, terms.slots, by_tau, alpha=-step * self.positives * terms.share)
         if self.cap:
             epsilon.clamp_(min=0.0)
 
     @torch.no_grad()
     def project(self, slots: Tensor | None = None, sample: int = 0, seed: int = 0) -> None:
         """Π_C in the metric of `descend`: of all variables, of ε and the given slots only, or by a sample."""
-        tau = self.tau if slots is None else self.tau[slots]
+        tau = self.tau if slots is None else self.tau.index_select(0, slots)
         weight = float(self.positives)
         if sample:
             generator = torch.Generator(device=tau.device).manual_seed(seed)
@@ -161,10 +188,20 @@ class Duals(nn.Module):
             self.gamma.copy_((self.gamma + step * (self.tau - self.epsilon)).clamp_min(0.0))
         self.fresh.zero_()
 
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        self.settle()
+        super()._save_to_state_dict(destination, prefix, keep_vars)
 
-def _multiplied(multiplier: Tensor, excess: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
-    """Value and derivative of the (augmented) term of a constraint ``excess ≤ 0``."""
+    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
+        self.arrived.fill_(torch.nan)  # what arrived before belongs to the state that is replaced
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+def _multiplied(
+    multiplier: Tensor, excess: Tensor, penalty: float, read: Callable[[Tensor], Scalar]
+) -> tuple[Scalar, Tensor]:
+    """Sum and derivatives of the (augmented) terms of constraints ``excess ≤ 0``."""
     if penalty == 0.0:
-        return multiplier * excess, multiplier
-    pull = (multiplier + penalty * excess).clamp_min_(0.0)
-    return (pull * pull - multiplier * multiplier) / (2.0 * penalty), pull
+        return read(torch.dot(multiplier, excess)), multiplier
+    pull = torch.add(multiplier, excess, alpha=penalty).relu_()
+    return (read(torch.dot(pull, pull)) - read(torch.dot(multiplier, multiplier))) / (2.0 * penalty), pull

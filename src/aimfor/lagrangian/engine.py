@@ -83,6 +83,7 @@ class LagrangianEngine(Engine):
     ready: ClassVar[bool] = False
 
     labels: Tensor
+    known: Tensor
     epoch: Tensor
     rounds: Tensor
     waited: Tensor
@@ -117,12 +118,16 @@ class LagrangianEngine(Engine):
         groups = group_labels(labels)
         self.groups = int(groups.max()) + 1
         self.register_buffer("labels", groups)
+        # The labels as the metric's gate hands them over, so that one comparison checks a batch.
+        known = groups.bool() if self.groups == 2 else groups.long()
+        self.register_buffer("known", known, persistent=False)
         for name in ("epoch", "rounds", "waited", "projections"):
             self.register_buffer(name, torch.zeros((), dtype=torch.int64))
         p = self.groups
         self.pairs = [(1, 0)] if p == 2 else [(j, k) for j in range(p) for k in range(p) if j != k]
         options = {"cap": mode == "venkatesh", "trainable": primal == "optimizer"}
         self.duals = nn.ModuleList([Duals(groups == j, groups == k, **options) for j, k in self.pairs])
+        self._programs: dict[tuple[int, int], Duals] = dict(zip(self.pairs, self.duals, strict=True))  # type: ignore[arg-type]
         self.history = History()
         self._beta = 1.0
         self._seconds = 0.0
@@ -147,22 +152,24 @@ class LagrangianEngine(Engine):
         if not (self.training and torch.is_grad_enabled()):
             return self._evaluate(form)
         index = self._checked_index(form)
-        work = [(self._of(problem), problem) for problem in form.problems if problem.scores.numel()]
-        if not work:
+        problems = [problem for problem in form.problems if problem.scores.numel()]
+        if not problems:
             return undefined(form.scores)
-        self._beta = form.beta
-        losses = []
-        for duals, problem in work:
-            losses.append(self._train(duals, problem))
-        loss = losses[0] if len(losses) == 1 else torch.stack(losses).sum() / len(self.pairs)
-        positives = int((self.labels[index] == 1).sum()) if self.groups == 2 else index.numel()
+        if self._beta != form.beta:
+            self._beta = form.beta
+        losses = [self._train(problem) for problem in problems]
+        if self.groups == 2:
+            loss, positives = losses[0]
+        else:
+            loss, positives = torch.stack([one for one, _ in losses]).sum() / len(self.pairs), index.numel()
         stats = {"value": loss.detach(), "positives": positives, "negatives": index.numel() - positives}
         return EngineOutput(loss, stats=stats)
 
     # ------------------------------------------------------------ one batch
 
-    def _train(self, duals: Duals, problem: ConstraintProblem) -> Tensor:
-        index = problem.index
+    def _train(self, problem: ConstraintProblem) -> tuple[Tensor, int]:
+        """The Lagrangian of a batch, after the step of τ and ε, and how many positives it had."""
+        duals, index = self._programs[problem.pair], problem.index
         assert index is not None
         if self.mode == "ravi-full" and self.primal == "optimizer":
             self._project(duals)  # the optimizer stepped since the last batch
@@ -176,14 +183,14 @@ class LagrangianEngine(Engine):
             SURROGATES[self.surrogate],
             self.sampling == "stratified",
         )
-        duals.remember(scores, index, terms.slots)
+        duals.remember(scores, index)
         if self.primal == "optimizer":
-            return with_gradients_of_all(problem.scores, duals, terms)
+            return with_gradients_of_all(problem.scores, duals, terms), terms.slots.numel()
         share = index.numel() / duals.size
         duals.descend(terms, share * self.primal_step(int(self.epoch) + 1))
         if self.mode == "ravi-full":
             self._project(duals, terms.slots if self.projection == "batch" else None)
-        return with_gradients(problem.scores, terms)
+        return with_gradients(problem.scores, terms), terms.slots.numel()
 
     def _project(self, duals: Duals, slots: Tensor | None = None) -> None:
         start = time.perf_counter()
@@ -205,32 +212,31 @@ class LagrangianEngine(Engine):
         stats = {"value": value.detach(), "bound": bound.detach()}
         return EngineOutput(1.0 - bound + attached_zero(form.scores), stats=stats)
 
-    def _of(self, problem: ConstraintProblem) -> Duals:
-        duals = self.duals[self.pairs.index(problem.pair)]
-        assert isinstance(duals, Duals)
-        return duals
-
     def _checked_index(self, form: ConstraintForm) -> Tensor:
-        size = self.labels.numel()
-        if form.index is None:
+        index, size = form.index, self.labels.numel()
+        if index is None:
             raise InputError(
                 "index",
                 "None",
                 "each example's position in the data set",
                 "Let the data set return it: loss_fn(scores, targets, index=index). To evaluate, call .eval() first.",
             )
-        index = form.index
-        if index.numel():
-            low, high = (int(v) for v in index.aminmax())
-            if low < 0 or high >= size:
-                raise InputError("index", f"values from {low} to {high}", f"positions from 0 to {size - 1}")
-            if not torch.equal(self.labels[index].long(), form.groups.long()):
-                raise InputError(
-                    "targets",
-                    "labels that differ from those the engine was made with",
-                    "targets == labels[index]",
-                    "Check that index is the position in the same data set, in the same order.",
-                )
+        try:
+            if index.device.type != "cpu" and index.numel():  # a gather outside the bounds raises on the CPU only
+                low, high = index.aminmax()
+                if bool((low < 0) | (high >= size)):
+                    raise IndexError
+            known = self.known.index_select(0, index)
+        except IndexError:
+            came = f"values from {int(index.min())} to {int(index.max())}"
+            raise InputError("index", came, f"positions from 0 to {size - 1}") from None
+        if not torch.equal(known, form.groups):
+            raise InputError(
+                "targets",
+                "labels that differ from those the engine was made with",
+                "targets == labels[index]",
+                "Check that index is the position in the same data set, in the same order.",
+            )
         return index
 
     # ------------------------------------------------------------ one epoch
@@ -245,7 +251,9 @@ class LagrangianEngine(Engine):
         """
         if scores is not None:
             self._refresh(scores)
-        programs = [duals for duals in self.duals if isinstance(duals, Duals)]
+        programs = list(self._programs.values())
+        for duals in programs:
+            duals.settle()
         rows = [diagnose(duals, self._beta, SURROGATES[self.surrogate]) for duals in programs]
         if self.mode != "venkatesh":
             for duals in programs:
@@ -271,12 +279,8 @@ class LagrangianEngine(Engine):
             came = f"shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else f"a {type(scores).__name__}"
             raise InputError("scores", came, f"scores of the whole data set, shape {expected}")
         checks.finite("scores", scores)
-        for (head, _), duals in zip(self.pairs, self.duals, strict=True):
-            assert isinstance(duals, Duals)
-            column = scores if self.groups == 2 else scores[:, head]
-            duals.scores.copy_(column)
-            duals.seen.fill_(True)
-            duals.fresh.fill_(True)
+        for (head, _), duals in self._programs.items():
+            duals.arrived.copy_(scores if self.groups == 2 else scores[:, head])
 
     # ------------------------------------------------------------ state
 

@@ -22,8 +22,8 @@ Surrogate = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 def hinge(g: Tensor, epsilon: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """max(0, ε + g)."""
-    cost = (g + epsilon).clamp_min_(0.0)
-    slope = (cost > 0).to(g.dtype)
+    cost = (g + epsilon).relu_()
+    slope = cost.sign()  # 0 or 1, and a number at once
     return cost, slope, slope
 
 

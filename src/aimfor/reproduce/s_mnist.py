@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -106,13 +107,7 @@ def run(cell: Cell, options: Options) -> Result:
     curve: dict[str, list[float]] = {"accuracy": [], "small": [], "big": [], "seconds": []}
     for _ in range(cell["epochs"]):
         began = time.process_time()
-        for index in torch.randperm(len(images)).split(BATCH):
-            where = index.to(device)
-            out = model(images[index].to(device))
-            loss = objective(out[:, :10], digits[index].to(device), out[:, 10], labels[index].to(device), index=where)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+        steps(model, objective, optimizer, torch.randperm(len(images)).split(BATCH), (images, digits, labels))
         objective.end_epoch()
         curve["seconds"].append(time.process_time() - began)
         right = _right(model, test_images.to(device), torch.cat((test_y, test_y)).to(device))
@@ -138,6 +133,25 @@ def run(cell: Cell, options: Options) -> Result:
         if cell["seed"] == 0
         else None,
     }
+
+
+def steps(
+    model: nn.Module,
+    objective: Regularized,
+    optimizer: torch.optim.Optimizer,
+    batches: Iterable[Tensor],
+    data: tuple[Tensor, Tensor, Tensor],
+) -> None:
+    """One optimizer step for each batch of positions in (images, digits, sizes)."""
+    images, digits, labels = data
+    device = next(model.parameters()).device
+    for index in batches:
+        where = index.to(device)
+        out = model(images[index].to(device))
+        loss = objective(out[:, :10], digits[index].to(device), out[:, 10], labels[index].to(device), index=where)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
 
 
 def _model(name: str, pixels: int, hidden: int) -> nn.Module:
