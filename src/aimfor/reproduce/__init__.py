@@ -18,6 +18,7 @@ NAMES: tuple[str, ...] = (
     "song_synthetic",
     "voc_action",
     "s_mnist",
+    "s_mnist_paper",
     "sky_segmentation",
     "multiclass_segmentation",
     "adult_constraints",

@@ -63,26 +63,28 @@ def two_sizes(images: Tensor) -> tuple[Tensor, Tensor]:
     return both, (both > FOREGROUND).sum(1)
 
 
-def load(name: str, options: Options, seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def load(name: str, options: Options, seed: int, digits: int | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Images in [0, 1] and digits of the training part and of the test part, drawn by the seed.
 
     ``"mnist"``: ``mnist/train.npz`` and ``mnist/test.npz`` of the data folder, or MNIST's own idx files there.
-    ``"digits"``: scikit-learn's small digits, which need no folder.
+    ``"digits"``: scikit-learn's small digits, which need no folder. The argument ``digits`` asks for that many of
+    MNIST's, at full resolution.
     """
     if name == "mnist":
         parts = [read_split(data_folder(options, "mnist"), "mnist", part) for part in ("train", "test")]
         x, y = ([torch.tensor(part[key]) for part in parts] for key in (0, 1))
-        sizes = (60_000, 7_000) if options.full else (3_000, 2_000)
-        if not options.full:  # half the resolution: a small machine is done in minutes
+        full = options.full or digits is not None
+        sizes = (digits or 60_000, 7_000) if full else (3_000, 2_000)
+        if not full:  # half the resolution: a small machine is done in minutes
             x = [functional.avg_pool2d(part[:, None].float(), 2)[:, 0] for part in x]
     else:
         from sklearn.datasets import load_digits
 
         raw = load_digits()
-        whole, digits = torch.from_numpy(raw.images) * (255 / 16), torch.from_numpy(raw.target)
+        whole, truth = torch.from_numpy(raw.images) * (255 / 16), torch.from_numpy(raw.target)
         order = torch.randperm(len(whole), generator=torch.Generator().manual_seed(12345))  # one split for all seeds
         cut = 2 * len(whole) // 3
-        x, y = [whole[order[:cut]], whole[order[cut:]]], [digits[order[:cut]], digits[order[cut:]]]
+        x, y = [whole[order[:cut]], whole[order[cut:]]], [truth[order[:cut]], truth[order[cut:]]]
         sizes = (cut, len(whole) - cut)
     draw = torch.Generator().manual_seed(seed)
     rows = torch.randperm(len(x[0]), generator=draw)[: sizes[0]]
@@ -94,13 +96,14 @@ def load(name: str, options: Options, seed: int) -> tuple[Tensor, Tensor, Tensor
 
 def run(cell: Cell, options: Options) -> Result:
     """Trains one model and follows it epoch by epoch."""
-    x, y, test_x, test_y = load(cell["data"], options, cell["seed"])
+    x, y, test_x, test_y = load(cell["data"], options, cell["seed"], cell.get("digits"))
     images, sizes = two_sizes(x)
     digits, labels = torch.cat((y, y)), labels_by_mean(sizes)
     test_images, _ = two_sizes(test_x)
     torch.manual_seed(cell["seed"])
     device = torch.device(options.device)
-    model = _model(cell["model"], images.shape[1], 500 if options.full else 100).to(device)
+    width = cell.get("width", 500 if options.full else 100)
+    model = _model(cell["model"], images.shape[1], width).to(device)
     metric_loss = MetricLoss(FBeta(1.0), LagrangianEngine(labels, mode=cell["mode"])).to(device)
     objective = Regularized(nn.CrossEntropyLoss(), metric_loss, cell["alpha"])
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
