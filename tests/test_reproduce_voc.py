@@ -40,7 +40,7 @@ def test_a_small_cell_runs_and_reports(
     task: str, real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(voc_action, "budget", lambda task, options: TINY)
-    monkeypatch.setattr(voc_action, "pretrained", lambda folder, full, seed: voc_action.network(20, full).state_dict())
+    monkeypatch.setattr(voc_action, "pretrained", lambda folder, full: voc_action.network(20, full).state_dict())
     monkeypatch.setattr(voc_action, "RIVALS", voc_action.RIVALS[:3])
     monkeypatch.setattr(voc_action, "WINDOWS", 1)
     monkeypatch.setattr(multilabel, "libauc_installed", lambda: False)
