@@ -195,6 +195,7 @@ def test_a_broken_average_gives_way_to_the_rival() -> None:
     rival = Checkpoint("rival", {}, perfect, 0.1)
     assert voc_action.guarded(task, bad, rival, [middle, good, middle]) is rival
     assert voc_action.guarded(task, good, rival, [middle, bad]) is good
+    assert voc_action.guarded(task, middle, rival, [bad, good, good]) is rival
 
 
 # ---------------------------------------------------------------- the published folders
