@@ -14,7 +14,7 @@ from sklearn.metrics import average_precision_score
 from torch import Tensor, nn
 
 from aimfor.errors import InputError
-from aimfor.reproduce import Options, images, models, multilabel, voc, voc_action, voc_report
+from aimfor.reproduce import Options, images, libauc, models, multilabel, voc, voc_action, voc_report
 from aimfor.reproduce.claims import CLAIMS
 from aimfor.reproduce.protocol import Budget, Checkpoint, Part, Task
 
@@ -43,7 +43,7 @@ def test_a_small_cell_runs_and_reports(
     monkeypatch.setattr(voc_action, "pretrained", lambda folder, full: voc_action.network(20, full).state_dict())
     monkeypatch.setattr(voc_action, "RIVALS", voc_action.RIVALS[:3])
     monkeypatch.setattr(voc_action, "WINDOWS", 1)
-    monkeypatch.setattr(multilabel, "libauc_installed", lambda: False)
+    monkeypatch.setattr(libauc, "installed", lambda: False)
     monkeypatch.setattr(multilabel, "OBJECTIVES", ("all pairs",))
     monkeypatch.setattr(multilabel, "RIDGES", (1.0,))
     everyone = voc.load
@@ -53,6 +53,7 @@ def test_a_small_cell_runs_and_reports(
     assert cell in voc_action.cells(options)
     found = voc_action.run(cell, options)["ap"]
     assert set(found["rivals"]) == {"cross-entropy", "hinge", "weighted"}
+    assert found["rival_all"] == found["ours"]["rivals averaged"]
     assert found["ours"]["head"]["validation"] >= found["rival"]["validation"] - 0.02
     for name, value in {**found["rivals"], **found["papers"], "default": found["default"]["test"]}.items():
         assert statistics.fmean(found["classes"][name].values()) == pytest.approx(value)
@@ -136,7 +137,7 @@ def test_losses_equal_their_formulas() -> None:
 def test_libaucs_loss_trains_when_it_is_installed() -> None:
     pytest.importorskip("libauc")
     targets, scores = masked_targets(), torch.randn(60, 3, requires_grad=True)
-    (gradient,) = torch.autograd.grad(multilabel.libauc(targets)(scores, targets, torch.arange(60)), scores)
+    (gradient,) = torch.autograd.grad(multilabel.libauc_ap(targets)(scores, targets, torch.arange(60)), scores)
     assert bool(gradient.any())
     assert not bool(gradient[targets < 0].any())
 

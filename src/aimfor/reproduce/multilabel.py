@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import importlib
-import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -104,12 +103,11 @@ def direct(epsilon: float | str = "auto", sign: int | None = None, mode: str = "
     return make
 
 
-def libauc_installed() -> bool:
-    return importlib.util.find_spec("libauc") is not None
+def libauc_ap(train: Tensor) -> Loss:
+    """LibAUC's ``APLoss`` on raw scores, one per label, with its own defaults and everyone's optimizer.
 
-
-def libauc(train: Tensor) -> Loss:
-    """LibAUC's ``APLoss``, one per label, its own defaults; labels without a positive in the batch are left out."""
+    Labels without a positive in the batch are left out: it refuses them.
+    """
     module: Any = importlib.import_module("libauc.losses")
     terms = [module.APLoss(len(train), device=torch.device("cpu")) for _ in range(train.shape[1])]
 
