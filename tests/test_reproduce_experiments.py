@@ -9,7 +9,19 @@ import pytest
 import torch
 
 from aimfor.errors import InputError
-from aimfor.reproduce import NAMES, Options, evidence, images, judging, meng_table1, meng_table2, mq2008, runner, tables
+from aimfor.reproduce import (
+    NAMES,
+    Options,
+    constraints_board,
+    evidence,
+    images,
+    judging,
+    meng_table1,
+    meng_table2,
+    mq2008,
+    runner,
+    tables,
+)
 from aimfor.reproduce.claims import CLAIMS
 from aimfor.reproduce.protocol import Budget
 
@@ -121,3 +133,25 @@ def test_every_verdict_is_one_of_five() -> None:
     allowed = {"holds", "holds partly", "does not hold", judging.NOT_HERE, judging.NOT_RUN}
     results = evidence.gathered(Path(__file__).parent.parent / "results")
     assert {claim.judged(results).verdict.split(":")[0] for claim in CLAIMS} <= allowed
+
+
+def test_constraints_are_judged_by_certificates_and_paired_objectives() -> None:
+    def side(objective: float, verdict: str) -> dict[str, Any]:
+        return {"objective": objective, "verdict": verdict, "accuracy": objective}
+
+    def floor(seed: int, ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+        cell = {"task": "floor", "data": "adult", "model": "mlp", "seed": seed}
+        return {"cell": cell, "result": {"recall >= 0.8": {"aimfor": ours, "rival": theirs}}}
+
+    def gap(seed: int) -> dict[str, Any]:
+        cell = {"task": "gap", "data": "compas", "model": "linear", "seed": seed}
+        names = constraints_board.GAP_METHODS
+        return {"cell": cell, "result": {names[0]: side(0.5, "met"), names[1]: side(0.7 + 0.01 * seed, "missed")}}
+
+    entries = [floor(s, side(0.9, "met"), side(0.8 + 0.01 * s, "met" if s else "undecided")) for s in range(4)]
+    text = constraints_board.constraints_board([*entries, *(gap(s) for s in range(2))])
+    assert "| adult | mlp | recall >= 0.8 | 100% | 75% | +0.0850 [" in text
+    (row,) = [line for line in text.splitlines() if line.startswith("| adult")]
+    assert row.endswith("| better |")
+    (row,) = [line for line in text.splitlines() if line.startswith("| compas")]
+    assert "| 100% | 0% | -0.2050 [" in row

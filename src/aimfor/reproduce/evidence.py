@@ -7,6 +7,7 @@ from pathlib import Path
 
 from . import NAMES
 from .claims import CLAIMS
+from .constraints_board import constraints_board
 from .judging import Entries
 from .runner import GATHERED, load
 from .scoreboard import lines, markdown, score_table, scores
@@ -75,6 +76,8 @@ def _scoreboards(results: dict[str, Entries]) -> list[str]:
                 f"The default does not beat the best rival in the median cell for {', '.join(below)}.",
                 "",
             ]
+    if results.get("adult_constraints"):
+        text.append(constraints_board(results["adult_constraints"]))
     return text or ["No results yet."]
 
 
