@@ -9,6 +9,7 @@ from .experiment import Cell, Experiment, Options, Result, data_folder
 #: Modules of this package that hold an ``EXPERIMENT``, in the order they are listed to the user.
 NAMES: tuple[str, ...] = (
     "tables",
+    "recipe_search",
     "mq2008",
     "meng_table1",
     "meng_table2",

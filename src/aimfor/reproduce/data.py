@@ -44,7 +44,17 @@ def table(folder: Path, name: str, seed: int) -> tuple[Part, Part, Part]:
     known = torch.from_numpy(raw["train"])
     inside = known.nonzero().squeeze(1)
     fit, judge = stratified(y[inside], 1 / 3, seed)
-    fit, judge, test = inside[fit], inside[judge], (~known).nonzero().squeeze(1)
+    return standardised_parts(x, y, inside[fit], inside[judge], (~known).nonzero().squeeze(1))
+
+
+def standardised_parts(x: Tensor, y: Tensor, fit: Tensor, judge: Tensor, test: Tensor) -> tuple[Part, Part, Part]:
+    """Three parts by their positions, every column with mean 0 and deviation 1 on the first."""
     mean, deviation = x[fit].mean(0), x[fit].std(0)
     x = ((x - mean) / torch.where(deviation > 0, deviation, 1.0)).clamp(-10, 10)
     return Part(x[fit], y[fit]), Part(x[judge], y[judge]), Part(x[test], y[test])
+
+
+def training_rows(folder: Path, name: str) -> tuple[Tensor, Tensor]:
+    """Features as they are and labels of one small table, test rows left out."""
+    raw = arrays(folder / "imbalanced_small" / f"{name}.npz")
+    return torch.from_numpy(raw["X"][raw["train"]]).float(), torch.from_numpy(raw["y"][raw["train"]]).long()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +33,16 @@ def budget(options: Options) -> Budget:
     return Budget(steps=2000 if options.full else 400, extra=60)
 
 
+def perceptron(width: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(width, 64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 1))
+
+
 def run(cell: Cell, options: Options) -> Result:
     parts = table(data_folder(options, "imbalanced_small"), cell["set"], cell["seed"])
-    width = parts[0].x.shape[1]
-
-    def model() -> nn.Module:
-        return nn.Sequential(nn.Linear(width, 64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 1))
-
     torch.manual_seed(cell["seed"])
     rivals = (*RIVALS, *libauc.rivals("LibAUC AUCM", "LibAUC AP"))
-    return run_all(Task(*parts, model), METRICS, budget(options), cell["seed"], rivals=rivals)
+    task = Task(*parts, partial(perceptron, parts[0].x.shape[1]))
+    return run_all(task, METRICS, budget(options), cell["seed"], rivals=rivals)
 
 
 def report(results: list[dict[str, Any]], folder: Path) -> None:

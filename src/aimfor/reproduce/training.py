@@ -115,12 +115,24 @@ def fine_tune(
 
 def averaged(task: Task, start: Checkpoint, method: Method, rate: float, budget: Budget, seed: int) -> Checkpoint:
     """As `fine_tune`, ending at the mean of the weights after each of its steps (Izmailov 2018)."""
-    model = restored(task, start)
+    return _averaged(task, restored(task, start), method, rate, budget, seed)
+
+
+def _averaged(task: Task, model: nn.Module, method: Method, rate: float, budget: Budget, seed: int) -> Checkpoint:
     mean = AveragedModel(model, use_buffers=True)
     for _ in _steps(task, model, method, rate, budget.extra, budget.large, budget.decay, seed + 1):
         mean.update_parameters(model)
     final = mean.module
     return Checkpoint(method.name, final.state_dict(), scores_of(final, task.validation.x), rate)
+
+
+def frozen_body(task: Task, start: Checkpoint, method: Method, rate: float, budget: Budget, seed: int) -> Checkpoint:
+    """As `averaged`, of the last layer alone, from fresh weights."""
+    model = restored(task, start).requires_grad_(False)
+    last = [layer for layer in model.modules() if isinstance(layer, nn.Linear)][-1].requires_grad_(True)
+    torch.manual_seed(seed)
+    last.reset_parameters()
+    return _averaged(task, model, method, rate, budget, seed)
 
 
 def restored(task: Task, point: Checkpoint) -> nn.Module:
