@@ -10,8 +10,9 @@ import pytest
 
 from aimfor.errors import InputError
 from aimfor.reproduce import figures
-from aimfor.reproduce.scoreboard import Line, write_report
-from aimfor.reproduce.statistics import paired
+from aimfor.reproduce.scoreboard import lines, write_report
+
+METRICS = ("auroc", "recall@precision=0.8")
 
 
 def draw_dots(path: Path, mean: float = 0.1) -> bytes:
@@ -50,11 +51,17 @@ def test_wrong_shapes_are_named_and_nothing_is_written(tmp_path: Path) -> None:
 
 
 def test_a_report_has_one_figure_per_metric_and_shows_it(tmp_path: Path) -> None:
-    found = [
-        Line(cell, metric, {"cross-entropy": 0.5}, {}, 0.5, 0.6, paired([0.6, 0.61], [0.5, 0.52]))
+    def judged(test: float) -> dict[str, object]:
+        chosen = {"name": "cross-entropy", "validation": 0.5, "test": test}
+        rival = {"name": "cross-entropy", "validation": 0.5, "test": 0.5}
+        return {"default": chosen, "rival": rival, "rivals": {"cross-entropy": 0.5}, "papers": {}}
+
+    entries = [
+        {"cell": {"set": cell, "seed": seed}, "result": {m: judged(0.6 + 0.01 * seed) for m in METRICS}}
         for cell in ("left", "right")
-        for metric in ("auroc", "recall@precision=0.8")
+        for seed in range(2)
     ]
+    found = lines(entries, lambda cell: str(cell["set"]))
     write_report(tmp_path, "title", "setting", found)
     text = (tmp_path / "table.md").read_text()
     for name in ("auroc", "recall_precision_0.8"):
