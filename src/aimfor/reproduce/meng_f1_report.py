@@ -145,7 +145,7 @@ def _range(values: list[float]) -> str:
 def _predicted_figure(results: list[dict[str, Any]], path: Path) -> None:
     names = _predicting(results)
     with drawing(path, (11, 5)) as figure:
-        panels = figure.subplots(2, 4, sharey=True).flat
+        panels = figure.subplots(2, 4, sharey=True).flatten()
         for axes, name in zip(panels, names, strict=False):
             curves = [entry["result"][name]["predicted"]["curve"] for entry in results]
             steps = [WINDOW * (place + 0.5) for place in range(len(curves[0]["true"]))]
@@ -154,5 +154,5 @@ def _predicted_figure(results: list[dict[str, Any]], path: Path) -> None:
             band(axes, steps, np.maximum([curve["predicted"] for curve in curves], -0.2), "predicted", COLOURS[1])
             tidy(axes, "step of this loss", "F1 of the batch", name)
             axes.legend(frameon=False, loc="lower right")
-        for axes in panels:
+        for axes in panels[len(names) :]:
             axes.set_visible(False)
