@@ -33,6 +33,10 @@ with the last layer refitted (`MetricHead`), where validation data is convinced 
 metric's is better; not at all where that is plainly worse. Then it repeats what was chosen on **all** labelled data,
 validation data included. That last phase needs no metric loss: the last column gives it to the rival as well, and what
 is left there is what the metric's own candidates add. Test data is read once.
+
+On masks the rivals are cross-entropy, weighted cross-entropy, Dice and Lovász losses, and the default is the best on
+validation data of their checkpoints, of the best one trained on with its own loss, and of the same one fine-tuned on
+IoU. There is no last phase on all data there.
 """
 
 

@@ -101,13 +101,14 @@ class DeepLab(nn.Module):
         whole = deep.mean((2, 3), keepdim=True)
         branches = [branch(deep) for branch in self.pyramid]
         branches.append(self.whole(whole).expand_as(branches[0]))
-        joined = _resized(self.join(torch.cat(branches, 1)), shallow.shape[2:])
+        joined = resized(self.join(torch.cat(branches, 1)), shallow.shape[2:])
         scores = self.classify(self.decoder(torch.cat((joined, self.skip(shallow)), 1)))
         half = (x.shape[2] // 2, x.shape[3] // 2)
-        return _resized(scores, half), self.size(whole.flatten(1)).squeeze(1)
+        return resized(scores, half), self.size(whole.flatten(1)).squeeze(1)
 
 
-def _resized(x: Tensor, size: Any) -> Tensor:
+def resized(x: Tensor, size: Any) -> Tensor:
+    """Images or scores at another height and width, bilinear."""
     return functional.interpolate(x, size, mode="bilinear", align_corners=False)
 
 
@@ -131,4 +132,4 @@ class LibraryDeepLab(nn.Module):
         features = self.inner.encoder(x)
         scores = self.inner.segmentation_head(self.inner.decoder(features))
         half = (x.shape[2] // 2, x.shape[3] // 2)
-        return _resized(scores, half), self.size(features[-1].mean((2, 3))).squeeze(1)
+        return resized(scores, half), self.size(features[-1].mean((2, 3))).squeeze(1)

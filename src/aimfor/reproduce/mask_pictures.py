@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from .figures import drawing
 from .mask_data import IGNORED, MaskPart
+from .mask_networks import resized
 
 #: One colour for each class id, in this order; unlabelled pixels are black.
 PALETTE = np.array(
@@ -37,18 +37,21 @@ def unpacked(stored: dict[str, Any]) -> np.ndarray[Any, Any]:
 
 
 def pictures(part: MaskPart, masks: dict[str, Tensor], count: int) -> dict[str, Any]:
-    """``count`` images, evenly spread over the part (no choice by result), with the truth and each method's masks."""
+    """``count`` images, evenly spread over the part (no choice by result), with the truth and each method's masks,
+    at half the size they came in."""
     rows = torch.linspace(0, len(part) - 1, count + 2)[1:-1].round().long()
-    small = functional.interpolate(part.x[rows], part.y.shape[1:], mode="area")
-    found = {"image": packed((small + 1.0).mul(127.5).round().permute(0, 2, 3, 1)), "truth": packed(part.y[rows])}
-    step = part.fine.shape[1] // part.y.shape[1]
-    return {**found, **{name: packed(mask[rows][:, ::step, ::step]) for name, mask in masks.items()}}
+    truth = part.fine[rows][:, ::2, ::2]
+    image = resized(part.x[rows], truth.shape[1:]).add(1.0).mul(127.5).round().clamp(0, 255).permute(0, 2, 3, 1)
+    decided = {name: packed(mask[rows][:, ::2, ::2]) for name, mask in masks.items()}
+    return {"image": packed(image), "truth": packed(truth), **decided}
 
 
 def draw(stored: dict[str, Any], path: Path, title: str) -> None:
     """A PNG: one row per image, with its masks beside it."""
     columns = {name: unpacked(content) for name, content in stored.items()}
     unknown = columns["truth"] == IGNORED
+    binary = int(columns["truth"][~unknown].max()) <= 1
+    palette = PALETTE[[6, 0]] if binary else PALETTE  # what is looked for in the colour of the sky
     count = len(columns["truth"])
     with drawing(path, (1.9 * len(columns), 1.45 * count + 0.3)) as figure:
         figure.suptitle(title, fontsize=9)
@@ -56,7 +59,7 @@ def draw(stored: dict[str, Any], path: Path, title: str) -> None:
             for axes, (name, content) in zip(line, columns.items(), strict=True):
                 panel = content[row]
                 if panel.ndim == 2:
-                    panel = np.where(unknown[row][..., None], 0, PALETTE[panel % len(PALETTE)])
+                    panel = np.where(unknown[row][..., None], 0, palette[panel % len(palette)])
                 axes.imshow(panel, interpolation="nearest")
                 axes.set_axis_off()
                 if row == 0:

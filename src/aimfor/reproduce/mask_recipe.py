@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 from ..lagrangian.bound import f_beta
 from .mask_data import MaskTask
 from .mask_judges import Judge, decided
+from .mask_networks import resized
 from .mask_pictures import pictures
 from .mask_rivals import MASK_RIVALS, OURS
 from .mask_training import Look, MaskBudget, Regularizer, scores_of, train
@@ -31,12 +32,13 @@ MAIN = "mean_iou"
 
 @dataclass
 class _Bench:
-    """What a cell has trained, and test scores that were read, once for each chosen network and rule."""
+    """The settings of a cell, and the test scores of the networks that validation data chose."""
 
     task: MaskTask
     judges: dict[str, Judge]
     budget: MaskBudget
     seed: int
+    read: dict[int, tuple[Look, Tensor, Tensor]] = field(default_factory=dict)
 
     def fit(self, method: Method, rates: Iterable[float], **how: Any) -> list[Look]:
         return [
@@ -51,11 +53,14 @@ class _Bench:
 
     def test(self, look: Look, metric: str) -> tuple[float, Tensor, Tensor]:
         """Its value on test data, at the rule validation chose; the masks it decides; its scores of the size."""
-        model = self.task.make_model()
-        model.load_state_dict(look.state)
-        scores, sizes = scores_of(model, self.task.test, fine=True)
-        scores += torch.tensor(look.judged[metric][1])[:, None, None]
-        return self.judges[metric].value(scores, self.task.test.fine), decided(scores), sizes
+        if id(look) not in self.read:  # the look is kept with its scores, so that its id stays its own
+            model = self.task.make_model()
+            model.load_state_dict(look.state)
+            self.read[id(look)] = (look, *scores_of(model, self.task.test))
+        _, pixels, sizes = self.read[id(look)]
+        masks = self.task.test.fine
+        scores = resized(pixels, masks.shape[1:]) + torch.tensor(look.judged[metric][1])[:, None, None]
+        return self.judges[metric].value(scores, masks), decided(scores), sizes
 
     def chosen(self, looks: list[Look], metric: str) -> dict[str, Any]:
         look = self.best(looks, metric)
@@ -131,7 +136,8 @@ def _further(
     own = next(rival for rival in rivals if rival.name == leader.name)
     rates = [leader.rate * share for share in bench.budget.extra_rates]
     again = bench.fit(replace(own, name=f"{own.name}, continued"), rates, start=leader)
-    return again, [look for method in ours for look in bench.fit(method, rates, start=leader)]
+    others = [method for method in ours if method.loss is not own.loss]  # the same loss again is "continued"
+    return again, [look for method in others for look in bench.fit(method, rates, start=leader)]
 
 
 def _details(

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel
 
 from ..lagrangian.engine import LagrangianEngine
@@ -68,17 +67,11 @@ class Regularizer:
     mode: str = "ravi"
 
 
-def scores_of(model: nn.Module, part: MaskPart, *, fine: bool) -> tuple[Tensor, Tensor]:
-    """Scores ``(n, c, h, w)`` in eval mode, brought to the size of the true masks when ``fine``; and of the size."""
+def scores_of(model: nn.Module, part: MaskPart) -> tuple[Tensor, Tensor]:
+    """Scores in eval mode: ``(n, c, h, w)`` of pixels, at the size the network gives, and ``(n,)`` of the size."""
     model.eval()
-    pixels, sizes = [], []
     with torch.no_grad():
-        for x in part.x.split(16):
-            scores, size = model(x)
-            if fine:
-                scores = functional.interpolate(scores, part.fine.shape[1:], mode="bilinear", align_corners=False)
-            pixels.append(scores)
-            sizes.append(size)
+        pixels, sizes = zip(*(model(x) for x in part.x.split(16)), strict=True)
     return torch.cat(pixels), torch.cat(sizes)
 
 
@@ -147,7 +140,7 @@ def train(
 
 def judged_on(model: nn.Module, part: MaskPart, judges: dict[str, Judge]) -> dict[str, Judged]:
     """Every metric at the best rule for this part, at the size the network gives."""
-    scores, _ = scores_of(model, part, fine=False)
+    scores, _ = scores_of(model, part)
     return {name: judge.tune(scores, part.y) for name, judge in judges.items()}
 
 
