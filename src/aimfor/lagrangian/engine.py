@@ -40,8 +40,8 @@ class LagrangianEngine(Engine):
         mode: ``"ravi"``: project onto {τ_i ≤ ε, ε ≥ 0} once per epoch. ``"ravi-full"``: after every step.
             ``"venkatesh"``: no projection, one more multiplier γ_i for each τ_i ≤ ε.
         surrogate: What a negative costs: ``"hinge"``, ``"squared_hinge"``, ``"squared"``, ``"logistic"``.
-        penalty: ρ of the augmented Lagrangian. 0 is the papers' plain Lagrangian, which does not converge to the
-            optimum but circles around it.
+        penalty: ρ of the augmented Lagrangian. 0 is the papers' plain Lagrangian, which circles around the
+            optimum and comes near it only with a well chosen constant dual step.
         primal: ``"own"``: the engine steps τ and ε itself, whatever the weight of this loss in the objective.
             ``"optimizer"``: they are trainable parameters and the user's optimizer steps them (plain SGD: a
             projection is right only in the metric of the step before it).
