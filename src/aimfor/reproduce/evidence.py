@@ -32,11 +32,13 @@ The default goes on from the rival's best checkpoint, weights averaged: by the r
 with the last layer refitted (`MetricHead`), where validation data is convinced (95 % of its bootstrap draws) that the
 metric's is better; not at all where that is plainly worse. Then it repeats what was chosen on **all** labelled data,
 validation data included. That last phase needs no metric loss: the last column gives it to the rival as well, and what
-is left there is what the metric's own candidates add. Test data is read once.
+is left there is what the metric's own candidates add. Test data is read once. How the default was found, and what else
+was tried, stands in docs/reproduce.md.
 
 On masks the rivals are cross-entropy, weighted cross-entropy, Dice and Lovász losses, and the default is the best on
 validation data of their checkpoints, of the best one trained on with its own loss, and of the same one fine-tuned on
-IoU. There is no last phase on all data there.
+IoU. There is no last phase on all data there. On VOC actions the default is one network with the mean of the weights
+of three: by weighted cross-entropy and by two AP losses; the last column is the mean of the rivals' weights.
 """
 
 
@@ -85,7 +87,11 @@ def _scoreboards(results: dict[str, Entries]) -> list[str]:
     return text or ["No results yet."]
 
 
-KINDS = (("head", "a refitted head"), ("fine", "fine-tuning on the metric"))
+KINDS = (
+    ("head", "a refitted head"),
+    ("fine-tuned, averaged", "an average of networks fine-tuned on the metric and on weighted cross-entropy"),
+    ("fine", "fine-tuning on the metric"),
+)
 
 
 def _chosen(entries: Entries) -> str:
