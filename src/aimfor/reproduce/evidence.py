@@ -31,9 +31,10 @@ listwise losses on ranked lists), trained on with its own loss for as many steps
 The default goes on from the rival's best checkpoint, weights averaged: by the rival's own loss, or by the metric's, or
 with the last layer refitted (`MetricHead`), where validation data is convinced (95 % of its bootstrap draws) that the
 metric's is better; not at all where that is plainly worse. Then it repeats what was chosen on **all** labelled data,
-validation data included. That last phase needs no metric loss: the last column gives it to the rival as well, and what
-is left there is what the metric's own candidates add. Test data is read once. How the default was found, and what else
-was tried, stands in docs/reproduce.md.
+validation data included (not for F1 and IoU, whose threshold needs rows that were not trained on). That last phase
+needs no metric loss: the last column gives it to the rival as well, and what is left there is what the metric's own
+candidates add. Test data is read once. How the default was found, and what else was tried, stands in
+docs/reproduce.md.
 
 On masks the rivals are cross-entropy, weighted cross-entropy, Dice and Lovász losses, and the default is the best on
 validation data of their checkpoints, of the best one trained on with its own loss, and of the same one fine-tuned on

@@ -5,6 +5,10 @@ data is convinced that the metric's loss, or the last layer refitted (`MetricHea
 on is plainly worse. What was allowed on training data alone is then repeated on **all labelled data**, validation data
 included, which is done being asked. Any loss may have that last phase, so the rival is also shown with it
 (``rival_all``): what the default has above that is due to the metric, and nothing else is.
+
+Metrics that decide at a threshold (F_β, IoU) are the exception: the threshold needs scores of rows that were not
+trained on, and in the search for the default the last phase cost F1 as often as it helped. For them the default is the
+rival, unless validation data is convinced by one of the metric's candidates.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from typing import Any
 import torch
 
 from ..metrics.base import Metric
+from ..metrics.confusion import CountMetric
 from ..metrics.registry import metric_from_name
 from .candidates import HEAD, METRIC, OWN, Way, ways_on
 from .choosing import Chosen, best, chosen, judged, share_won, tuned_value
@@ -66,7 +71,7 @@ def _one_metric(
     rival, _, _ = best(metric, [*everything, *again], task.validation)
     ways = ways_on(metric, leader, own, budget, seed)
     trials = {name: way(task) for name, way in ways.items()}
-    base = going_on(metric, rival, trials[OWN], task.validation)
+    base = None if isinstance(metric, CountMetric) else going_on(metric, rival, trials[OWN], task.validation)
     pick = convinced(metric, base, rival, trials, task.validation)
     rival_all = finished(task, metric, rival, base, trials, ways)
     default = rival_all if pick == base else finished(task, metric, rival, pick, trials, ways)
@@ -102,9 +107,9 @@ def convinced(
 def finished(
     task: Task, metric: Metric, rival: Checkpoint, name: str | None, trials: dict[str, Checkpoint], ways: dict[str, Way]
 ) -> Chosen:
-    """The rival as it is, or the way repeated on all labelled data, with the threshold of its trial."""
-    if name is None:
-        return chosen(task, metric, [rival])
+    """The rival as it is, or the way repeated on all labelled data (where a metric decides: its trial)."""
+    if name is None or isinstance(metric, CountMetric):
+        return chosen(task, metric, [rival if name is None else trials[name]])
     value, shift = tuned_value(metric, trials[name].validation, task.validation)
     final = ways[name](all_labelled(task))
     return judged(task, metric, replace(final, name=f"{final.name}, all data"), value, shift)
