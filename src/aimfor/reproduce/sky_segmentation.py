@@ -1,7 +1,7 @@
 """Sky segmentation with SegNet: does F₁ of "much against little sky" as a regularizer raise mean IoU? Does IoU itself?
 
 Ravi 2020, Figure 3 columns 3 and 4; Venkatesh 2019, Figures 7 and 8. Their images (COCO-Stuff) are replaced by CamVid
-and Stanford Background. No image there is to 60 % sky, so "big" is more sky than the training images' mean, which is
+and Stanford Background. One training image of all is to 60 % sky, so "big" is more sky than their mean, which is
 Ravi's rule.
 """
 

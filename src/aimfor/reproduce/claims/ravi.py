@@ -60,7 +60,7 @@ CLAIMS: tuple[Claim, ...] = (
         "Ravi",
         "Fig. 4, 7",
         "COCO-Stuff 164K with DeepLabV3+: mean IoU 0.32 against 0.30, mean over five size labels.",
-        f"mean over three size labels; {_STUFF}",
+        f"mean over three size labels (Stanford: two); {_STUFF}",
         "multiclass_segmentation",
         regularizer_gap(SIZES),
     ),
