@@ -102,3 +102,17 @@ def test_a_score_is_new_in_the_epoch_it_came_and_in_no_later_one() -> None:
         before = duals.lam.clone()
         engine.end_epoch()
         assert (duals.lam > before).tolist() == [0 in index, 3 in index, False]
+
+
+def test_a_pair_of_groups_missing_from_the_batch_counts_as_zero_in_the_mean() -> None:
+    """Two rows of group 0 take part in four of the six programs; the sum is still divided by six, or it has a bias."""
+    groups = torch.tensor([0, 1, 2, 0, 1, 2])
+    index, scores = torch.tensor([0, 3]), torch.zeros(2, 3)
+    loss = aimfor.MetricLoss(PairwiseFBeta(1.0), LagrangianEngine(groups))(scores, groups[index], index=index)
+    total = 0.0
+    for j, k in ((0, 1), (1, 0), (0, 2), (2, 0)):
+        rows = ((groups == j) | (groups == k)).nonzero().squeeze(1)
+        binary = aimfor.MetricLoss("f1", LagrangianEngine((groups[rows] == j).long()))
+        place = torch.isin(rows, index).nonzero().squeeze(1)
+        total += float(binary(scores[:, j], torch.full((2,), int(j == 0)), index=place))
+    assert float(loss) == pytest.approx(total / 6, rel=1e-6)
