@@ -27,6 +27,8 @@ from aimfor.reproduce.statistics import paired
 EPOCHS, STEPS = 300, 4
 #: Problems that no setting was chosen on.
 FRESH = range(200, 220)
+#: Others, for runs to convergence: five times the epochs were settled on two slow problems among the first.
+LONG, LONGER = range(300, 320), 5 * EPOCHS
 #: Problems for choosing.
 CHOOSING = range(100, 103)
 
@@ -125,14 +127,15 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 def convergence() -> None:
     rows = []
-    for name, options in SETTINGS.items():
-        rows.append({"projection": name, **summary(over(FRESH, **options))})
-        record(
-            "lagrangian_convergence",
-            "Lagrangian engine: distance from the optimum of Ravi's problem (2) as HiGHS solves it, linear models",
-            "python benchmarks/bench_lagrangian.py convergence",
-            rows,
-        )
+    for problems, epochs in ((FRESH, EPOCHS), (LONG, LONGER)):
+        for name, options in SETTINGS.items():
+            rows.append({"projection": name, "epochs": epochs, **summary(over(problems, epochs=epochs, **options))})
+            record(
+                "lagrangian_convergence",
+                "Lagrangian engine: distance from the optimum of Ravi's problem (2) as HiGHS solves it, linear models",
+                "python benchmarks/bench_lagrangian.py convergence",
+                rows,
+            )
 
 
 def projections() -> None:

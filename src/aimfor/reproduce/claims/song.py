@@ -57,7 +57,7 @@ CLAIMS: tuple[Claim, ...] = (
         "no pretrained network and no images with boxes here, so no search for windows; crops allow the ranking half: "
         f"persons' actions against badly placed windows, about 1 to 55; {_VOC}",
         "voc_action",
-        against("proposals", "pos-AP", ("cross-entropy",), "the ranking half alone"),
+        against("proposals", "pos-AP", ("cross-entropy", "weighted"), "the ranking half alone"),
         otherwise=NOT_HERE,
     ),
 )
