@@ -260,3 +260,12 @@ GOOD = torch.tensor([[0.0], [1.0], [2.0], [3.0]]), torch.tensor([0, 1, 0, 1])
 def test_bad_input_is_named(match: str, call: Any) -> None:
     with pytest.raises(InputError, match=match):
         call(aimfor.MetricHead("auroc"))
+
+
+def test_a_head_can_be_fitted_where_gradients_are_off() -> None:
+    x = torch.randn(200, 4)
+    y = (x[:, 0] + 0.5 * torch.randn(200) > 0.5).long()
+    with torch.no_grad():
+        inside = aimfor.MetricHead("auroc").fit(x[:150], y[:150], validation=(x[150:], y[150:]))
+    outside = aimfor.MetricHead("auroc").fit(x[:150], y[:150], validation=(x[150:], y[150:]))
+    assert torch.equal(inside.layer.weight, outside.layer.weight)

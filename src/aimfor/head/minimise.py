@@ -25,6 +25,7 @@ class Solution:
     evaluations: int
 
 
+@torch.enable_grad()
 def minimise(
     objective: Objective,
     space: Space,
