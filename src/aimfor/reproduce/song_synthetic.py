@@ -30,6 +30,7 @@ from ..loss import MetricLoss
 from ..metrics.average_precision import AveragePrecision
 from ..metrics.confusion import Accuracy
 from .experiment import Cell, Experiment, Options, Result
+from .figures import COLOURS, drawing, tidy
 
 TASKS = ("nonlinear", "linear", "noisy")
 #: Name in the paper: (metric, sign, mode); logistic is cross-entropy.
@@ -203,23 +204,18 @@ def _mean(values: dict[int, float]) -> str:
 
 
 def _figure(results: list[dict[str, Any]], task: str, path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-    for method in METHODS:
-        runs = list(_of(results, task, method).values())
-        if not runs:
-            continue
-        for axis, key in zip(axes, ("test_ap", "test_accuracy"), strict=True):
-            curves = [one[key] for one in runs]
-            mean = [statistics.fmean(at) for at in zip(*curves, strict=True)]
-            axis.plot([EVERY * i for i in range(len(mean))], mean, label=method, linewidth=1.2)
-    for axis, title in zip(axes, ("test average precision", "test accuracy"), strict=True):
-        axis.set_title(title, fontsize=10)
-        axis.set_xlabel("iteration")
-    axes[1].legend(fontsize=7, ncols=2)
-    figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)
+    with drawing(path, (9.0, 3.4)) as figure:
+        axes = figure.subplots(1, 2)
+        for colour, method in zip(COLOURS, METHODS, strict=False):
+            runs = list(_of(results, task, method).values())
+            for axis, key in zip(axes, ("test_ap", "test_accuracy"), strict=True):
+                mean = [statistics.fmean(at) for at in zip(*(one[key] for one in runs), strict=True)]
+                if mean:
+                    axis.plot([EVERY * i for i in range(len(mean))], mean, label=method, linewidth=1.2, color=colour)
+        for axis, title in zip(axes, ("test average precision", "test accuracy"), strict=True):
+            tidy(axis, "iteration", title=title)
+        if axes[1].get_lines():
+            axes[1].legend(fontsize=7, ncols=2)
 
 
 EXPERIMENT = Experiment(
