@@ -291,7 +291,7 @@ def entries(task: str, ours: float, logistic: float, hinge: float) -> list[dict[
     def classes(value: float, seed: int) -> dict[str, float]:
         return dict.fromkeys(voc.ACTIONS, value + 0.001 * seed)
 
-    values = {"pos-AP": ours, "cross-entropy": logistic, "hinge": hinge}
+    values = {"pos-AP": ours, "cross-entropy": logistic, "hinge": hinge, "weighted": hinge}
     return [
         {
             "cell": {"task": task, "seed": seed},
@@ -308,6 +308,7 @@ def entries(task: str, ours: float, logistic: float, hinge: float) -> list[dict[
         ("action", (0.5, 0.6, 0.3), "holds partly"),
         ("action", (0.5, 0.6, 0.7), "does not hold"),
         ("proposals", (0.5, 0.4, 0.3), "holds partly: the ranking half alone"),
+        ("proposals", (0.5, 0.4, 0.6), "holds partly: the ranking half alone"),
         ("proposals", (0.3, 0.4, 0.3), "does not hold: the ranking half alone"),
     ],
 )
