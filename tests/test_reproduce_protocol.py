@@ -113,13 +113,13 @@ def test_the_metric_is_used_only_when_validation_data_is_convinced() -> None:
     part, signal = Part(torch.zeros(60, 1), y), y.float()
     weak, clear = signal + 1.5 * torch.randn(60), signal + 0.1 * torch.randn(60)
     rival, same = scored("rival", weak), scored("own", weak + 0.01 * torch.randn(60))
-    trials = {candidates.OWN: same, candidates.METRIC: same, candidates.HEAD: same}
+    offered = {candidates.METRIC: same, candidates.HEAD: same}
     assert recipe.going_on(metric, rival, same, part) == candidates.OWN
     assert recipe.going_on(metric, rival, scored("own", -signal), part) is None
-    assert recipe.convinced(metric, candidates.OWN, rival, trials, part) == candidates.OWN
-    trials[candidates.METRIC] = scored("metric", clear)
-    assert recipe.convinced(metric, candidates.OWN, rival, trials, part) == candidates.METRIC
-    assert recipe.convinced(metric, None, scored("rival", clear), trials, part) is None
+    assert recipe.convinced(metric, candidates.OWN, same, offered, part) == candidates.OWN
+    offered[candidates.METRIC] = scored("metric", clear)
+    assert recipe.convinced(metric, candidates.OWN, same, offered, part) == candidates.METRIC
+    assert recipe.convinced(metric, None, scored("rival", clear), offered, part) is None
     assert choosing.share_won(metric, rival, rival, part) == 0.5
 
 
@@ -145,7 +145,9 @@ def test_a_head_keeps_on_all_data_what_validation_data_chose() -> None:
     task = make_task()
     start = training.train(task, RIVALS[0], 1e-2, SHORT, 0)[0]
     refit = candidates.Refit(aimfor.AUROC(), start)
+    assert recipe._kept_original(refit)  # nothing was fitted yet
     refit(task)
+    assert not recipe._kept_original(refit)
     kept = (refit.ridges, refit.objectives)
     assert len(kept[0]) == 1
     assert kept[1] is not None

@@ -77,7 +77,7 @@ class LagrangianEngine(Engine):
 
     name: ClassVar[str] = "lagrangian"
     capability: ClassVar[type] = HasConstraints
-    cost: ClassVar[str] = "O(b) a step, O(n log n) an epoch"
+    cost: ClassVar[str] = "O(n) a step, O(n log n) an epoch"
     stateless: ClassVar[bool] = False
     takes_weights: ClassVar[bool] = False
     ready: ClassVar[bool] = False

@@ -107,7 +107,7 @@ def _chosen(entries: Entries) -> str:
             counts[kind] = counts.get(kind, 0) + 1
             total += 1
     parts = ", ".join(f"{kind} in {count / total:.0%}" for kind, count in sorted(counts.items(), key=lambda kv: -kv[1]))
-    return f"Validation data chose {parts} of {total} runs."
+    return f"The default was {parts} of {total} runs."
 
 
 def write(results: Path, page: Path) -> None:

@@ -21,7 +21,7 @@ import torch
 from ..metrics.base import Metric
 from ..metrics.confusion import CountMetric
 from ..metrics.registry import metric_from_name
-from .candidates import HEAD, METRIC, OWN, Way, ways_on
+from .candidates import HEAD, METRIC, OWN, Refit, Way, ways_on
 from .choosing import Chosen, best, chosen, judged, share_won, tuned_value
 from .protocol import RIVALS, Budget, Checkpoint, Method, Part, Task
 from .training import fine_tune, train_all
@@ -72,7 +72,8 @@ def _one_metric(
     ways = ways_on(metric, leader, own, budget, seed)
     trials = {name: way(task) for name, way in ways.items()}
     base = None if isinstance(metric, CountMetric) else going_on(metric, rival, trials[OWN], task.validation)
-    pick = convinced(metric, base, rival, trials, task.validation)
+    offered = {name: trials[name] for name in (METRIC, HEAD) if not _kept_original(ways[name])}
+    pick = convinced(metric, base, rival if base is None else trials[base], offered, task.validation)
     rival_all = finished(task, metric, rival, base, trials, ways)
     default = rival_all if pick == base else finished(task, metric, rival, pick, trials, ways)
     single = {name: chosen(task, metric, pool) for name, pool in pools.items()}
@@ -92,16 +93,17 @@ def going_on(metric: Metric, rival: Checkpoint, trial: Checkpoint, validation: P
 
 
 def convinced(
-    metric: Metric, base: str | None, rival: Checkpoint, trials: dict[str, Checkpoint], validation: Part
+    metric: Metric, base: str | None, against: Checkpoint, offered: dict[str, Checkpoint], validation: Part
 ) -> str | None:
-    """The way whose trial beats the base's convincingly on validation data, the more convincing of two; else the base.
-
-    A head that kept its original layer is the rival's checkpoint, and no candidate.
-    """
-    against = rival if base is None else trials[base]
-    shares = {name: share_won(metric, trials[name], against, validation) for name in (METRIC, HEAD)}
+    """The offered way that beats the base convincingly on validation data (the more convincing of two), or the base."""
+    shares = {name: share_won(metric, trial, against, validation) for name, trial in offered.items()}
     leading = max(shares, key=lambda name: shares[name])
     return leading if shares[leading] >= CONVINCING else base
+
+
+def _kept_original(way: Way) -> bool:
+    """Whether it is a head that kept its original layer: the rival's own checkpoint, and no candidate."""
+    return isinstance(way, Refit) and way.objectives is None
 
 
 def finished(
