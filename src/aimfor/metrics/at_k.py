@@ -15,7 +15,7 @@ from ..direct.positions import shared_discounts
 from ..engine import Batch, Engine
 from ..errors import InputError
 from .base import Metric
-from .lists import list_weights, mean_over_lists
+from .lists import list_weights, mean_over_lists, shares_of_lists
 
 
 class _AtK(Metric, HasArgmax):
@@ -49,9 +49,7 @@ class _AtK(Metric, HasArgmax):
 
     def argmax_form(self, batch: Batch) -> PositionForm:
         gains, discounts, defined = self._parts(batch)
-        by_list = list_weights(batch)
-        mass = defined.double() if by_list is None else defined * by_list
-        share = mass / mass.sum().clamp_min(torch.finfo(mass.dtype).tiny)
+        share = shares_of_lists(batch, defined)
         return PositionForm(batch.scores, gains, discounts, batch.where, share, 1.0 - self.exact(batch))
 
     def default_engine(self) -> Engine:

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..direct import DirectEngine, HasArgmax, RankingForm, rows_of
 from ..engine import Batch, Engine
 from .base import Metric
-from .lists import list_weights, mean_over_lists, sorted_lists
+from .lists import list_weights, mean_over_lists, shares_of_lists, sorted_lists
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,9 @@ class AveragePrecision(Metric, HasArgmax):
         return mean_over_lists((hit * precision).sum(1) / positives, positives > 0, by_list)
 
     def argmax_form(self, batch: Batch) -> RankingForm:
-        by_list = list_weights(batch)
-        rows = rows_of(batch, by_list=by_list is not None)
-        defined = (rows.positive & rows.counted()).any(1).double()
-        mass = defined if by_list is None else defined * by_list
-        return RankingForm(rows, mass / mass.sum().clamp_min(torch.finfo(mass.dtype).tiny))
+        rows = rows_of(batch, by_list=list_weights(batch) is not None)
+        defined = (rows.positive & rows.counted()).any(1)
+        return RankingForm(rows, shares_of_lists(batch, defined))
 
     def default_engine(self) -> Engine:
         return DirectEngine()

@@ -25,6 +25,13 @@ def list_weights(batch: Batch) -> Tensor | None:
     return batch.weights[:, 0].double()
 
 
+def shares_of_lists(batch: Batch, defined: Tensor) -> Tensor:
+    """What each list counts in the mean over the defined lists, ``(b,)``; all zero if there is none."""
+    by_list = list_weights(batch)
+    mass = defined.double() if by_list is None else defined * by_list
+    return mass / mass.sum().clamp_min(torch.finfo(mass.dtype).tiny)
+
+
 def mean_over_lists(values: Tensor, defined: Tensor, weights: Tensor | None) -> Tensor:
     """Weighted mean of the defined lists' values; NaN (0/0) if there is none."""
     mass = defined.double() if weights is None else defined * weights

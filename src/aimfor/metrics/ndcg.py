@@ -13,7 +13,7 @@ from ..direct import DirectEngine, HasArgmax, PositionForm
 from ..engine import Batch, Engine
 from ..errors import InputError
 from .base import Metric
-from .lists import list_weights, mean_over_lists, sorted_lists
+from .lists import list_weights, mean_over_lists, shares_of_lists, sorted_lists
 
 GAINS = ("linear", "exponential")
 #: 2^grade leaves float64 beyond this.
@@ -106,9 +106,7 @@ class NDCG(Metric, HasArgmax):
         ideal = (gains.sort(dim=1, descending=True).values * discounts).sum(1)
         defined = ideal > 0
         gains = torch.where(defined[:, None], gains / ideal[:, None], 0.0)
-        by_list = list_weights(batch)
-        mass = defined.double() if by_list is None else defined * by_list
-        share = mass / mass.sum().clamp_min(torch.finfo(mass.dtype).tiny)
+        share = shares_of_lists(batch, defined)
         return PositionForm(batch.scores, gains, discounts, batch.where, share, 1.0 - self.exact(batch))
 
     def default_engine(self) -> Engine:
