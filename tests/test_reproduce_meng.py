@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -181,7 +182,7 @@ def f1_entries(accuracy: float, positive: float, correlation: float, seeds: int 
         predicted = {"correlation": correlation + 0.01 * seed, "gap": 0.1, "above": 0.0}
         return {**dict.fromkeys(meng_f1_report.READINGS, read), "last": {"positive": share}, "predicted": predicted}
 
-    names = [method.name for method in meng_f1.methods(2)]
+    names = list(dict.fromkeys([*(method.name for method in meng_f1.methods(2)), *meng_f1_report.RIVALS]))
     cells = [{"set": "stl10", "seed": seed} for seed in range(seeds)]
     return [{"cell": cell, "result": {name: found(name, int(cell["seed"])) for name in names}} for cell in cells]
 
@@ -190,14 +191,32 @@ def test_f1_verdicts_follow_from_the_numbers() -> None:
     good, bad = f1_entries(0.75, 0.5, 0.9), f1_entries(0.5, 1.0, -0.5)
     assert judging_meng.f1_accuracy(good).verdict == "holds"
     assert judging_meng.f1_accuracy(bad).verdict == "does not hold"
-    assert judging_meng.f1_trap(bad).verdict.startswith("holds partly")
+    assert judging_meng.f1_trap(bad).verdict.endswith("but the program falls into it as well")
     assert judging_meng.f1_trap(good).verdict == "does not hold"  # nobody is in a trap
-    good[0]["result"]["direct"]["last"]["positive"] = 1.0
-    assert judging_meng.f1_trap(good).verdict == "holds"
     assert judging_meng.f1_predicted(good).verdict == "holds"
     assert judging_meng.f1_predicted(f1_entries(0.7, 0.5, 0.4)).verdict.startswith("holds partly")
     assert judging_meng.f1_predicted(bad).verdict == "does not hold"
     assert "too few" in judging_meng.f1_accuracy(good[:2]).verdict
+
+
+def test_the_trap_is_the_rivals_only_where_most_of_their_runs_end_there() -> None:
+    def trap(*names: str, runs: int = 3) -> str:
+        entries = f1_entries(0.75, 0.5, 0.9)
+        for entry, name in itertools.product(entries[:runs], names):
+            entry["result"][name]["last"]["positive"] = 1.0
+        return judging_meng.f1_trap(entries).verdict
+
+    both = (meng_f1_report.CVXPY, meng_f1_report.AP_PERF)
+    assert trap(*both) == trap(*both, runs=2) == "holds"
+    assert trap(*both, runs=1).endswith("but CVXPY-SCS and AP-Perf mostly do not")
+    assert trap(meng_f1_report.CVXPY).endswith("but AP-Perf mostly does not")
+    assert trap(meng_f1.PROGRAM, *both, runs=2).endswith("but the program falls into it as well")
+    alone = f1_entries(0.5, 1.0, 0.9)
+    for entry, name in itertools.product(alone, both):
+        del entry["result"][name]
+    judged = judging_meng.f1_trap(alone)
+    assert judged.verdict.endswith("falls into it as well, and its rivals were not run")
+    assert "Not installed when these cells were run: CVXPY-SCS and AP-Perf." in judged.numbers
 
 
 @pytest.mark.parametrize(

@@ -36,17 +36,29 @@ def f1_accuracy(entries: Entries) -> Judgement:
 
 
 def f1_trap(entries: Entries) -> Judgement:
-    """Which methods end at the all-positive answer; the claim is that the paper's does not."""
-    names = [name for name in entries[0]["result"] if name != meng_f1.PLAIN]
-    counts = {name: meng_f1.trapped(entries, name) for name in (meng_f1.PLAIN, *names)}
-    share = entries_mean(entries, meng_f1.PLAIN, "f1, tuned", "positive")
+    """Which methods end at the all-positive answer; the claim is that the paper's does not and that its rivals do."""
+    counts = {name: meng_f1.trapped(entries, name) for name in meng_f1.methods_of(entries)}
+    rivals = [name for name in meng_f1.RIVALS if name in counts]
     text = f"runs of {len(entries)} that end there: " + ", ".join(f"{name} {count}" for name, count in counts.items())
-    text += f"; at its F1-best threshold cross-entropy itself decides {share:.0%} positive"
+    share = entries_mean(entries, meng_f1.PLAIN, "f1, tuned", "positive")
+    text += f"; at its F1-best threshold cross-entropy itself decides {share:.0%} positive; test accuracy and F1 at 0: "
+    text += ", ".join(_accuracy_and_f1(entries, name) for name in (meng_f1.PLAIN, meng_f1.PROGRAM, *rivals))
+    text += f". {meng_f1.absent(entries)}" if meng_f1.absent(entries) else ""
     if len(entries) < FEWEST:
         return Judgement(text, TOO_FEW)
-    if counts[meng_f1.PROGRAM] > 0:
-        return Judgement(text, "holds partly: the trap is there, and the program falls into it as well")
-    return Judgement(text, "holds" if any(counts.values()) else "does not hold")
+    if not any(counts.values()):
+        return Judgement(text, "does not hold")
+    # "End there": most of the runs do. "Stays out": none does.
+    spared = [name for name in rivals if counts[name] <= len(entries) / 2]
+    against = ["the program falls into it as well"] if counts[meng_f1.PROGRAM] > 0 else []
+    against += [f"{' and '.join(spared)} mostly {'do' if len(spared) > 1 else 'does'} not"] if spared else []
+    against += ["its rivals were not run"] if not rivals else []
+    return Judgement(text, "holds partly: the trap is there, but " + ", and ".join(against) if against else "holds")
+
+
+def _accuracy_and_f1(entries: Entries, name: str) -> str:
+    accuracy, f1 = (entries_mean(entries, name, reading, "test") for reading in ("accuracy", "f1"))
+    return f"{name} {accuracy:.3f}, {f1:.3f}"
 
 
 def entries_mean(entries: Entries, method: str, reading: str, key: str) -> float:

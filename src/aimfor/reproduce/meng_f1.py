@@ -4,7 +4,8 @@ Balanced data, half of the classes positive. Every method trains the same networ
 rates. Each is read twice: with decisions at score 0, and with the threshold that validation data chose.
 
 The paper's own program for F1 stands in an appendix that could not be had. Ours is the bound of `lp.ratio`: at the
-threshold 0, and with threshold and scale as variables of the program (which only a solver answers).
+threshold 0, and with threshold and scale as variables of the program (which only a solver answers). The paper's two
+rivals, CVXPY-SCS and AP-Perf, train as well where their packages are installed (`f1_peers`).
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from ..metrics.confusion import Accuracy, FBeta
 from .candidates import metric_loss
 from .choosing import best, scores_on_test, tuned_value
 from .experiment import Cell, Experiment, Options, Result, data_folder
+from .f1_peers import peer_losses
 from .images import CLASSES, binary_parts, resnet20, small_cnn
-from .meng_f1_report import DIRECT, FREE, PLAIN, PROGRAM, SOFT, TITLE, WARM, WINDOW, report
+from .meng_f1_report import DIRECT, FREE, PLAIN, PROGRAM, SOFT, TITLE, UNBOUND, WARM, WINDOW, report
 from .protocol import Budget, Checkpoint, Loss, Method, Part, Task, cross_entropy
 from .training import train_all
 
@@ -82,10 +84,15 @@ def methods(steps: int) -> list[Method]:
             SOFT: Predicting(metric_loss(F1)),
         }
 
+    def peers() -> dict[str, Loss]:
+        return {name: Predicting(loss, name.endswith(UNBOUND)) for name, loss in peer_losses().items()}
+
     return [
         Method(PLAIN, Predicting(engine_loss(LPEngine()), loss=cross_entropy)),
         *(Method(name, loss) for name, loss in f1_losses().items()),
         *(Method(name + WARM, Warm(loss, steps)) for name, loss in f1_losses().items()),
+        *(Method(name, loss) for name, loss in peers().items()),
+        *(Method(name + WARM, Warm(loss, steps)) for name, loss in peers().items()),
     ]
 
 
@@ -100,10 +107,14 @@ def budget(options: Options) -> Budget:
 
 
 def run(cell: Cell, options: Options) -> Result:
+    return measure(cell, options, methods(budget(options).steps))
+
+
+def measure(cell: Cell, options: Options, every: list[Method]) -> Result:
+    """What came of these methods. Each starts from the same weights and sees the same batches, whoever else runs."""
     parts = binary_parts(data_folder(options), cell["set"], 0.5, cell["seed"], None)
     task = Task(*parts, resnet20 if options.full else small_cnn)
     spent = budget(options)
-    every = methods(spent.steps)
     pools = train_all(task, every, spent, cell["seed"])
     return {method.name: _read(task, method, pools[method.name], spent) for method in every}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,15 @@ TITLE = "F1 as the loss on balanced images, and predicted F1"
 #: Accuracy in the paper's text, in percent: cross-entropy and the paper's own.
 PAPER = {"cats_vs_dogs": (76.0, 77.8), "cifar10": (70.3, 72.6), "cifar100": (60.4, 63.4), "stl10": (71.8, 72.7)}
 PLAIN = "cross-entropy"
-PROGRAM, FREE, DIRECT, SOFT = "F1 program", "F1 program, free threshold", "direct", "soft counts"
-WARM = ", warm"
+UNBOUND, WARM = ", free threshold", ", warm"
+PROGRAM, DIRECT, SOFT = "F1 program", "direct", "soft counts"
+FREE = PROGRAM + UNBOUND
+CVXPY, AP_PERF = "CVXPY-SCS", "AP-Perf"
+#: Its rivals by name: where they ended, in the paper's text.
+RIVALS = {
+    CVXPY: {**dict.fromkeys(PAPER, "all positive"), "cats_vs_dogs": "70.1"},
+    AP_PERF: dict.fromkeys(PAPER, "all positive"),
+}
 READINGS = ("accuracy", "accuracy, tuned", "f1", "f1, tuned")
 #: Decided positive by more than this share of test images: the all-positive answer.
 ALL = 0.99
@@ -31,7 +39,9 @@ SETTING = (
     'at 0 or, where it says "tuned", at the threshold that is best there. "warm": the first half of the steps are '
     "cross-entropy's. The program with a free threshold has its own; its readings at 0 mean little. All positive: runs "
     "that decide more than 99 % of the test images positive, at 0 after the last step (free threshold: at the one that "
-    "validation chose). `--full`: ResNet-20, 4,000 steps, three rates."
+    "validation chose). CVXPY-SCS: the F1 program with only its solver replaced, by cvxpylayers (SCS at its default "
+    'accuracy, derivative by diffcp\'s default, "lsqr"). AP-Perf: the package ap_perf, its F1, as documented. '
+    "`--full`: ResNet-20, 4,000 steps, three rates."
 )
 
 
@@ -47,13 +57,24 @@ def trapped(results: list[dict[str, Any]], method: str) -> int:
 
     At threshold 0 after the last step; where the program has its own threshold, at the one that validation chose.
     """
-    reading = "f1, tuned" if method.startswith(FREE) else "last"
+    reading = "f1, tuned" if UNBOUND in method else "last"
     return sum(entry["result"][method][reading]["positive"] > ALL for entry in results)
 
 
+def methods_of(results: list[dict[str, Any]]) -> list[str]:
+    """What every cell measured: a rival that was not installed for one of them is left out."""
+    return [name for name in results[0]["result"] if all(name in entry["result"] for entry in results)]
+
+
+def absent(results: list[dict[str, Any]]) -> str:
+    """Which of the paper's rivals are left out, in a sentence; empty if none is."""
+    missing = [name for name in RIVALS if name not in methods_of(results)]
+    return f"Not installed when these cells were run: {' and '.join(missing)}." if missing else ""
+
+
 def report(results: list[dict[str, Any]], folder: Path) -> None:
-    names = list(results[0]["result"])
-    text = [f"# {TITLE}", "", SETTING, "", _overall(results, names), ""]
+    names = methods_of(results)
+    text = [f"# {TITLE}", "", f"{SETTING} {absent(results)}".rstrip(), "", _overall(results, names), ""]
     for reading in ("accuracy", "f1, tuned"):
         gaps = [difference(results, name, reading) for name in names[1:]]
         path = folder / f"{reading.replace(', ', '_')}.svg"
@@ -100,7 +121,8 @@ def _by_set(results: list[dict[str, Any]], names: list[str]) -> str:
         plain, theirs = PAPER[data]
         for name in names:
             values = [f"{_mean(mine, name, key):.3f}" for key in READINGS]
-            paper = {PLAIN: f"{plain}", PROGRAM: f"{theirs}"}.get(name, "")
+            rivals = {rival: ended[data] for rival, ended in RIVALS.items()}
+            paper = {PLAIN: f"{plain}", PROGRAM: f"{theirs}", **rivals}.get(name, "")
             rows.append([data, name, *values, f"{trapped(mine, name)} of {len(mine)}", paper])
     return markdown(["set", "method", *READINGS, "ends at all positive", "accuracy in the paper, %"], rows)
 
@@ -112,7 +134,7 @@ def predictions(results: list[dict[str, Any]], name: str, key: str) -> list[floa
 
 
 def _predicting(results: list[dict[str, Any]]) -> list[str]:
-    return [name for name, found in results[0]["result"].items() if "predicted" in found]
+    return [name for name in methods_of(results) if "predicted" in results[0]["result"][name]]
 
 
 def _prediction(results: list[dict[str, Any]]) -> str:
@@ -122,7 +144,7 @@ def _prediction(results: list[dict[str, Any]]) -> str:
         rows.append(
             [
                 f"{name}, watched by the program" if name == PLAIN else name,
-                "the batch's best threshold" if name.startswith(FREE) else "threshold 0",
+                "the batch's best threshold" if UNBOUND in name else "threshold 0",
                 _range(correlations) if correlations else "not defined: one of the two does not move",
                 f"{statistics.fmean(predictions(results, name, 'gap')):+.3f}",
                 f"{statistics.fmean(predictions(results, name, 'above')):.1%}",
@@ -144,8 +166,9 @@ def _range(values: list[float]) -> str:
 
 def _predicted_figure(results: list[dict[str, Any]], path: Path) -> None:
     names = _predicting(results)
-    with drawing(path, (11, 5)) as figure:
-        panels = figure.subplots(2, 4, sharey=True).flatten()
+    rows = math.ceil(len(names) / 4)
+    with drawing(path, (11, 2.5 * rows)) as figure:
+        panels = figure.subplots(rows, 4, sharey=True).flatten()
         for axes, name in zip(panels, names, strict=False):
             curves = [entry["result"][name]["predicted"]["curve"] for entry in results]
             steps = [WINDOW * (place + 0.5) for place in range(len(curves[0]["true"]))]
