@@ -118,6 +118,11 @@ def test_a_better_tree_is_said_plainly() -> None:
     assert "consider it first" in verdicts(summary)[-1]
 
 
+def test_recipes_without_a_rival_among_them_are_refused() -> None:
+    with pytest.raises(InputError, match=r"--recipe: got head, with no rival among them.*--recipe cross_entropy"):
+        make_plan(settings(data="breast_cancer", metric="auroc", epochs=3), 2, ["head"])
+
+
 def test_one_seed_is_refused() -> None:
     with pytest.raises(InputError, match="at least 2"):
         make_plan(settings(data="breast_cancer", metric="auroc"), 1)

@@ -15,9 +15,10 @@ from torch import Tensor
 
 from ..train.calibrate import class_scaling, platt, probability
 from ..train.config import Recipe, Settings, Stage
-from ..train.loop import Fit, Task
+from ..train.loop import Fit
 from ..train.models import scores_of
 from ..train.objective import Objective
+from ..train.steps import Task
 
 Array = NDArray[Any]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel
 
+from ..train.averaging import mean_of_weights
 from .protocol import Budget, Checkpoint, Method, Task
 
 
@@ -119,10 +119,8 @@ def averaged(task: Task, start: Checkpoint, method: Method, rate: float, budget:
 
 
 def _averaged(task: Task, model: nn.Module, method: Method, rate: float, budget: Budget, seed: int) -> Checkpoint:
-    mean = AveragedModel(model, use_buffers=True)
-    for _ in _steps(task, model, method, rate, budget.extra, budget.large, budget.decay, seed + 1):
-        mean.update_parameters(model)
-    final = mean.module
+    steps = _steps(task, model, method, rate, budget.extra, budget.large, budget.decay, seed + 1)
+    final = mean_of_weights(model, steps)
     return Checkpoint(method.name, final.state_dict(), scores_of(final, task.validation.x), rate)
 
 

@@ -47,12 +47,17 @@ model-index:
 | recipe | {_plain(recipe.title)} |
 | best weights from | stage {best["stage"] + 1} ({best["loss"]}), epoch {best["epoch"] + 1} |
 
-{decision}
+{decision}{last_phase(metrics)}
 Use it: `aimfor predict THIS_FOLDER NEW_DATA`. Everything about the run: `aimfor report THIS_FOLDER`.
 
 ## What was assumed or left out
 
 {notes}"""
+
+
+def last_phase(metrics: dict[str, Any]) -> str:
+    """The sentence about the last phase, as a paragraph; nothing where there was none."""
+    return f"\n{metrics['last_phase']['text']}\n" if metrics.get("last_phase") else ""
 
 
 def _plain(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from .. import __version__
+from .all_data import end, why_not_all_data
 from .config import Recipe, Settings, Stage
 from .evaluate import evaluate
 from .loop import Fit, why_no_head
@@ -59,9 +60,9 @@ def run_cell(cell: Cell) -> dict[str, Any]:
         note = ""
     else:
         fit = Fit(ready.task, ready.settings, recipe).run()
-        best = fit.state.best
-        validation, threshold, note = best["value"], best["threshold"], best["loss"]
-        scores = scores_of(fit.model, x, ready.labels.outputs)
+        best, ending = fit.state.best, end(fit)
+        validation, threshold, note = best["value"], ending.threshold, best["loss"]
+        scores = scores_of(ending.model, x, ready.labels.outputs)
     seconds, extra = time.monotonic() - began, max(0.0, _peak() - before)
     test = evaluate(ready.objective, scores, y, threshold)
     return {
@@ -100,6 +101,8 @@ def why_not(recipe: Recipe, ready: Prepared) -> str | None:
         reason = why_untrainable(ready.objective)
     if reason is None and "head" in needed:
         reason = why_no_head(ready.objective)
+    if reason is None and recipe.all_data:
+        reason = why_not_all_data(ready.objective)
     return reason
 
 

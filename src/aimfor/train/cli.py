@@ -74,6 +74,10 @@ def train(
     group: Group = None,
     model: Model = "auto",
     recipe: Annotated[str, typer.Option(help="A built-in recipe, FILE.toml, or FILE.toml:NAME.")] = "auto",
+    all_data: Annotated[
+        bool | None,
+        typer.Option("--all-data/--no-all-data", help="Train on in the end, on validation rows too."),
+    ] = None,
     out: Out = None,
     resume: Annotated[Path | None, typer.Option(help="Continue the run in this folder.")] = None,
     epochs: Epochs = None,
@@ -100,6 +104,8 @@ def train(
             if data is None or metric is None:
                 raise _missing("DATA" if data is None else "--metric")
             plan = find_recipe(recipe)
+            if all_data is not None:
+                plan = plan.model_copy(update={"all_data": all_data})
             given = settings(
                 data=data,
                 target=target,
@@ -155,6 +161,9 @@ def compare(
     seeds: Annotated[int, typer.Option(help="Paired seeds and splits.")] = 5,
     seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
     recipe: Annotated[list[str] | None, typer.Option(help="Recipes to run; by default all built-in ones.")] = None,
+    all_data: Annotated[
+        bool, typer.Option("--all-data", help="Every recipe also with a last phase on validation rows too.")
+    ] = False,
     jobs: Annotated[int | None, typer.Option(help="Processes; by default one per core.")] = None,
     out: Out = None,
     epochs: Epochs = None,
@@ -191,7 +200,7 @@ def compare(
             )
             for one in metric
         ]
-        comparing.compare(given, seeds, recipe, jobs, out, quiet)
+        comparing.compare(given, seeds, recipe, jobs, out, quiet, all_data)
 
 
 @app.command()

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import InputError
 from . import checkpoint
+from .all_data import why_not_all_data
 from .cells import TREE, Cell, key_of, run_cell, why_not
 from .config import Recipe, Settings, recipes
 from .run import prepare
@@ -46,18 +47,35 @@ class Plan:
                 yield key_of(cell, self.fingerprint), cell
 
 
-def make_plan(settings: Settings, seeds: int, names: Sequence[str] | None = None) -> Plan:
-    """Checks the input and drops recipes that do not exist for this metric, with a sentence each."""
+def make_plan(settings: Settings, seeds: int, names: Sequence[str] | None = None, all_data: bool = False) -> Plan:
+    """Checks the input and drops recipes that do not exist for this metric, with a sentence each.
+
+    With ``all_data`` every recipe comes a second time, with the last phase on all labelled rows.
+    """
     if seeds < 2:
         raise InputError("--seeds", repr(seeds), "at least 2", "Five or more give intervals worth reading.")
     ready = prepare(settings)
     known = recipes()
     chosen = [known[name] for name in known if name != "auto"] if names is None else [_named(known, n) for n in names]
+    no_phase = why_not_all_data(ready.objective) if all_data else None
+    if all_data and no_phase is None:
+        chosen += [_with_last_phase(recipe) for recipe in chosen if not recipe.all_data]
     chosen.append(TREE)
     reasons = {recipe.name: why_not(recipe, ready) for recipe in chosen}
     skipped = tuple(f"{recipe.title}: {reasons[recipe.name]}" for recipe in chosen if reasons[recipe.name])
+    if no_phase is not None:
+        skipped += (f"a last phase on all data: {no_phase}",)
     usable = tuple(recipe for recipe in chosen if not reasons[recipe.name])
+    if not any(recipe.rival and recipe.name != TREE.name for recipe in usable):
+        came = ", ".join(recipe.name for recipe in usable if recipe.name != TREE.name) or "nothing that can be run"
+        remedy = "Add --recipe cross_entropy --recipe balanced_cross_entropy."
+        raise InputError("--recipe", f"{came}, with no rival among them", "a rival to be compared with", remedy)
     return Plan(settings, usable, seeds, ready.fingerprint(), skipped)
+
+
+def _with_last_phase(recipe: Recipe) -> Recipe:
+    named = {"name": f"{recipe.name}+all_data", "title": f"{recipe.title}, then all data"}
+    return recipe.model_copy(update={**named, "all_data": True, "rival": False})
 
 
 def _named(known: dict[str, Recipe], name: str) -> Recipe:

@@ -27,9 +27,10 @@ def compare(
     jobs: int | None,
     out: Path | None,
     quiet: bool,
+    all_data: bool = False,
 ) -> None:
     """Compares for each metric in turn; all end in one folder and one report."""
-    plans = [make_plan(settings, seeds, recipes) for settings in given]
+    plans = [make_plan(settings, seeds, recipes, all_data) for settings in given]
     name = Path(given[0].data).name.split(".")[0]
     folder = out or Path("runs") / f"compare-{name}"
     try:

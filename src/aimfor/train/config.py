@@ -38,6 +38,8 @@ class Recipe(_Strict):
     title: str
     rival: bool = False
     stages: tuple[Stage, ...] = Field(min_length=1)
+    #: Train on in the end with validation rows among the training rows (see all_data.py).
+    all_data: bool = False
 
 
 class Settings(_Strict):

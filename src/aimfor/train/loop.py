@@ -14,35 +14,21 @@ from torch import Tensor, nn
 
 from ..errors import AimforError, InputError
 from ..head import MetricHead
+from ..head.fitted import Candidate
 from . import checkpoint
 from .config import Recipe, Settings, Stage
 from .losses import StageLoss, why_untrainable
-from .models import build, scores_of, shaped
+from .models import build, scores_of
 from .objective import Objective
-from .sampler import BalancedBatchSampler
+from .steps import Task, batch_size, epoch_batches, make_optimizer, take_step
 
 Event = dict[str, Any]
-#: A stage that asks for all rows at once gets at most this many (tables, images).
-_WHOLE = (16384, 128)
+#: A stage on all rows at once takes at least this many steps.
 _WHOLE_STEPS = 60
 
 
 class Interrupted(AimforError):
     """The user stopped the run; its state is saved."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """Encoded data: ``x`` (n, d) or (n, c, h, w) float32, ``y`` (n,) class ids."""
-
-    x: Tensor
-    y: Tensor
-    x_validation: Tensor
-    y_validation: Tensor
-    objective: Objective
-    outputs: int
-    weights: Tensor | None = None
-    weights_validation: Tensor | None = None
 
 
 @dataclass
@@ -119,7 +105,7 @@ class Fit:
             self.state.notes.append(f"stage {stage.loss!r} skipped: {reason}")
         else:
             self._enter(stage)
-            epochs = self._epochs(stage)
+            epochs = self.epochs(stage)
             while self.state.epoch < epochs and self.state.since_best < self._patience(stage):
                 self._epoch(stage, epochs, path, stop)
         self.state.stage += 1
@@ -127,21 +113,15 @@ class Fit:
         self.state.loss_sum = 0.0
 
     def _patience(self, stage: Stage) -> int:
-        return max(self.settings.patience, self._epochs(stage) // 4)
+        return max(self.settings.patience, self.epochs(stage) // 4)
 
-    def _epochs(self, stage: Stage) -> int:
+    def epochs(self, stage: Stage) -> int:
+        """How many a stage may take."""
         if stage.loss == "head":
             return 1
         wanted = max(1, round(stage.epochs * self.settings.epochs))
-        return (
-            max(wanted, _WHOLE_STEPS) if self._batch_size(stage) >= len(self.task.y) and stage.batch == -1 else wanted
-        )
-
-    def _batch_size(self, stage: Stage) -> int:
-        n = len(self.task.y)
-        if stage.batch == -1:
-            return min(n, _WHOLE[self.task.x.ndim == 4])
-        return min(n, stage.batch or self.settings.batch_size)
+        whole = stage.batch == -1 and batch_size(self.task, self.settings, stage) >= len(self.task.y)
+        return max(wanted, _WHOLE_STEPS) if whole else wanted
 
     def _enter(self, stage: Stage) -> None:
         """Model, optimizer and loss of a stage; a restored run then takes its saved state over them."""
@@ -156,31 +136,16 @@ class Fit:
         if stage.loss == "head":
             self._restored = {}
             return
-        rate = settings.learning_rate * stage.rate
-        self.optimizer = torch.optim.AdamW(
-            self.model.parameters(), lr=rate, weight_decay=settings.weight_decay, fused=True
-        )
+        self.optimizer = make_optimizer(self.model, settings, settings.learning_rate * stage.rate)
         threshold = self.state.best.get("threshold", 0.0) if stage.start == "best" else 0.0
         self.loss = StageLoss(stage.loss, task.objective, task.y, task.outputs, task.weights, threshold)
         if self._restored:
             self._take_restored()
 
-    def _batches(self, stage: Stage) -> list[Tensor]:
-        """The epoch's batches as row numbers, a function of (seed, stage, epoch) alone."""
-        size, n = self._batch_size(stage), len(self.task.y)
-        seed = self.settings.seed * 31 + self.state.stage
-        if stage.balanced:
-            sampler = BalancedBatchSampler(self.task.y, max(size, self.task.outputs, 2), seed=seed)
-            sampler.set_epoch(self.state.epoch)
-            return list(sampler.epoch_batches())
-        generator = torch.Generator().manual_seed(seed * 100_003 + self.state.epoch)
-        order = torch.arange(n) if size == n else torch.randperm(n, generator=generator)
-        return list(order.split(size)[: max(1, n // size)])
-
     def _epoch(self, stage: Stage, epochs: int, path: Path | None, stop: Callable[[], bool]) -> None:
         if stage.loss == "head":
-            refit_head(self)
-            self._validate(stage, epochs, math.nan)
+            chosen = refit_head(self.model, self.task)
+            self._validate(stage, epochs, math.nan, {"objective": chosen.objective, "ridge": chosen.ridge})
         else:
             self._validate(stage, epochs, self._steps(stage, epochs, path, stop))
         self.state.epoch, self.state.step, self.state.loss_sum = self.state.epoch + 1, 0, 0.0
@@ -188,24 +153,13 @@ class Fit:
             self._save_when_due(path, stop)
 
     def _steps(self, stage: Stage, epochs: int, path: Path | None, stop: Callable[[], bool]) -> float:
-        task, state = self.task, self.state
-        batches = self._batches(stage)
+        state = self.state
+        batches = epoch_batches(self.task, self.settings, stage, state.stage, state.epoch)
         self.model.train()
         for number in range(state.step, len(batches)):
-            rows = batches[number]
             self._set_rate(stage, (state.epoch + number / len(batches)) / epochs)
-            weights = None if task.weights is None else task.weights[rows]
-            self.optimizer.zero_grad(set_to_none=True)
-            loss = self.loss(shaped(self.model(task.x[rows]), task.outputs), task.y[rows], weights, rows)
-            if not math.isfinite(float(loss.detach())):
-                raise InputError(
-                    "--learning-rate",
-                    f"{self.settings.learning_rate:g}, with which the loss is not finite",
-                    "a lower one",
-                )
-            loss.backward()
-            self.optimizer.step()
-            state.step, state.loss_sum = number + 1, state.loss_sum + float(loss.detach())
+            loss = take_step(self.model, self.optimizer, self.loss, self.task, self.settings, batches[number])
+            state.step, state.loss_sum = number + 1, state.loss_sum + loss
             self._save_when_due(path, stop)
         self.loss.end_epoch()
         return state.loss_sum / len(batches)
@@ -216,7 +170,7 @@ class Fit:
         for group in self.optimizer.param_groups:
             group["lr"] = self.settings.learning_rate * stage.rate * factor
 
-    def _validate(self, stage: Stage, epochs: int, loss: float) -> None:
+    def _validate(self, stage: Stage, epochs: int, loss: float, head: Event | None = None) -> None:
         task, state = self.task, self.state
         scores = scores_of(self.model, task.x_validation, task.outputs)
         threshold, value = task.objective.tuned(scores, task.y_validation, task.weights_validation)
@@ -233,6 +187,7 @@ class Fit:
                 "balanced": stage.balanced,
                 "epoch": state.epoch,
                 "fit": fit,
+                "head": head,
             }
             self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
             state.since_best = 0
@@ -308,9 +263,12 @@ def why_no_head(objective: Objective) -> str | None:
     return None
 
 
-def refit_head(fit: Fit) -> None:
-    """Puts a last layer into the model that is fitted on all training rows for the metric."""
-    task, chunk = fit.task, 4096 if fit.task.x.ndim == 2 else 256
+def refit_head(model: nn.Module, task: Task, head: Event | None = None) -> Candidate:
+    """Puts a last layer into the model that is fitted on all training rows for the metric.
+
+    Objective and ridge are chosen on validation rows, or taken from ``head``. Returns what was chosen.
+    """
+    chunk = 4096 if task.x.ndim == 2 else 256
     train = [task.x, task.y, *([] if task.weights is None else [task.weights])]
     judge = [
         task.x_validation,
@@ -318,4 +276,7 @@ def refit_head(fit: Fit) -> None:
         *([] if task.weights_validation is None else [task.weights_validation]),
     ]
     batches, validation = (list(zip(*(part.split(chunk) for part in parts), strict=True)) for parts in (train, judge))
-    MetricHead(task.objective.metric).from_model(fit.model, batches, validation=validation, install=True)
+    fitter = MetricHead(task.objective.metric)
+    if head is not None and head["ridge"] is not None:
+        fitter = MetricHead(task.objective.metric, ridges=(head["ridge"],), objectives=(head["objective"],))
+    return fitter.from_model(model, batches, validation=validation, install=True).record.chosen

@@ -67,5 +67,7 @@ def _summary(screen: Console, folder: Path, ready: Prepared, metrics: dict[str, 
     table.add_row("best weights from", str(metrics["chosen"]["loss"]))
     table.add_row("report", str(folder / "report.html"))
     screen.print(table)
+    if metrics["last_phase"] is not None:
+        screen.print(metrics["last_phase"]["text"])
     if "certificate" in test:
         screen.print(f"certificate, {test['certificate']['text']}")

@@ -17,9 +17,9 @@ from .config import Settings
 from .data import Source, load
 from .encode import ImageEncoder, TableEncoder, fit_encoder, restore_encoder
 from .labels import Labels, Split, fit_labels, split
-from .loop import Task
 from .models import build, scores_of
 from .objective import Objective
+from .steps import Task
 
 CHECKPOINT = "checkpoint.safetensors"
 

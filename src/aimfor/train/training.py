@@ -14,6 +14,7 @@ import torch
 from .. import __version__
 from ..errors import InputError
 from . import checkpoint
+from .all_data import Ending, check, end
 from .calibrate import platt
 from .card import model_card
 from .config import Recipe, Settings
@@ -44,6 +45,7 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
 def start(settings: Settings, recipe: Recipe, out: Path | None) -> tuple[Path, Prepared]:
     """Checks everything, then makes the folder and writes config.json."""
     ready = prepare(settings)
+    check(recipe, ready.objective)
     folder = new_folder(out, f"{ready.source.name}-{settings.metric}")
     config = {
         "aimfor": __version__,
@@ -77,10 +79,10 @@ def finish(folder: Path, ready: Prepared, recipe: Recipe, report: Callable[[Even
     _rewrite_log(folder, fit)
     fit.report = _logging(folder, report)
     with stop_on_signal() as stop:
-        fit.run(path, stop)
-    metrics = _results(ready, fit)
-    checkpoint.save(folder / "model.safetensors", fit.best, {"threshold": fit.state.best["threshold"]})
-    checkpoint.write_json(folder / "threshold.json", _decision(ready, fit))
+        ending = end(fit.run(path, stop), stop)
+    metrics = _results(ready, fit, ending)
+    checkpoint.save(folder / "model.safetensors", ending.model.state_dict(), {"threshold": ending.threshold})
+    checkpoint.write_json(folder / "threshold.json", _decision(ready, ending))
     checkpoint.write_text(folder / "README.md", model_card(ready, recipe, metrics))
     checkpoint.write_json(folder / "metrics.json", metrics)
     return metrics
@@ -102,29 +104,30 @@ def _logging(folder: Path, report: Callable[[Event], None] | None) -> Callable[[
     return both
 
 
-def _decision(ready: Prepared, fit: Fit) -> dict[str, Any]:
+def _decision(ready: Prepared, ending: Ending) -> dict[str, Any]:
     decision: dict[str, Any] = {
-        "threshold": fit.state.best["threshold"],
+        "threshold": ending.threshold,
         "rule": "score > threshold",
         "tuned_on": "validation",
         "classes": ready.labels.classes,
     }
     if ready.labels.binary:
-        scores = scores_of(fit.model, ready.task.x_validation, 1)
-        decision["calibration"] = list(platt(scores, ready.task.y_validation))
+        decision["calibration"] = list(platt(ending.scores, ready.task.y_validation))
     return decision
 
 
-def _results(ready: Prepared, fit: Fit) -> dict[str, Any]:
+def _results(ready: Prepared, fit: Fit, ending: Ending) -> dict[str, Any]:
+    """Validation: the weights that were chosen on it. Test: the model that is saved, which has seen no test row."""
     x, y = ready.test
-    scores = scores_of(fit.model, x, ready.labels.outputs)
+    scores = scores_of(ending.model, x, ready.labels.outputs)
     groups = None if ready.source.groups is None else ready.source.groups[ready.parts.test]
     best = fit.state.best
     return {
         "metric": ready.settings.metric,
         "validation": best["value"],
-        "test": evaluate(ready.objective, scores, y, best["threshold"], groups),
-        "threshold": best["threshold"],
+        "test": evaluate(ready.objective, scores, y, ending.threshold, groups),
+        "threshold": ending.threshold,
+        "last_phase": ending.phase,
         "chosen": {key: best[key] for key in ("stage", "loss", "balanced", "epoch")},
         "rows": {name: len(getattr(ready.parts, name)) for name in ("train", "validation", "test")},
         "parameters": sum(tensor.numel() for tensor in fit.model.parameters()),

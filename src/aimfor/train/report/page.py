@@ -28,6 +28,7 @@ def render(**parts: Any) -> str:
     empty: dict[str, Any] = {
         "comparisons": [], "learning": "", "slider": None, "curves": "", "histogram": "", "intervals": [],
         "certificate": None, "groups": [], "group_name": "", "notes": [], "slider_json": "", "slider_text": "",
+        "remark": "",
     }  # fmt: skip
     text = Path(__file__).with_name("template.html").read_text(encoding="utf8")
     page = Environment(autoescape=True, undefined=StrictUndefined).from_string(text).render(**{**empty, **parts})
@@ -111,6 +112,7 @@ def write_run_report(folder: Path) -> Path:
             (f"{metric}, test", number(test["metric"])),
             (f"{metric}, validation", number(metrics["validation"])),
         ],
+        remark=(metrics.get("last_phase") or {}).get("text", ""),
         learning=safe_svg(figures.learning_curves(metrics["history"], metric)),
         slider_text=f"{test['n']} test rows; the tuned threshold was chosen on validation rows.",
         group_name=settings.get("group") or "",
