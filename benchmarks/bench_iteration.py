@@ -52,7 +52,7 @@ def compared(network: str, x: Tensor, losses: dict[str, tuple[Callable[[], nn.Mo
 def on_images(network: str, make: Callable[[int], nn.Module], size: int, repeats: int) -> Any:
     y, ids = (torch.rand(size) < 0.1).long(), torch.arange(size) % 10
     y[0] = 1
-    auroc, auc_mu = aimfor.MetricLoss("auroc"), aimfor.MetricLoss("auc_mu")
+    auroc, one_vs_rest, auc_mu = (aimfor.MetricLoss(name) for name in ("auroc", "auroc_ovr", "auc_mu"))
     losses: dict[str, tuple[Callable[[], nn.Module], Loss]] = {
         "cross-entropy": (
             partial(make, 1),
@@ -60,8 +60,10 @@ def on_images(network: str, make: Callable[[int], nn.Module], size: int, repeats
         ),
         "AUROC": (partial(make, 1), lambda s: auroc(s.squeeze(1), y)),
         "cross-entropy, 3 classes": (partial(make, 3), lambda s: functional.cross_entropy(s, ids % 3)),
+        "AUROC, one versus rest, 3 classes": (partial(make, 3), lambda s: one_vs_rest(s, ids % 3)),
         "AUC_mu, 3 classes": (partial(make, 3), lambda s: auc_mu(s, ids % 3)),
         "cross-entropy, 10 classes": (partial(make, 10), lambda s: functional.cross_entropy(s, ids)),
+        "AUROC, one versus rest, 10 classes": (partial(make, 10), lambda s: one_vs_rest(s, ids)),
         "AUC_mu, 10 classes": (partial(make, 10), lambda s: auc_mu(s, ids)),
     }
     return compared(network, torch.randn(size, 3, 32, 32), losses, repeats)
@@ -82,7 +84,11 @@ def on_masks(size: int, repeats: int) -> Any:
 
 
 def main() -> None:
-    rows = [*on_images("small CNN", small_cnn, 128, 15), *on_images("ResNet-20", own_resnet20, 64, 7), *on_masks(16, 9)]
+    rows = [
+        *on_images("small CNN", small_cnn, 128, 201),
+        *on_images("ResNet-20", own_resnet20, 64, 7),
+        *on_masks(16, 9),
+    ]
     record("iteration", "One training step against cross-entropy's", "python benchmarks/bench_iteration.py", rows)
 
 

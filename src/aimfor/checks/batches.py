@@ -99,7 +99,8 @@ def multiclass(
     classes = scores.shape[1]
     shape = torch.Size([scores.shape[0], *scores.shape[2:]])
     targets = reshape_like("targets", targets, shape).reshape(-1).long()
-    scores = scores.movedim(1, -1).reshape(-1, classes)
+    if scores.ndim > 2:  # views that change nothing would still be steps of the backward pass
+        scores = scores.movedim(1, -1).reshape(-1, classes)
     mask = mask_like(where, shape, scores)
     checked = weights_like(weights, shape, scores, False)
     if mask is not None:

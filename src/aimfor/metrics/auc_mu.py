@@ -22,6 +22,10 @@ from .programs import pair_program_form
 
 Matrix = tuple[tuple[float, ...], ...]
 
+#: Up to so many scores in all, every pair of classes keeps the examples of the other classes, at weight 0: taking them
+#: out needs more operations than it saves.
+WHOLE_ROWS = 1 << 12
+
 
 @dataclass(frozen=True)
 class AUCMu(Metric, HasPairs, HasProgram):
@@ -74,13 +78,16 @@ class AUCMu(Metric, HasPairs, HasProgram):
         return mean_of_problems(form) if everyone else nan_like(batch)
 
     def pair_form(self, batch: Batch, fresh: Tensor | None = None) -> PairForm:
+        rows, classes = batch.scores.shape
+        if self.partition is None and rows * classes * (classes - 1) // 2 <= WHOLE_ROWS:
+            return PairForm(batch.scores, (_whole_rows(batch, fresh),))
+        counts = torch.bincount(batch.targets, minlength=classes).tolist()
+        present, longest = [k for k, count in enumerate(counts) if count], max(counts)
+        pairs = list(combinations(present, 2))
+        if pairs and len(pairs) * 2 * longest <= SIDE_BY_SIDE:
+            return PairForm(batch.scores, (self._side_by_side(batch, fresh, present, longest),))
         # Rows are sorted by class once; a pair of classes is then two slices, 2n/c rows instead of a mask over n.
         order = batch.targets.argsort(stable=True)
-        counts = torch.bincount(batch.targets, minlength=batch.scores.shape[1]).tolist()
-        pairs = list(combinations([k for k, count in enumerate(counts) if count], 2))
-        widest = sum(sorted(counts)[-2:])
-        if pairs and len(pairs) * widest <= SIDE_BY_SIDE:
-            return PairForm(batch.scores, (self._side_by_side(batch, fresh, order, counts, pairs, widest),))
         gain = self._gain(batch.scores.index_select(0, order), counts)
         weights, recent = _by_class(batch.effective_weights(), order, counts), _by_class(fresh, order, counts)
         problems = []
@@ -97,37 +104,28 @@ class AUCMu(Metric, HasPairs, HasProgram):
             )
         return PairForm(batch.scores, tuple(problems))
 
-    def _side_by_side(
-        self,
-        batch: Batch,
-        fresh: Tensor | None,
-        order: Tensor,
-        counts: list[int],
-        pairs: list[tuple[int, int]],
-        widest: int,
-    ) -> PairProblem:
-        """All pairs of classes as the rows of one problem: class k's examples, then the other's, then padding."""
-        device, classes = batch.scores.device, batch.scores.shape[1]
-        k, other = torch.tensor(pairs, device=device).unsqueeze(-1).unbind(1)
-        count = torch.tensor(counts, device=device)
-        start = count.cumsum(0) - count
-        column = torch.arange(widest, device=device)
-        positive = column < count[k]
-        inside = column < count[k] + count[other]
-        place = torch.where(positive, start[k] + column, start[other] + column - count[k])
-        rows = order[place.clamp_max(order.numel() - 1)]
+    def _side_by_side(self, batch: Batch, fresh: Tensor | None, present: list[int], longest: int) -> PairProblem:
+        """All pairs of classes as the rows of one problem: class k's examples, padded, then the other's, padded."""
+        device = batch.scores.device
+        classes, pairs = torch.tensor(present, device=device), _pairs(len(present), device)
+        # Sorted by membership, each class has its own examples first; what follows is padding of weight 0.
+        inside, members = (batch.targets == classes.unsqueeze(-1)).sort(stable=True, descending=True)
+        rows, inside = (part[:, :longest][pairs.t()].flatten(1) for part in (members, inside))
+        columns = classes[pairs]
         if self.partition is None:
-            flat = batch.scores.reshape(-1)
-            first, second = (flat.index_select(0, (rows * classes + c).view(-1)) for c in (k, other))
-            scores = (first - second).view(rows.shape)
+            # Both columns by one look-up: its backward pass fills one matrix, not two.
+            place = rows * batch.scores.shape[1] + columns.unsqueeze(-1)
+            own, others = batch.scores.reshape(-1).index_select(0, place.reshape(-1)).view(place.shape).unbind(0)
+            scores = own - others
         else:
             costs = torch.as_tensor(self.partition, dtype=batch.scores.dtype, device=device)
-            saved = (costs[other] - costs[k]) * batch.scores.index_select(0, rows.view(-1)).view(*rows.shape, -1)
-            scores = saved.sum(-1)
+            k, other = costs[columns].unsqueeze(2).unbind(0)
+            scores = ((other - k) * batch.scores.index_select(0, rows.reshape(-1)).view(*rows.shape, -1)).sum(-1)
+        positive = (torch.arange(2 * longest, device=device) < longest).expand_as(rows)
         given = batch.effective_weights()
-        weights = inside.to(batch.scores.dtype) if given is None else given[rows] * inside
+        weights = inside if given is None else given[rows] * inside
         recent = None if fresh is None else fresh[rows]
-        return PairProblem(scores, positive, weights, recent, scale=1.0 / len(pairs))
+        return PairProblem(scores, positive, weights, recent, scale=1.0 / len(rows))
 
     def _gain(self, scores: Tensor, counts: list[int]) -> Callable[[int, int, int], Tensor]:
         """A function (c, k, k') → ⟨A_k' − A_k, f⟩ of the rows of class c, for scores sorted by class."""
@@ -145,6 +143,22 @@ class AUCMu(Metric, HasPairs, HasProgram):
 
     def default_engine(self) -> Engine:
         return SortedEngine()
+
+
+def _whole_rows(batch: Batch, fresh: Tensor | None) -> PairProblem:
+    """All pairs of classes as the rows of one problem, each with every example: those of other classes weigh 0."""
+    pairs, columns = _pairs(batch.scores.shape[1], batch.scores.device), batch.scores.t()
+    own, others = columns.index_select(0, pairs.view(-1)).view(*pairs.shape, -1).unbind(0)
+    positive, negative = (batch.targets == pairs.unsqueeze(-1)).unbind(0)
+    inside, given = positive | negative, batch.effective_weights()
+    weights = inside if given is None else given * inside
+    recent = None if fresh is None else fresh.expand_as(positive)
+    return PairProblem(own - others, positive, weights, recent, scale=1.0 / len(inside))
+
+
+def _pairs(classes: int, device: torch.device) -> Tensor:
+    """Every pair of that many classes, ``(2, pairs)``."""
+    return torch.triu_indices(classes, classes, 1, device=device)
 
 
 def _by_class(values: Tensor | None, order: Tensor, counts: list[int]) -> tuple[Tensor, ...] | None:

@@ -13,7 +13,7 @@ from ..engine import Batch, Engine, EngineOutput, internal_dtype, undefined
 from ..errors import InputError
 from .bank import ScoreBank
 from .form import HasPairs, PairForm, PairProblem
-from .kernels import KERNELS, Kernel, top_fraction
+from .kernels import KERNELS, top_fraction
 
 #: Beyond this, squares of differences leave float64.
 MAX_SCORE = 1e100
@@ -79,7 +79,7 @@ class SortedEngine(Engine):
             loss, count = _PairMean.apply(problem.scores, problem, self.surrogate, self.margin)
             everything += problem.scale * problem.count
             if count:
-                terms.append(loss if problem.scale == 1.0 else problem.scale * loss)
+                terms.append(loss)
                 defined, weight = defined + count, weight + problem.scale * count
         stats = {"pairs": defined, "problems": sum(problem.count for problem in form.problems)}
         if not terms:
@@ -95,7 +95,7 @@ class SortedEngine(Engine):
 
 
 class _PairMean(torch.autograd.Function):
-    """Mean over the pairs of a problem, summed over problems side by side, and how many of them are defined.
+    """Scaled mean over the pairs of a problem, summed over problems side by side, and how many of them are defined.
 
     The gradient is found in the forward pass, and backward only scales it.
     """
@@ -103,17 +103,12 @@ class _PairMean(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, problem: PairProblem, surrogate: str, margin: float) -> tuple[Tensor, int]:
         total, gradient, mass = _pair_sum(scores, problem, surrogate, margin)
-        if scores.ndim == 1:
-            count = int(mass > 0)
-            if count:
-                total, gradient = total / mass, gradient / mass
-        else:
-            # A problem without mass has total and gradient zero already.
-            share = mass.clamp_min(torch.finfo(mass.dtype).tiny)
-            total, gradient, count = (total / share).sum(), gradient / share.unsqueeze(-1), int((mass > 0).sum())
+        # A problem without mass has total and gradient zero already.
+        share = mass.clamp_min(torch.finfo(mass.dtype).tiny).div_(problem.scale)
+        total, gradient = total.div_(share).sum(), gradient.div_(share.unsqueeze(-1))
         # float32 cannot hold the square of 1e30: stay finite. (A gradient is at most the spread, which it can.)
         ctx.save_for_backward(gradient.to(scores.dtype))
-        return total.clamp(0.0, torch.finfo(scores.dtype).max).to(scores.dtype), count
+        return total.clamp(0.0, torch.finfo(scores.dtype).max).to(scores.dtype), int(mass.count_nonzero())
 
     @staticmethod
     @once_differentiable
@@ -125,40 +120,34 @@ class _PairMean(torch.autograd.Function):
 def _pair_sum(scores: Tensor, problem: PairProblem, surrogate: str, margin: float) -> tuple[Tensor, Tensor, Tensor]:
     """Sum over the problem's pairs, its gradient, and the pairs' total weight."""
     kernel, dtype = KERNELS[surrogate], internal_dtype(scores)
-    a = problem.positive.to(dtype)
     if problem.weights is None:
-        b = 1.0 - a
+        a = problem.positive.to(dtype)
+        b = torch.rsub(a, 1.0)
     else:
         weights = problem.weights.to(dtype)
-        a = weights * a
+        a = weights * problem.positive
         b = weights - a
-    x = scores.detach().to(dtype)
-    if x.numel():
-        x = _centred(x, scores)
+    x = _centred(scores, dtype) if scores.numel() else scores.to(dtype)
     if problem.top < 1.0 and x.numel():
         b = top_fraction(x, b, problem.top)
     if problem.fresh is None:
-        return _sum_if_any(kernel, x, a, b, margin)
+        return (*kernel(x, a, b, margin), a.sum(-1) * b.sum(-1))
     # Only pairs with a fresh member: (fresh positives × all negatives) and (banked positives × fresh negatives).
-    fresh = problem.fresh.to(dtype)
-    ours = _sum_if_any(kernel, x, a * fresh, b, margin)
-    banked = _sum_if_any(kernel, x, a * (1.0 - fresh), b * fresh, margin)
-    return ours[0] + banked[0], ours[1] + banked[1], ours[2] + banked[2]
+    fresh_a, fresh_b = a * problem.fresh, b * problem.fresh
+    old_a = a - fresh_a
+    ours, banked = kernel(x, fresh_a, b, margin), kernel(x, old_a, fresh_b, margin)
+    mass = fresh_a.sum(-1) * b.sum(-1) + old_a.sum(-1) * fresh_b.sum(-1)
+    return ours[0] + banked[0], ours[1] + banked[1], mass
 
 
-def _sum_if_any(kernel: Kernel, x: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tensor, Tensor, Tensor]:
-    mass = a.sum(-1) * b.sum(-1)
-    if not bool((mass > 0).any()):
-        return torch.zeros_like(mass), torch.zeros_like(x), mass
-    return (*kernel(x, a, b, margin), mass)
-
-
-def _centred(x: Tensor, scores: Tensor) -> Tensor:
+def _centred(scores: Tensor, dtype: torch.dtype) -> Tensor:
     """Scores shifted by their mean: differences are unchanged and squares lose no digits.
 
     The mean is rounded to float32, so that subtracting it from scores of few digits is exact and pairs that lie
     exactly at the margin stay there.
     """
+    x = scores.to(dtype)
+    mean = x.mean(-1, keepdim=True)
     if scores.dtype == torch.float64:
         low, high = (float(bound) for bound in x.aminmax())
         if max(high, -low) > MAX_SCORE:
@@ -168,4 +157,5 @@ def _centred(x: Tensor, scores: Tensor) -> Tensor:
                 f"values up to {MAX_SCORE:g}",
                 "The model has diverged: lower the learning rate.",
             )
-    return x - x.mean(-1, keepdim=True).clamp(-1e38, 1e38).float()
+        mean = mean.clamp(-1e38, 1e38)  # what float32 can hold
+    return x - mean.float()

@@ -21,7 +21,7 @@ class PairProblem:
     Attributes:
         scores: ``(m,)`` or ``(g, m)``, attached to the graph.
         positive: As scores; bool.
-        weights: As scores, or None; a pair weighs the product of its two weights.
+        weights: As scores (bool for ones and zeros), or None; a pair weighs the product of its two weights.
         fresh: As scores, bool, or None; pairs without a fresh member (both from the score bank) do not count.
         top: Fraction of the negatives' weight that counts, taken from the highest scores down (1 = all). One problem
             only.

@@ -41,12 +41,11 @@ def squared_hinge(x: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tenso
     """ℓ(d) = max(0, margin − d)²."""
     k, order = _shifted(x, a, margin).sort()
     a, b = a.gather(-1, order), b.gather(-1, order)
-    below, above, below_keys, above_keys = torch.stack((a, b, a * k, b * k)).cumsum(-1).unbind(0)
-    slope_negative = below * k - below_keys
-    slope_positive = (above[..., -1:] - above) * k - (above_keys[..., -1:] - above_keys)
-    sorted_gradient = 2.0 * (b * slope_negative + a * slope_positive)
-    gradient = torch.empty_like(k).scatter_(-1, order, sorted_gradient)
-    return 0.5 * _dot(sorted_gradient, k), gradient
+    through = torch.stack((a, b, a * k, b * k)).cumsum(-1)
+    below, _, below_keys, _ = through.unbind(0)
+    _, above, _, above_keys = (through[..., -1:] - through).unbind(0)
+    half = b * (below * k - below_keys) + a * (above * k - above_keys)
+    return _dot(half, k), torch.empty_like(k).scatter_(-1, order, half).mul_(2.0)
 
 
 def hinge(x: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tensor, Tensor]:
@@ -107,7 +106,7 @@ def _dot(x: Tensor, y: Tensor) -> Tensor:
 
 def _shifted(x: Tensor, a: Tensor, margin: float) -> Tensor:
     """The keys k: margin added to everything but the positives (entries of no weight may stand anywhere)."""
-    return x.add(a == 0, alpha=margin)
+    return x.add(a.eq(0), alpha=margin)
 
 
 def _strictly_below(k: Tensor, mass: Tensor) -> Tensor:
