@@ -14,7 +14,7 @@ from sklearn.metrics import average_precision_score
 from torch import Tensor, nn
 
 from aimfor.errors import InputError
-from aimfor.reproduce import Options, images, libauc, models, multilabel, voc, voc_action, voc_report
+from aimfor.reproduce import Options, libauc, multilabel, voc, voc_action, voc_report
 from aimfor.reproduce.claims import CLAIMS
 from aimfor.reproduce.protocol import Budget, Checkpoint, Part, Task
 
@@ -258,30 +258,6 @@ def test_a_missing_list_is_named(tmp_path: Path) -> None:
     (devkit(tmp_path) / "ImageSets" / "Action" / "running_train.txt").unlink()
     with pytest.raises(InputError, match=r"without running_train\.txt"):
         voc.load(tmp_path, "train")
-
-
-# ---------------------------------------------------------------- models from a library
-
-
-def test_without_the_library_our_own_network_is_used_and_said(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(models, "_LIBRARY", ("no_such_module_here", "resnet"))
-    models._library.cache_clear()
-    try:
-        for _ in range(2):
-            assert images.resnet20(3)(torch.zeros(2, 3, 32, 32)).shape == (2, 3)
-        assert capsys.readouterr().err.count("aimfor's own") == 1
-    finally:
-        models._library.cache_clear()
-
-
-def test_the_librarys_network_has_our_outputs() -> None:
-    pytest.importorskip("pytorchcv")
-    model = models.library_resnet20(10)
-    assert model is not None
-    assert sum(parameter.numel() for parameter in model.parameters()) == 272_474
-    assert images.resnet20(3)(torch.zeros(2, 3, 32, 32)).shape == (2, 3)
 
 
 # ---------------------------------------------------------------- claims

@@ -26,6 +26,7 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder of results.")] = Path("results"),
     full: Annotated[bool, typer.Option("--full", help="The papers' own sizes.")] = False,
     device: Annotated[str, typer.Option(help="Where to train.")] = "cpu",
+    model: Annotated[str | None, typer.Option(help="Network of the Meng experiments, e.g. resnet18.")] = None,
     evidence: Annotated[bool, typer.Option("--evidence", help="Write EVIDENCE.md from cached cells and stop.")] = False,
     cached_only: Annotated[bool, typer.Option("--cached-only", help="Only rebuild reports from cached cells.")] = False,
 ) -> None:
@@ -46,7 +47,7 @@ def reproduce(
         folder = None if cached_only and data is None else find_data(data)
         failed = False
         for experiment in experiments:
-            options = Options(seeds if seeds is not None else experiment.seeds, folder, full, device)
+            options = Options(seeds if seeds is not None else experiment.seeds, folder, full, device, model)
             outcome = _run_with_bar(console, experiment, options, out, budget, cached_only)
             failed = _tell(console, experiment, outcome, out, cached_only) or failed
     except AimforError as error:

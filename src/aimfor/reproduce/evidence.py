@@ -51,7 +51,8 @@ def gathered(folder: Path) -> dict[str, Entries]:
     for name in NAMES:
         path = folder / name / GATHERED
         if path.exists():
-            found[name] = json.loads(path.read_text())
+            # Cells of a network chosen by --model are for their own report; the page is about one network.
+            found[name] = [entry for entry in json.loads(path.read_text()) if entry.get("model") is None]
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,14 @@ class Options:
         data: Folder of data sets, or None when none was found (`data_folder` raises then, with the remedy).
         full: The paper's own sizes instead of those that fit a small machine.
         device: Where to train.
+        model: Name of the network, where the experiment has a choice; None is the experiment's own.
     """
 
     seeds: int = 5
     data: Path | None = None
     full: bool = False
     device: str = "cpu"
+    model: str | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Experiment:
         report: Writes a Markdown table (``table.md``) and figures into a folder, from dicts with the keys "cell",
             "result" and "seconds". Called with whatever is there, which may be part of the cells.
         seeds: How many seeds to run when the user does not say.
+        networks: What ``options.model`` may be.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Experiment:
     run: Callable[[Cell, Options], Result]
     report: Callable[[list[dict[str, Any]], Path], None]
     seeds: int = 5
+    networks: Collection[str] = ()
 
 
 def find_data(given: Path | None) -> Path | None:

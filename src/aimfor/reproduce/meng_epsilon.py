@@ -24,7 +24,7 @@ from ..metrics.auroc import AUROC
 from .choosing import chosen
 from .experiment import Cell, Experiment, Options, Result, data_folder
 from .figures import dots
-from .images import binary_parts, resnet20, small_cnn
+from .images import NETWORKS, binary_parts, network
 from .protocol import Budget, Loss, Method, Task, cross_entropy
 from .scoreboard import markdown
 from .statistics import Paired, paired
@@ -106,7 +106,7 @@ def budget(options: Options) -> Budget:
 def run(cell: Cell, options: Options) -> Result:
     size = None if options.full else 1000
     parts = binary_parts(data_folder(options), "cats_vs_dogs", 0.71, cell["seed"], size)
-    task = Task(*parts, resnet20 if options.full else small_cnn)
+    task = Task(*parts, network(options))
     pools = train_all(task, [Method(cell["scheme"], loss_of(cell))], budget(options), cell["seed"])
     found = chosen(task, AUROC(), pools[cell["scheme"]])
     return {"validation": found.validation, "test": found.test}
@@ -164,5 +164,12 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
 
 
 EXPERIMENT = Experiment(
-    "meng_epsilon", "The AUC program's ε on cats and dogs", "Meng 2021, §5 ε", cells, run, report, seeds=3
+    "meng_epsilon",
+    "The AUC program's ε on cats and dogs",
+    "Meng 2021, §5 ε",
+    cells,
+    run,
+    report,
+    seeds=3,
+    networks=NETWORKS,
 )

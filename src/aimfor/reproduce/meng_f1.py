@@ -23,7 +23,7 @@ from .candidates import metric_loss
 from .choosing import best, scores_on_test, tuned_value
 from .experiment import Cell, Experiment, Options, Result, data_folder
 from .f1_peers import peer_losses
-from .images import CLASSES, binary_parts, resnet20, small_cnn
+from .images import CLASSES, NETWORKS, binary_parts, network
 from .meng_f1_report import DIRECT, FREE, PLAIN, PROGRAM, SOFT, TITLE, UNBOUND, WARM, WINDOW, report
 from .protocol import Budget, Checkpoint, Loss, Method, Part, Task, cross_entropy
 from .training import train_all
@@ -113,7 +113,7 @@ def run(cell: Cell, options: Options) -> Result:
 def measure(cell: Cell, options: Options, every: list[Method]) -> Result:
     """What came of these methods. Each starts from the same weights and sees the same batches, whoever else runs."""
     parts = binary_parts(data_folder(options), cell["set"], 0.5, cell["seed"], None)
-    task = Task(*parts, resnet20 if options.full else small_cnn)
+    task = Task(*parts, network(options))
     spent = budget(options)
     pools = train_all(task, every, spent, cell["seed"])
     return {method.name: _read(task, method, pools[method.name], spent) for method in every}
@@ -165,4 +165,5 @@ EXPERIMENT = Experiment(
     run,
     report,
     seeds=3,
+    networks=NETWORKS,
 )

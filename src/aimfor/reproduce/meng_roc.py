@@ -8,7 +8,6 @@ column of raw scores means nothing by itself.
 from __future__ import annotations
 
 import statistics
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from ..pairwise import SortedEngine
 from .choosing import scores_on_test
 from .experiment import Cell, Experiment, Options, Result, data_folder
 from .figures import COLOURS, band, bands, drawing, tidy
-from .images import resnet20, small_cnn, three_class_parts
+from .images import NETWORKS, network, three_class_parts
 from .meng_table1 import budget, from_scratch
 from .protocol import RIVALS, Task
 from .scoreboard import markdown
@@ -68,7 +67,7 @@ def curve_of(scores: Tensor, positive: Tensor) -> list[float]:
 def run(cell: Cell, options: Options) -> Result:
     size = None if options.full else 1000
     parts = three_class_parts(data_folder(options), "stl10", 0.9, cell["seed"], size)
-    task = Task(*parts, partial(resnet20 if options.full else small_cnn, 3), classes=3)
+    task = Task(*parts, network(options, 3), classes=3)
     methods = [
         *(rival for rival in RIVALS if rival.name in (PLAIN, BALANCED)),
         from_scratch(RAMP, MetricLoss(AUCMu(), SortedEngine("ramp", 0.1))),
@@ -151,5 +150,12 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
 
 
 EXPERIMENT = Experiment(
-    "meng_roc", "ROC curves of three classes on STL-10, 90 % dropped", "Meng 2021, Fig. 2", cells, run, report, seeds=5
+    "meng_roc",
+    "ROC curves of three classes on STL-10, 90 % dropped",
+    "Meng 2021, Fig. 2",
+    cells,
+    run,
+    report,
+    seeds=5,
+    networks=NETWORKS,
 )

@@ -12,7 +12,7 @@ from ..metrics.auroc import AUROC
 from ..pairwise import SortedEngine
 from . import libauc
 from .experiment import Cell, Experiment, Options, Result, data_folder
-from .images import CLASSES, binary_parts, resnet20, small_cnn
+from .images import CLASSES, NETWORKS, binary_parts, network
 from .protocol import RIVALS, Budget, Method, Task
 from .recipe import run_all
 from .scoreboard import Line, lines, write_report
@@ -68,7 +68,7 @@ def run(cell: Cell, options: Options) -> Result:
     size = None if options.full else 1000
     folder = data_folder(options)
     parts = binary_parts(folder, cell["set"], cell["positives"] / 100, cell["seed"], size)
-    task = Task(*parts, resnet20 if options.full else small_cnn)
+    task = Task(*parts, network(options))
     papers = (pair_loss("ramp", 0.1), pair_loss("squared_hinge", 1.0))
     rivals = (*RIVALS[:3], *libauc.rivals("LibAUC AUCM"))
     return run_all(task, ["auroc"], budget(options), cell["seed"], rivals=rivals, papers=papers)
@@ -89,5 +89,12 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
 
 
 EXPERIMENT = Experiment(
-    "meng_table1", "Binary AUC on images, 16 cells", "Meng 2021, Table 1", cells, run, report, seeds=3
+    "meng_table1",
+    "Binary AUC on images, 16 cells",
+    "Meng 2021, Table 1",
+    cells,
+    run,
+    report,
+    seeds=3,
+    networks=NETWORKS,
 )

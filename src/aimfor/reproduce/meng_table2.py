@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..loss import MetricLoss
 from .experiment import Cell, Experiment, Options, Result, data_folder
-from .images import resnet20, small_cnn, three_class_parts
+from .images import NETWORKS, network, three_class_parts
 from .meng_table1 import budget, from_scratch
 from .protocol import RIVALS, Task
 from .recipe import run_all
@@ -40,7 +39,7 @@ def cells(options: Options) -> list[Cell]:
 def run(cell: Cell, options: Options) -> Result:
     size = None if options.full else 1000
     parts = three_class_parts(data_folder(options), cell["set"], cell["drop"] / 100, cell["seed"], size)
-    task = Task(*parts, partial(resnet20 if options.full else small_cnn, 3), classes=3)
+    task = Task(*parts, network(options, 3), classes=3)
     papers = (from_scratch("AUC_mu from scratch", MetricLoss("auc_mu")),)
     return run_all(task, ["auroc_ovr", "auc_mu"], budget(options), cell["seed"], rivals=RIVALS[:3], papers=papers)
 
@@ -60,5 +59,12 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
 
 
 EXPERIMENT = Experiment(
-    "meng_table2", "Three-class AUC on images, 8 cells, two metrics", "Meng 2021, Table 2", cells, run, report, seeds=3
+    "meng_table2",
+    "Three-class AUC on images, 8 cells, two metrics",
+    "Meng 2021, Table 2",
+    cells,
+    run,
+    report,
+    seeds=3,
+    networks=NETWORKS,
 )

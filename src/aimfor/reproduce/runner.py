@@ -50,9 +50,10 @@ def load(name: str) -> Experiment:
     return experiment
 
 
-def cell_key(cell: Cell, full: bool = False) -> str:
+def cell_key(cell: Cell, full: bool = False, model: str | None = None) -> str:
     """A file name for a cell: readable at the front, exact by the hash at the end."""
-    exact = json.dumps({"cell": cell, "full": full}, sort_keys=True, ensure_ascii=False)
+    named = {} if model is None else {"model": model}
+    exact = json.dumps({"cell": cell, "full": full, **named}, sort_keys=True, ensure_ascii=False)
     readable = re.sub(r"[^\w.=-]+", "_", "_".join(f"{value}" for value in cell.values()))[:60]
     return f"{readable}-{hashlib.sha256(exact.encode()).hexdigest()[:10]}"
 
@@ -80,10 +81,13 @@ def run(
         What is finished, left and failed. A cell that raises does not stop the others, except for an `InputError`
         (missing data or wrong settings), which would befall them all.
     """
+    if options.model is not None and options.model not in experiment.networks:
+        choice = "one of " + ", ".join(experiment.networks) if experiment.networks else "none: it has its own networks"
+        raise InputError("model", repr(options.model), f"for {experiment.name}, {choice}")
     folder = out / experiment.name
     folder.mkdir(parents=True, exist_ok=True)
     cells = experiment.cells(options)
-    keys = [cell_key(cell, options.full) for cell in cells]
+    keys = [cell_key(cell, options.full, options.model) for cell in cells]
     if len(set(keys)) < len(keys):
         raise InputError("cells", "the same cell twice", "cells that differ", f"Look at {experiment.name}.cells().")
     cache, outcome, start = _read_cache(folder), Outcome([]), time.monotonic()
@@ -118,6 +122,7 @@ def _run_cell(experiment: Experiment, cell: Cell, options: Options) -> dict[str,
         "result": _plain(result),
         "seconds": seconds,
         "full": options.full,
+        **({} if options.model is None else {"model": options.model}),
         "version": aimfor.__version__,
     }
 
@@ -141,7 +146,7 @@ def _read_cache(folder: Path) -> dict[str, dict[str, Any]]:
     for path in sorted(folder.glob("*.json")):
         if path.name != GATHERED:
             entries.append(json.loads(path.read_text()))
-    return {cell_key(entry["cell"], entry.get("full", False)): entry for entry in entries}
+    return {cell_key(entry["cell"], entry.get("full", False), entry.get("model")): entry for entry in entries}
 
 
 def _write_atomic(path: Path, content: Any) -> None:
