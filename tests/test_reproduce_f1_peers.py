@@ -16,7 +16,7 @@ pytest.importorskip("matplotlib")
 
 from aimfor import MetricLoss
 from aimfor.lp import LPEngine
-from aimfor.metrics.confusion import FBeta
+from aimfor.metrics.fbeta import FBeta
 from aimfor.reproduce import Options, f1_peers, meng_f1
 from aimfor.reproduce.meng_f1_report import AP_PERF, CVXPY, UNBOUND, absent, methods_of, report
 from aimfor.reproduce.protocol import Budget, Loss, cross_entropy

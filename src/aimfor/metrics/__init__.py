@@ -1,13 +1,16 @@
 """WHAT: exact metrics and the forms each can take. One metric, one file."""
 
+from .accuracy import Accuracy
 from .at_k import PrecisionAtK, RecallAtK
 from .at_rate import AUPRC, PrecisionAtRecall, RecallAtPrecision, TPRAtFPR
 from .auc_mu import AUCMu
 from .auroc import AUROC, AUROCOneVsRest
 from .average_precision import AveragePrecision
 from .base import Metric
-from .confusion import Accuracy, Confusion, CountMetric, FBeta, IoU
+from .confusion import Confusion, CountMetric
 from .count_ratio import CountRatio
+from .fbeta import FBeta
+from .iou import IoU
 from .ndcg import NDCG
 from .pairwise_fbeta import PairwiseFBeta
 from .registry import ENGINES, METRICS, engines_for, metric_from_name, support

@@ -1,32 +1,23 @@
-"""Metrics of decisions: any function of the weighted counts (tp, fp, fn, tn), decided at ``score > threshold``."""
+"""Metrics of decisions: any function of the weighted counts (tp, fp, fn, tn), decided at ``score > threshold``.
+
+The counts, what all metrics made of them share (`CountMetric`), and `Confusion`, whose function is the user's.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from .. import checks
-from ..direct import (
-    ArgmaxForm,
-    ClassForm,
-    CountForm,
-    CountRule,
-    DirectEngine,
-    HasArgmax,
-    class_rows,
-    mean_shares,
-    rows_of,
-)
+from ..direct import ArgmaxForm, CountForm, CountRule, DirectEngine, HasArgmax, rows_of
 from ..engine import Batch, Engine
 from ..errors import InputError
-from ..lagrangian import ConstraintForm, HasConstraints, two_group_form
 from .base import Metric
-from .programs import Coefficients, RatioOfCounts
 
 
 class Counts(NamedTuple):
@@ -150,181 +141,3 @@ class Confusion(CountMetric):
 
     def __repr__(self) -> str:
         return f"Confusion(name={self.name!r}, threshold={self.threshold})"
-
-
-@dataclass(frozen=True)
-class FBeta(RatioOfCounts, CountMetric, HasConstraints):
-    """F_β: ``(1 + β²) tp / ((1 + β²) tp + β² fn + fp)``, the weighted harmonic mean of precision and recall.
-
-    Undefined (NaN) when there is no positive and none is decided.
-
-    Args:
-        beta: > 0; recall counts β times as much as precision.
-        threshold: Scores above it are decided positive.
-
-    Example:
-        >>> import torch, aimfor
-        >>> float(aimfor.FBeta(1.0).value(torch.tensor([2.0, -1.0, 0.5, -3.0]), torch.tensor([1, 1, 0, 0])))
-        0.5
-
-    References:
-        van Rijsbergen, Information Retrieval, 1979.
-    """
-
-    beta: float
-    threshold: float = 0.0
-
-    curved: ClassVar[bool] = True
-    span: ClassVar[float | None] = 1.0
-    group_count: ClassVar[int | None] = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.number("beta", self.beta, above=0)
-
-    def lines(self) -> tuple[Coefficients, Coefficients]:
-        square = float(self.beta) ** 2
-        return (1 + square, 0.0, 0.0, 0.0), (1 + square, 1.0, square, 0.0)
-
-    def constraint_form(self, batch: Batch) -> ConstraintForm:
-        return two_group_form(batch, self.threshold, float(self.beta))
-
-
-@dataclass(frozen=True)
-class Accuracy(RatioOfCounts, CountMetric):
-    """Weighted fraction of right decisions: at ``score > threshold``, or by the highest of ``(n, c)`` scores.
-
-    With several classes the first of equal highest scores decides.
-
-    Args:
-        threshold: Scores above it are decided positive (binary scores only).
-
-    Example:
-        >>> import torch, aimfor
-        >>> float(aimfor.Accuracy().value(torch.tensor([2.0, -1.0, 0.5, -3.0]), torch.tensor([1, 1, 0, 0])))
-        0.5
-        >>> float(aimfor.Accuracy().value(torch.tensor([[2.0, 0.0, 1.0], [0.0, 1.0, 3.0]]), torch.tensor([0, 1])))
-        0.5
-    """
-
-    threshold: float = 0.0
-
-    curved: ClassVar[bool] = True
-    span: ClassVar[float | None] = 1.0
-
-    def check(self, scores: Any, targets: Any, **rest: Any) -> Batch:
-        tensors = isinstance(scores, Tensor) and isinstance(targets, Tensor)
-        columns = scores.shape[1] if tensors and scores.ndim >= 2 else 1
-        by_class = columns > 1 and scores.numel() == columns * targets.numel()
-        return (checks.multiclass if by_class else checks.binary)(scores, targets, **rest)
-
-    def lines(self) -> tuple[Coefficients, Coefficients]:
-        return (1.0, 0.0, 0.0, 1.0), (1.0, 1.0, 1.0, 1.0)
-
-    def exact(self, batch: Batch) -> Tensor:
-        if batch.scores.ndim == 1:
-            return super().exact(batch)
-        tp, fp, _, _ = class_counts(batch)
-        right, wrong = tp.sum(), fp.sum()
-        return right / (right + wrong)
-
-    def argmax_form(self, batch: Batch) -> ArgmaxForm:
-        if batch.scores.ndim == 1:
-            return super().argmax_form(batch)
-        weights = batch.effective_weights()
-        mass = batch.scores.new_ones(batch.targets.shape) if weights is None else weights
-        share = mass / mass.sum().clamp_min(torch.finfo(mass.dtype).tiny)
-        return ClassForm(batch.scores, batch.targets, share, 1.0 - self.exact(batch))
-
-
-@dataclass(frozen=True)
-class IoU(RatioOfCounts, CountMetric):
-    """Intersection over union (Jaccard): ``tp / (tp + fp + fn)``, of one mask, of a class, or meaned over classes.
-
-    Which of the many IoUs it is stands in the two options. An image or class with an empty union (nothing there,
-    nothing decided) is undefined and left out of means; the value is NaN if nothing is left.
-
-    Args:
-        average: ``"dataset"``: counts are summed over all pixels first. ``"image"``: one IoU per image (the first
-            dimension), then the mean over images, so that large objects do not drown small ones.
-        classes: ``"binary"``: one score per pixel, decided at ``score > threshold``. ``"mean"``: scores
-            ``(b, c, h, w)``, targets ``(b, h, w)`` class ids, the highest score decides, mean over the classes.
-            A whole number: as "mean", but the IoU of that class alone.
-        threshold: Scores above it are decided positive (``classes="binary"`` only).
-
-    Example:
-        >>> import torch, aimfor
-        >>> scores = torch.tensor([[[1.0, 2.0], [-1.0, -1.0]], [[3.0, -1.0], [-1.0, -1.0]]])
-        >>> masks = torch.tensor([[[1, 0], [1, 1]], [[1, 0], [0, 0]]])
-        >>> float(aimfor.IoU().value(scores, masks)), float(aimfor.IoU(average="image").value(scores, masks))
-        (0.4, 0.625)
-    """
-
-    average: str = "dataset"
-    classes: str | int = "binary"
-    threshold: float = 0.0
-
-    curved: ClassVar[bool] = True
-    span: ClassVar[float | None] = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.one_of("average", self.average, ("dataset", "image"))
-        if isinstance(self.classes, str):
-            checks.one_of("classes", self.classes, ("binary", "mean"))
-        else:
-            checks.integer("classes", self.classes, at_least=0)
-
-    @property
-    def layout(self) -> str:  # type: ignore[override]
-        if self.average == "image":
-            return "masks"
-        return "binary" if self.classes == "binary" else "multiclass"
-
-    def check(self, scores: Any, targets: Any, **rest: Any) -> Batch:
-        by_class = self.classes != "binary"
-        if self.layout == "masks":
-            batch = checks.masks(scores, targets, by_class=by_class, **rest)
-        else:
-            batch = super().check(scores, targets, **rest)
-        if isinstance(self.classes, int) and self.classes >= batch.scores.shape[-1]:
-            raise InputError("classes", repr(self.classes), f"a column of scores, 0 to {batch.scores.shape[-1] - 1}")
-        return batch
-
-    def lines(self) -> tuple[Coefficients, Coefficients]:
-        return (1.0, 0.0, 0.0, 0.0), (1.0, 1.0, 1.0, 0.0)
-
-    def no_program(self) -> str | None:
-        one_mask = self.average == "dataset" and self.classes == "binary"
-        return None if one_mask else 'its program needs average="dataset" and classes="binary"'
-
-    def exact(self, batch: Batch) -> Tensor:
-        table = self._table(batch)
-        if isinstance(self.classes, int):
-            table = table[:, self.classes, None]
-        # The inner mean over classes leaves NaN for images without any defined class; the outer one skips those.
-        return table.nanmean(1).nanmean()
-
-    def table(
-        self, scores: Tensor, targets: Tensor, *, weights: Tensor | None = None, where: Tensor | None = None
-    ) -> Tensor:
-        """Every IoU behind the mean: ``(images, classes)``, NaN where undefined.
-
-        One row with ``average="dataset"``, one column with ``classes="binary"``.
-        """
-        with torch.no_grad():
-            return self._table(self.check(scores, targets, weights=weights, where=where))
-
-    def _table(self, batch: Batch) -> Tensor:
-        if self.classes == "binary":
-            return self.of_counts(*binary_counts(batch, self.threshold)).reshape(-1, 1)
-        table = self.of_counts(*class_counts(batch))
-        return table if table.ndim == 2 else table[None]
-
-    def argmax_form(self, batch: Batch) -> ArgmaxForm:
-        defined = ~self._table(batch).isnan()
-        if isinstance(self.classes, int):
-            defined = defined & (torch.arange(defined.shape[1], device=defined.device) == self.classes)
-        binary = self.classes == "binary"
-        rows = rows_of(batch, threshold=self.threshold) if binary else class_rows(batch)
-        return CountForm(rows, mean_shares(defined).reshape(-1), 1.0 - self.exact(batch), self._rule())

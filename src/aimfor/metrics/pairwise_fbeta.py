@@ -12,8 +12,8 @@ from .. import checks
 from ..engine import Batch
 from ..lagrangian import ConstraintForm, ConstraintProblem, HasConstraints, kept_rows
 from .base import Metric
-from .confusion import FBeta
 from .curve import nan_like
+from .fbeta import FBeta
 
 
 @dataclass(frozen=True)

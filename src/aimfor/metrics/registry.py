@@ -17,12 +17,14 @@ from ..lagrangian.engine import LagrangianEngine
 from ..lp import LPEngine
 from ..pairwise.engine import SortedEngine
 from ..rates.engine import RateEngine
+from .accuracy import Accuracy
 from .at_rate import AUPRC, PrecisionAtRecall, RecallAtPrecision, TPRAtFPR
 from .auc_mu import AUCMu
 from .auroc import AUROC, AUROCOneVsRest
 from .average_precision import AveragePrecision
 from .base import Metric
-from .confusion import Accuracy, FBeta, IoU
+from .fbeta import FBeta
+from .iou import IoU
 from .ndcg import NDCG
 from .pairwise_fbeta import PairwiseFBeta
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ..loss import MetricLoss
 from ..lp import LPEngine
-from ..metrics.confusion import FBeta
+from ..metrics.fbeta import FBeta
 from .meng_f1_report import AP_PERF, CVXPY, UNBOUND
 from .protocol import Loss
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from ..head.choose import best_shift
-from ..metrics.confusion import Confusion, CountMetric, IoU
+from ..metrics.confusion import Confusion, CountMetric
+from ..metrics.iou import IoU
 from .mask_data import IGNORED
 
 #: A value, and what to add to the scores of each class before deciding.

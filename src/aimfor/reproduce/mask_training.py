@@ -12,7 +12,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from ..lagrangian.engine import LagrangianEngine
 from ..loss import MetricLoss
-from ..metrics.confusion import FBeta
+from ..metrics.fbeta import FBeta
 from ..regularized import Regularized
 from .mask_data import IGNORED, MaskPart, MaskTask
 from .mask_judges import Judge, Judged

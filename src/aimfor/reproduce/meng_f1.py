@@ -18,7 +18,8 @@ from torch import Tensor
 from ..direct import DirectEngine
 from ..loss import MetricLoss
 from ..lp import LPEngine
-from ..metrics.confusion import Accuracy, FBeta
+from ..metrics.accuracy import Accuracy
+from ..metrics.fbeta import FBeta
 from .candidates import metric_loss
 from .choosing import best, scores_on_test, tuned_value
 from .experiment import Cell, Experiment, Options, Result, data_folder

@@ -23,7 +23,7 @@ from torch.nn import functional
 from ..lagrangian.engine import LagrangianEngine
 from ..lagrangian.labels import labels_by_mean
 from ..loss import MetricLoss
-from ..metrics.confusion import FBeta
+from ..metrics.fbeta import FBeta
 from ..regularized import Regularized
 from .experiment import Cell, Experiment, Options, Result, data_folder
 from .figures import COLOURS, band, drawing, tidy

@@ -27,8 +27,8 @@ from torch.nn import functional
 
 from ..direct import DirectEngine
 from ..loss import MetricLoss
+from ..metrics.accuracy import Accuracy
 from ..metrics.average_precision import AveragePrecision
-from ..metrics.confusion import Accuracy
 from .experiment import Cell, Experiment, Options, Result
 from .figures import COLOURS, drawing, tidy
 

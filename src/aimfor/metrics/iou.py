@@ -1,0 +1,109 @@
+"""IoU: intersection over union of masks, over a data set or image by image, of one class or meaned over classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from .. import checks
+from ..direct import ArgmaxForm, CountForm, class_rows, mean_shares, rows_of
+from ..engine import Batch
+from ..errors import InputError
+from .confusion import CountMetric, binary_counts, class_counts
+from .programs import Coefficients, RatioOfCounts
+
+
+@dataclass(frozen=True)
+class IoU(RatioOfCounts, CountMetric):
+    """Intersection over union (Jaccard): ``tp / (tp + fp + fn)``, of one mask, of a class, or meaned over classes.
+
+    Which of the many IoUs it is stands in the two options. An image or class with an empty union (nothing there,
+    nothing decided) is undefined and left out of means; the value is NaN if nothing is left.
+
+    Args:
+        average: ``"dataset"``: counts are summed over all pixels first. ``"image"``: one IoU per image (the first
+            dimension), then the mean over images, so that large objects do not drown small ones.
+        classes: ``"binary"``: one score per pixel, decided at ``score > threshold``. ``"mean"``: scores
+            ``(b, c, h, w)``, targets ``(b, h, w)`` class ids, the highest score decides, mean over the classes.
+            A whole number: as "mean", but the IoU of that class alone.
+        threshold: Scores above it are decided positive (``classes="binary"`` only).
+
+    Example:
+        >>> import torch, aimfor
+        >>> scores = torch.tensor([[[1.0, 2.0], [-1.0, -1.0]], [[3.0, -1.0], [-1.0, -1.0]]])
+        >>> masks = torch.tensor([[[1, 0], [1, 1]], [[1, 0], [0, 0]]])
+        >>> float(aimfor.IoU().value(scores, masks)), float(aimfor.IoU(average="image").value(scores, masks))
+        (0.4, 0.625)
+    """
+
+    average: str = "dataset"
+    classes: str | int = "binary"
+    threshold: float = 0.0
+
+    curved: ClassVar[bool] = True
+    span: ClassVar[float | None] = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.one_of("average", self.average, ("dataset", "image"))
+        if isinstance(self.classes, str):
+            checks.one_of("classes", self.classes, ("binary", "mean"))
+        else:
+            checks.integer("classes", self.classes, at_least=0)
+
+    @property
+    def layout(self) -> str:  # type: ignore[override]
+        if self.average == "image":
+            return "masks"
+        return "binary" if self.classes == "binary" else "multiclass"
+
+    def check(self, scores: Any, targets: Any, **rest: Any) -> Batch:
+        by_class = self.classes != "binary"
+        if self.layout == "masks":
+            batch = checks.masks(scores, targets, by_class=by_class, **rest)
+        else:
+            batch = super().check(scores, targets, **rest)
+        if isinstance(self.classes, int) and self.classes >= batch.scores.shape[-1]:
+            raise InputError("classes", repr(self.classes), f"a column of scores, 0 to {batch.scores.shape[-1] - 1}")
+        return batch
+
+    def lines(self) -> tuple[Coefficients, Coefficients]:
+        return (1.0, 0.0, 0.0, 0.0), (1.0, 1.0, 1.0, 0.0)
+
+    def no_program(self) -> str | None:
+        one_mask = self.average == "dataset" and self.classes == "binary"
+        return None if one_mask else 'its program needs average="dataset" and classes="binary"'
+
+    def exact(self, batch: Batch) -> Tensor:
+        table = self._table(batch)
+        if isinstance(self.classes, int):
+            table = table[:, self.classes, None]
+        # The inner mean over classes leaves NaN for images without any defined class; the outer one skips those.
+        return table.nanmean(1).nanmean()
+
+    def table(
+        self, scores: Tensor, targets: Tensor, *, weights: Tensor | None = None, where: Tensor | None = None
+    ) -> Tensor:
+        """Every IoU behind the mean: ``(images, classes)``, NaN where undefined.
+
+        One row with ``average="dataset"``, one column with ``classes="binary"``.
+        """
+        with torch.no_grad():
+            return self._table(self.check(scores, targets, weights=weights, where=where))
+
+    def _table(self, batch: Batch) -> Tensor:
+        if self.classes == "binary":
+            return self.of_counts(*binary_counts(batch, self.threshold)).reshape(-1, 1)
+        table = self.of_counts(*class_counts(batch))
+        return table if table.ndim == 2 else table[None]
+
+    def argmax_form(self, batch: Batch) -> ArgmaxForm:
+        defined = ~self._table(batch).isnan()
+        if isinstance(self.classes, int):
+            defined = defined & (torch.arange(defined.shape[1], device=defined.device) == self.classes)
+        binary = self.classes == "binary"
+        rows = rows_of(batch, threshold=self.threshold) if binary else class_rows(batch)
+        return CountForm(rows, mean_shares(defined).reshape(-1), 1.0 - self.exact(batch), self._rule())
