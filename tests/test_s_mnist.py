@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 from pathlib import Path
 
@@ -13,6 +14,7 @@ pytest.importorskip("sklearn")
 pytest.importorskip("matplotlib")
 
 from aimfor.errors import InputError
+from aimfor.reproduce import runner, s_mnist_paper
 from aimfor.reproduce.experiment import Options
 from aimfor.reproduce.s_mnist import cells, load, report, run, two_sizes
 
@@ -52,6 +54,30 @@ def test_regularizer_cannot_move_a_single_layer_and_the_report_says_what_was_run
     report([r for r in results if r["cell"]["model"] == "linear"], tmp_path)
     assert "+0.0000" in (tmp_path / "table.md").read_text()
     assert {path.name for path in tmp_path.iterdir()} == {"table.md", "accuracy.svg", "sizes.svg", "projections.svg"}
+
+
+def test_a_small_cell_of_the_long_run_sees_as_many_digits_as_it_asks_for_at_full_resolution(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    (tmp_path / "mnist").mkdir()
+    for split, n in (("train", 200), ("test", 50)):
+        y = np.arange(n) % 10
+        x = random.integers(0, 20, (n, 28, 28))  # a digit is a block of 10 × 5 pixels, in a place of its own
+        for image, digit in zip(x, y, strict=True):
+            top, left = 3 + 11 * (digit // 5), 1 + 5 * (digit % 5)
+            image[top : top + 10, left : left + 5] = 255
+        np.savez(tmp_path / "mnist" / f"{split}.npz", x=x.astype(np.uint8), y=y)
+    options = Options(seeds=1, data=tmp_path)
+    short = [dict(cell, epochs=4, digits=120, width=16) for cell in s_mnist_paper.cells(options)]
+    experiment = dataclasses.replace(s_mnist_paper.EXPERIMENT, cells=lambda options: short)
+    outcome = runner.run(experiment, options, tmp_path)
+    assert (len(outcome.finished), outcome.failed) == (8, [])
+    for entry in outcome.finished:
+        found = entry["result"]
+        assert len(found["accuracy"]) == 4
+        assert found["accuracy"][-1] > 0.5  # chance: 0.1
+        assert sum(found["histogram"]["small"]) == sum(found["histogram"]["big"]) == 120
+        assert found["histogram"]["top"] >= 4 * 50  # at half the resolution a quarter of it
+    assert "4 epochs" in (tmp_path / "s_mnist_paper" / "table.md").read_text()
 
 
 def write_idx(path: Path, values: np.ndarray) -> None:
