@@ -99,12 +99,12 @@ class CountForm(LinearForm):
         return self._coefficients(decided.reshape(self.scores.shape))
 
     def spread(self) -> float:
-        size = self._rows.counted().sum()
-        masked = self.scores.detach() * self._rows.counted()
-        return float((masked.double().square().sum() / size.clamp_min(1)).sqrt())
+        scores, where = self.scores.detach(), self._rows.where
+        square = (scores if where is None else scores * where).double().square().sum()
+        return float((square / self._rows.sizes().sum().clamp_min(1)).sqrt())
 
     def _coefficients(self, decided: Tensor) -> Tensor:
-        size = self._rows.counted().sum(1).clamp_min(1)
+        size = self._rows.sizes().clamp_min(1)
         return (decided * (self._share / size)[:, None]).to(self.scores.dtype)
 
 

@@ -30,6 +30,13 @@ class Rows:
         """``(b, l)`` bool: the entries that exist."""
         return torch.ones_like(self.positive) if self.where is None else self.where
 
+    def sizes(self) -> Tensor:
+        """``(b,)`` how many entries exist in each row."""
+        if self.where is None:
+            b, length = self.positive.shape
+            return self.positive.new_full((b,), length, dtype=torch.int64)
+        return self.where.sum(1)
+
 
 def rows_of(batch: Batch, *, by_list: bool = False, threshold: float = 0.0) -> Rows:
     """Rows of a batch in the layout ``(n,)`` or ``(b, l)``; whole-number weights become repetitions.

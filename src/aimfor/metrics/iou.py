@@ -78,7 +78,9 @@ class IoU(RatioOfCounts, CountMetric):
         return None if one_mask else 'its program needs average="dataset" and classes="binary"'
 
     def exact(self, batch: Batch) -> Tensor:
-        table = self._table(batch)
+        return self._mean(self._table(batch))
+
+    def _mean(self, table: Tensor) -> Tensor:
         if isinstance(self.classes, int):
             table = table[:, self.classes, None]
         # The inner mean over classes leaves NaN for images without any defined class; the outer one skips those.
@@ -101,9 +103,10 @@ class IoU(RatioOfCounts, CountMetric):
         return table if table.ndim == 2 else table[None]
 
     def argmax_form(self, batch: Batch) -> ArgmaxForm:
-        defined = ~self._table(batch).isnan()
+        table = self._table(batch)
+        defined = ~table.isnan()
         if isinstance(self.classes, int):
             defined = defined & (torch.arange(defined.shape[1], device=defined.device) == self.classes)
         binary = self.classes == "binary"
         rows = rows_of(batch, threshold=self.threshold) if binary else class_rows(batch)
-        return CountForm(rows, mean_shares(defined).reshape(-1), 1.0 - self.exact(batch), self._rule())
+        return CountForm(rows, mean_shares(defined).reshape(-1), 1.0 - self._mean(table), self._rule())
