@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
+import json
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +20,8 @@ pytest.importorskip("matplotlib")
 from aimfor import MetricLoss
 from aimfor.lp import LPEngine
 from aimfor.metrics.fbeta import FBeta
-from aimfor.reproduce import Options, f1_peers, meng_f1
-from aimfor.reproduce.meng_f1_report import AP_PERF, CVXPY, UNBOUND, absent, methods_of, report
+from aimfor.reproduce import Options, f1_peers, meng_f1, meng_f1_report
+from aimfor.reproduce.meng_f1_report import AP_PERF, CVXPY, PLAIN, UNBOUND, absent, difference, methods_of, report
 from aimfor.reproduce.protocol import Budget, Loss, cross_entropy
 
 SHARES = torch.ones(2)
@@ -127,47 +130,85 @@ def stand_ins() -> dict[str, Loss]:
     return {CVXPY: cross_entropy, CVXPY + UNBOUND: cross_entropy, AP_PERF: lambda s, y, shares: s.mean()}
 
 
-def measured(folder: Path, monkeypatch: pytest.MonkeyPatch, peers: dict[str, Loss]) -> dict[str, Any]:
-    monkeypatch.setattr(meng_f1, "peer_losses", lambda: peers)
-    monkeypatch.setattr(meng_f1, "budget", lambda options: Budget(4, 0, batch=16, rates=(1e-2,), looks=2))
-    cell = {"set": "cats_vs_dogs", "seed": 0}
-    return {"cell": cell, "result": meng_f1.run(cell, Options(seeds=1, data=folder)), "seconds": 1.0}
+Pair = tuple[dict[str, Any], dict[str, Any]]
+SMALL = Budget(4, 0, batch=16, rates=(1e-2,), looks=2)
 
 
-@pytest.fixture
-def image_folder(tmp_path: Path) -> Path:
-    random = np.random.default_rng(0)
-    (tmp_path / "cats_vs_dogs").mkdir()
+@pytest.fixture(scope="module")
+def image_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    random, folder = np.random.default_rng(0), tmp_path_factory.mktemp("images")
+    (folder / "cats_vs_dogs").mkdir()
     for split in ("train", "test"):
         y = np.arange(80) % 2
         x = random.integers(0, 200, (80, 32, 32, 3)) + 50 * y[:, None, None, None]
-        np.savez(tmp_path / "cats_vs_dogs" / f"{split}.npz", x=x.astype(np.uint8), y=y)
-    return tmp_path
+        np.savez(folder / "cats_vs_dogs" / f"{split}.npz", x=x.astype(np.uint8), y=y)
+    return folder
 
 
-def test_peers_join_a_cell_and_change_nothing_for_the_others(
-    image_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    without, with_them = (measured(image_folder, monkeypatch, peers) for peers in ({}, stand_ins()))
+@pytest.fixture(scope="module")
+def pair(image_folder: Path) -> Pair:
+    """The same cell without peers and with stand-ins for them."""
+    found = []
+    for peers in ({}, stand_ins()):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(meng_f1, "peer_losses", lambda peers=peers: peers)
+            patch.setattr(meng_f1, "budget", lambda options: SMALL)
+            cell = {"set": "cats_vs_dogs", "seed": 0}
+            result = meng_f1.run(cell, Options(seeds=1, data=image_folder))
+            found.append({"cell": cell, "result": result, "seconds": 1.0})
+    return found[0], found[1]
+
+
+def test_peers_join_a_cell_and_change_nothing_for_the_others(pair: Pair) -> None:
+    without, with_them = (entry["result"] for entry in pair)
     names = [name + end for end in ("", meng_f1.WARM) for name in stand_ins()]
-    assert list(with_them["result"]) == [*without["result"], *names]
-    assert {name: with_them["result"][name] for name in without["result"]} == without["result"]
-    report([with_them], image_folder)
-    text = (image_folder / "table.md").read_text()
-    assert all(f"| {name} |" in text for name in names)
+    assert list(with_them) == [*without, *names]
+    assert {name: with_them[name] for name in without} == without
+
+
+def test_a_report_says_which_runs_a_peer_has_and_compares_it_in_those_alone(pair: Pair, tmp_path: Path) -> None:
+    without, with_them = copy.deepcopy(pair)
+    without["cell"]["seed"] = 1
+    without["result"][PLAIN]["accuracy"]["test"] = 0.0  # a run that must not count against a peer it lacks
+    both = [without, with_them]
+    assert methods_of(both) == methods_of(both[::-1]) == list(with_them["result"])
+    assert difference(both, CVXPY, "accuracy").mean == difference([with_them], CVXPY, "accuracy").mean
+    assert difference(both, CVXPY, "accuracy").pairs == 1
+    report(both, tmp_path)
+    text = (tmp_path / "table.md").read_text()
+    assert "| AP-Perf (1 of 2 runs) |" in text
+    assert "| cross-entropy |" in text
     assert "Not installed" not in text
 
 
-def test_a_report_leaves_out_peers_that_a_cell_lacks_and_says_so(
-    image_folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_report_without_the_peers_says_so(pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for figure in ("dots", "_predicted_figure"):
+        monkeypatch.setattr(meng_f1_report, figure, lambda *arguments: None)
+    report([pair[0]], tmp_path)
+    sentence = "Not installed when these cells were run: CVXPY-SCS and AP-Perf."
+    assert sentence in (tmp_path / "table.md").read_text()
+    assert absent([pair[1]]) == ""
+
+
+def test_cells_are_completed_by_what_they_lack_and_keep_what_they_have(
+    image_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, other = (measured(image_folder, monkeypatch, peers) for peers in (stand_ins(), {}))
-    both = [one, {**other, "cell": {**other["cell"], "seed": 1}}]
-    assert methods_of(both) == list(other["result"])
-    assert absent(both) == "Not installed when these cells were run: CVXPY-SCS and AP-Perf."
-    report(both, image_folder)
-    assert absent(both) in (image_folder / "table.md").read_text()
-    assert absent([one]) == ""
+    tool = runpy.run_path(str(Path(__file__).parents[1] / "tools" / "complete_meng_f1.py"))
+    (tmp_path / "meng_f1").mkdir()
+    path = tmp_path / "meng_f1" / "cells.json"
+    cell = {"cell": {"set": "cats_vs_dogs", "seed": 0}, "result": {"soft counts": {"kept": 1}}, "seconds": 1.0}
+    path.write_text(json.dumps([cell]))
+    monkeypatch.setattr(meng_f1, "budget", lambda options: SMALL)
+    command = ["complete", str(image_folder), "--out", str(tmp_path), "--only", "soft counts"]
+    monkeypatch.setattr("sys.argv", [*command, "--budget", "-1"])
+    tool["main"]()
+    assert json.loads(path.read_text()) == [cell]
+    monkeypatch.setattr("sys.argv", command)
+    tool["main"]()
+    (found,) = json.loads(path.read_text())
+    assert list(found["result"]) == ["soft counts", "soft counts, warm"]
+    assert found["result"]["soft counts"] == {"kept": 1}
+    assert 0 <= found["result"]["soft counts, warm"]["f1"]["test"] <= 1
 
 
 def test_without_the_packages_there_are_no_peers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -211,11 +211,21 @@ def test_the_trap_is_the_rivals_only_where_most_of_their_runs_end_there() -> Non
     assert trap(*both, runs=1).endswith("but CVXPY-SCS and AP-Perf mostly do not")
     assert trap(meng_f1_report.CVXPY).endswith("but AP-Perf mostly does not")
     assert trap(meng_f1.PROGRAM, *both, runs=2).endswith("but the program falls into it as well")
+    some = f1_entries(0.75, 0.5, 0.9, seeds=7)
+    for count, entry in enumerate(some):
+        if count < 3:
+            entry["result"][meng_f1_report.AP_PERF]["last"]["positive"] = 1.0
+        else:
+            del entry["result"][meng_f1_report.AP_PERF]
+    assert judging_meng.f1_trap(some).verdict.endswith("but CVXPY-SCS mostly does not")
+    assert "AP-Perf 3 of 3" in judging_meng.f1_trap(some).numbers
+    del some[0]["result"][meng_f1_report.AP_PERF]
+    assert judging_meng.f1_trap(some).verdict.endswith("and its rivals were not all run often enough")
     alone = f1_entries(0.5, 1.0, 0.9)
     for entry, name in itertools.product(alone, both):
         del entry["result"][name]
     judged = judging_meng.f1_trap(alone)
-    assert judged.verdict.endswith("falls into it as well, and its rivals were not run")
+    assert judged.verdict.endswith("falls into it as well, and its rivals were not all run often enough")
     assert "Not installed when these cells were run: CVXPY-SCS and AP-Perf." in judged.numbers
 
 

@@ -39,7 +39,10 @@ def f1_trap(entries: Entries) -> Judgement:
     """Which methods end at the all-positive answer; the claim is that the paper's does not and that its rivals do."""
     counts = {name: meng_f1.trapped(entries, name) for name in meng_f1.methods_of(entries)}
     rivals = [name for name in meng_f1.RIVALS if name in counts]
-    text = f"runs of {len(entries)} that end there: " + ", ".join(f"{name} {count}" for name, count in counts.items())
+    runs = {name: len(meng_f1.having(entries, name)) for name in counts}
+    some = {name: "" if runs[name] == len(entries) else f" of {runs[name]}" for name in counts}
+    text = f"runs of {len(entries)} that end there: "
+    text += ", ".join(f"{name} {count}{some[name]}" for name, count in counts.items())
     share = entries_mean(entries, meng_f1.PLAIN, "f1, tuned", "positive")
     text += f"; at its F1-best threshold cross-entropy itself decides {share:.0%} positive; test accuracy and F1 at 0: "
     text += ", ".join(_accuracy_and_f1(entries, name) for name in (meng_f1.PLAIN, meng_f1.PROGRAM, *rivals))
@@ -48,11 +51,12 @@ def f1_trap(entries: Entries) -> Judgement:
         return Judgement(text, TOO_FEW)
     if not any(counts.values()):
         return Judgement(text, "does not hold")
-    # "End there": most of the runs do. "Stays out": none does.
-    spared = [name for name in rivals if counts[name] <= len(entries) / 2]
+    # "End there": half of the runs do, or more (in the paper, three sets of four). "Stays out": none does.
+    tried = [name for name in rivals if runs[name] >= FEWEST]
+    spared = [name for name in tried if counts[name] < runs[name] / 2]
     against = ["the program falls into it as well"] if counts[meng_f1.PROGRAM] > 0 else []
     against += [f"{' and '.join(spared)} mostly {'do' if len(spared) > 1 else 'does'} not"] if spared else []
-    against += ["its rivals were not run"] if not rivals else []
+    against += [] if len(tried) == len(meng_f1.RIVALS) else ["its rivals were not all run often enough"]
     return Judgement(text, "holds partly: the trap is there, but " + ", and ".join(against) if against else "holds")
 
 
@@ -62,7 +66,7 @@ def _accuracy_and_f1(entries: Entries, name: str) -> str:
 
 
 def entries_mean(entries: Entries, method: str, reading: str, key: str) -> float:
-    values = [float(entry["result"][method][reading][key]) for entry in entries]
+    values = [float(entry["result"][method][reading][key]) for entry in meng_f1.having(entries, method)]
     return sum(values) / len(values)
 
 

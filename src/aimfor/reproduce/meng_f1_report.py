@@ -41,14 +41,16 @@ SETTING = (
     "that decide more than 99 % of the test images positive, at 0 after the last step (free threshold: at the one that "
     "validation chose). CVXPY-SCS: the F1 program with only its solver replaced, by cvxpylayers (SCS at its default "
     'accuracy, derivative by diffcp\'s default, "lsqr"). AP-Perf: the package ap_perf, its F1, as documented. '
+    "It takes 0.2 s and more for every step, so it may have fewer runs; its differences are over those. "
     "`--full`: ResNet-20, 4,000 steps, three rates."
 )
 
 
 def difference(results: list[dict[str, Any]], method: str, reading: str, rival_reading: str | None = None) -> Paired:
-    """A method minus cross-entropy over all runs; ``rival_reading`` reads cross-entropy in another way."""
-    ours = [entry["result"][method][reading]["test"] for entry in results]
-    theirs = [entry["result"][PLAIN][rival_reading or reading]["test"] for entry in results]
+    """A method minus cross-entropy over all runs that have it; ``rival_reading`` reads cross-entropy in another way."""
+    both = having(results, method)
+    ours = [entry["result"][method][reading]["test"] for entry in both]
+    theirs = [entry["result"][PLAIN][rival_reading or reading]["test"] for entry in both]
     return paired(ours, theirs)
 
 
@@ -58,18 +60,29 @@ def trapped(results: list[dict[str, Any]], method: str) -> int:
     At threshold 0 after the last step; where the program has its own threshold, at the one that validation chose.
     """
     reading = "f1, tuned" if UNBOUND in method else "last"
-    return sum(entry["result"][method][reading]["positive"] > ALL for entry in results)
+    return sum(entry["result"][method][reading]["positive"] > ALL for entry in having(results, method))
+
+
+def having(results: list[dict[str, Any]], method: str) -> list[dict[str, Any]]:
+    """The runs that have this method: a rival may have been installed, or afforded, for some of them only."""
+    return [entry for entry in results if method in entry["result"]]
 
 
 def methods_of(results: list[dict[str, Any]]) -> list[str]:
-    """What every cell measured: a rival that was not installed for one of them is left out."""
-    return [name for name in results[0]["result"] if all(name in entry["result"] for entry in results)]
+    """Every method that a run has, in the order in which they come."""
+    return list(dict.fromkeys(name for entry in results for name in entry["result"]))
 
 
 def absent(results: list[dict[str, Any]]) -> str:
-    """Which of the paper's rivals are left out, in a sentence; empty if none is."""
-    missing = [name for name in RIVALS if name not in methods_of(results)]
+    """Which of the paper's rivals no run has, in a sentence; empty if none is missing."""
+    missing = [name for name in RIVALS if not having(results, name)]
     return f"Not installed when these cells were run: {' and '.join(missing)}." if missing else ""
+
+
+def label(results: list[dict[str, Any]], method: str) -> str:
+    """The method's name, with the number of its runs where it has fewer than the others."""
+    runs = len(having(results, method))
+    return method if runs == len(results) else f"{method} ({runs} of {len(results)} runs)"
 
 
 def report(results: list[dict[str, Any]], folder: Path) -> None:
@@ -80,7 +93,8 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
         path = folder / f"{reading.replace(', ', '_')}.svg"
         xlabel = "method − cross-entropy, with 95 % interval over runs"
         lows, highs = [gap.low for gap in gaps], [gap.high for gap in gaps]
-        dots(names[1:], [gap.mean for gap in gaps], lows, highs, path, f"{reading}, on test data", xlabel)
+        labels = [label(results, name) for name in names[1:]]
+        dots(labels, [gap.mean for gap in gaps], lows, highs, path, f"{reading}, on test data", xlabel)
         text += [f"![{reading}: method − cross-entropy]({path.name})"]
     text += [
         "",
@@ -97,7 +111,7 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
 
 
 def _mean(results: list[dict[str, Any]], name: str, reading: str, key: str = "test") -> float:
-    return statistics.fmean(entry["result"][name][reading][key] for entry in results)
+    return statistics.fmean(entry["result"][name][reading][key] for entry in having(results, name))
 
 
 def _overall(results: list[dict[str, Any]], names: list[str]) -> str:
@@ -107,8 +121,8 @@ def _overall(results: list[dict[str, Any]], names: list[str]) -> str:
         values = [f"{_mean(results, name, key):.4f}" for key in READINGS]
         gaps = [str(difference(results, name, key)) if name != PLAIN else "" for key in ("accuracy", "f1, tuned")]
         shares = [f"{_mean(results, name, reading, 'positive'):.2f}" for reading in ("last", "f1, tuned")]
-        ends = f"{trapped(results, name)} of {len(results)}"
-        rows.append([name, *values, *gaps, *shares, ends])
+        ends = f"{trapped(results, name)} of {len(having(results, name))}"
+        rows.append([label(results, name), *values, *gaps, *shares, ends])
     return markdown(
         [*head, "share decided positive at 0, at the end", "at the F1-best threshold", "all positive"], rows
     )
@@ -119,22 +133,22 @@ def _by_set(results: list[dict[str, Any]], names: list[str]) -> str:
     for data in dict.fromkeys(entry["cell"]["set"] for entry in results):
         mine = [entry for entry in results if entry["cell"]["set"] == data]
         plain, theirs = PAPER[data]
-        for name in names:
+        for name in (name for name in names if having(mine, name)):
             values = [f"{_mean(mine, name, key):.3f}" for key in READINGS]
             rivals = {rival: ended[data] for rival, ended in RIVALS.items()}
             paper = {PLAIN: f"{plain}", PROGRAM: f"{theirs}", **rivals}.get(name, "")
-            rows.append([data, name, *values, f"{trapped(mine, name)} of {len(mine)}", paper])
+            rows.append([data, name, *values, f"{trapped(mine, name)} of {len(having(mine, name))}", paper])
     return markdown(["set", "method", *READINGS, "ends at all positive", "accuracy in the paper, %"], rows)
 
 
 def predictions(results: list[dict[str, Any]], name: str, key: str) -> list[float]:
     """One number of `_followed` for every run in which it is defined."""
-    found = [entry["result"][name]["predicted"][key] for entry in results]
+    found = [entry["result"][name]["predicted"][key] for entry in having(results, name)]
     return [value for value in found if value is not None]
 
 
 def _predicting(results: list[dict[str, Any]]) -> list[str]:
-    return [name for name in methods_of(results) if "predicted" in results[0]["result"][name]]
+    return [name for name in methods_of(results) if "predicted" in having(results, name)[0]["result"][name]]
 
 
 def _prediction(results: list[dict[str, Any]]) -> str:
@@ -143,7 +157,7 @@ def _prediction(results: list[dict[str, Any]]) -> str:
         correlations = predictions(results, name, "correlation")
         rows.append(
             [
-                f"{name}, watched by the program" if name == PLAIN else name,
+                f"{name}, watched by the program" if name == PLAIN else label(results, name),
                 "the batch's best threshold" if UNBOUND in name else "threshold 0",
                 _range(correlations) if correlations else "not defined: one of the two does not move",
                 f"{statistics.fmean(predictions(results, name, 'gap')):+.3f}",
@@ -170,7 +184,7 @@ def _predicted_figure(results: list[dict[str, Any]], path: Path) -> None:
     with drawing(path, (11, 2.5 * rows)) as figure:
         panels = figure.subplots(rows, 4, sharey=True).flatten()
         for axes, name in zip(panels, names, strict=False):
-            curves = [entry["result"][name]["predicted"]["curve"] for entry in results]
+            curves = [entry["result"][name]["predicted"]["curve"] for entry in having(results, name)]
             steps = [WINDOW * (place + 0.5) for place in range(len(curves[0]["true"]))]
             band(axes, steps, [curve["true"] for curve in curves], "true", COLOURS[0])
             # Early on the bound is far below zero and says nothing; the axis stops there.
