@@ -219,6 +219,7 @@ def test_the_trap_is_the_rivals_only_where_most_of_their_runs_end_there() -> Non
             del entry["result"][meng_f1_report.AP_PERF]
     assert judging_meng.f1_trap(some).verdict.endswith("but CVXPY-SCS mostly does not")
     assert "AP-Perf 3 of 3" in judging_meng.f1_trap(some).numbers
+    assert "AP-Perf 0.751, 0.751 (in the same runs cross-entropy 0.700, 0.700)" in judging_meng.f1_trap(some).numbers
     del some[0]["result"][meng_f1_report.AP_PERF]
     assert judging_meng.f1_trap(some).verdict.endswith("and its rivals were not all run often enough")
     alone = f1_entries(0.5, 1.0, 0.9)

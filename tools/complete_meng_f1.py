@@ -29,12 +29,13 @@ def main():
     parser.add_argument("--budget", type=float, default=float("inf"), help="start none after so many seconds")
     parser.add_argument("--out", type=Path, default=Path("results"))
     arguments = parser.parse_args()
-    path, options, start = arguments.out / "meng_f1" / GATHERED, Options(data=arguments.data), time.monotonic()
+    path, start = arguments.out / "meng_f1" / GATHERED, time.monotonic()
     cells = json.loads(path.read_text())
     for name, entry in lacking(cells, arguments.only):
         began = time.monotonic()
         if began - start > arguments.budget:
             break
+        options = Options(data=arguments.data, full=entry.get("full", False))
         method = next(m for m in meng_f1.methods(meng_f1.budget(options).steps) if m.name == name)
         entry["result"] |= _plain(meng_f1.measure(entry["cell"], options, [method]))
         entry["seconds"] = round(entry["seconds"] + time.monotonic() - began, 2)
