@@ -3,7 +3,7 @@
 The test files are not read. Every table is cut down to its training rows; `aimfor train` splits these into training,
 validation and test rows by the seed, as it does with any table. One run gives both models, so they are paired.
 
-    python benchmarks/bench_all_data.py --data DIR
+    python benchmarks/bench_all_data.py --data DIR [--recipe balanced_cross_entropy]
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ SETS = ("abalone9_18", "oil_spill", "page_blocks0", "satimage", "us_crime", "win
 METRICS = ("auroc", "ap")
 
 
-def one(path: Path, metric: str, seed: int) -> tuple[float, float, bool, float]:
+def one(path: Path, metric: str, seed: int, name: str) -> tuple[float, float, bool, float]:
     """The metric on held-out rows without and with the phase, whether it was taken, and test rows per training row."""
     ready = prepare(settings(data=str(path), target="y", metric=metric, seed=seed))
-    recipe = find_recipe("auto").model_copy(update={"all_data": True})
+    recipe = find_recipe(name).model_copy(update={"all_data": True})
     fit = Fit(ready.task, ready.settings, recipe).run()
     ending = end(fit)
     assert ending.phase is not None
@@ -60,6 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     known = os.environ.get("AIMFOR_DATA")
     parser.add_argument("--data", type=Path, default=known, required=known is None)
+    parser.add_argument("--recipe", default="auto")
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -71,7 +72,7 @@ def main() -> None:
                 path = Path(folder) / f"{name}.npz"
                 x, y = training_rows(given.data, name)
                 np.savez(path, X=x.numpy(), y=y.numpy())
-                runs = [one(path, metric, seed) for seed in range(given.seeds)]
+                runs = [one(path, metric, seed, given.recipe) for seed in range(given.seeds)]
                 rows.append(row(name, metric, runs))
                 differences.append(100 * float(np.mean([after - before for before, after, _, _ in runs])))
             middle, low, high = bootstrap_median(differences)
@@ -87,8 +88,9 @@ def main() -> None:
                     "taken": "",
                 }
             )
-    title = f"Training on all labelled rows in the end (`aimfor train --all-data`), {given.seeds} seeds"
-    record("all_data", title, "python benchmarks/bench_all_data.py --data DIR", rows + summary)
+    title = f"Training on all labelled rows in the end (`--all-data`), recipe `{given.recipe}`, {given.seeds} seeds"
+    command = f"python benchmarks/bench_all_data.py --data DIR --recipe {given.recipe} --seeds {given.seeds}"
+    record(f"all_data_{given.recipe}", title, command, rows + summary)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from sklearn.metrics import roc_auc_score
 from torch.nn import functional
 from typer.testing import CliRunner
 
-import aimfor
 from aimfor.train import all_data, checkpoint, training
 from aimfor.train.all_data import Ending, all_labelled, end
 from aimfor.train.averaging import mean_of_weights
@@ -143,22 +142,16 @@ def test_without_the_phase_nothing_changes(fit: Fit) -> None:
     assert same(ending.model.state_dict(), fit.best)
 
 
-def test_a_chosen_head_is_refitted_on_all_rows_with_its_own_objective_and_ridge() -> None:
+def test_a_chosen_head_stays_as_it_is_because_no_trial_could_judge_it() -> None:
     ready = ready_for(model="mlp", epochs=2, seed=1)
     fit = Fit(ready.task, ready.settings, with_phase("head")).run()
-    best = fit.state.best
-    assert best["loss"] == "head"
-    found = end(fit).model.state_dict()
-    body = torch.nn.Sequential(*list(fit.model.children())[:-1]).eval()
-    x, y = everything(fit)
-    original = list(fit.model.children())[-1]
-    assert isinstance(original, torch.nn.Linear)
-    with torch.no_grad():
-        features, judge = body(x), body(fit.task.x_validation)
-    head = aimfor.MetricHead("auroc", ridges=[best["head"]["ridge"]], objectives=[best["head"]["objective"]])
-    wanted = head.fit(features, y, validation=(judge, fit.task.y_validation), original=original).layer
-    torch.testing.assert_close(found["7.weight"], wanted.weight.detach().to(found["7.weight"].dtype))
-    assert all(torch.equal(found[name], fit.best[name]) for name in found if not name.startswith("7."))
+    assert fit.state.best["loss"] == "head"
+    ending = end(fit)
+    assert ending.phase is not None
+    assert not ending.phase["taken"]
+    assert "a refitted last layer was chosen" in ending.phase["text"]
+    assert same(ending.model.state_dict(), fit.best)
+    assert ending.threshold == fit.state.best["threshold"]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from ..metrics.at_rate import AtRate
 from ..metrics.confusion import CountMetric
 from .averaging import mean_of_weights
 from .config import Recipe
-from .loop import Fit, Interrupted, refit_head
+from .loop import Fit, Interrupted
 from .losses import StageLoss
 from .models import scores_of
 from .objective import Objective
@@ -41,6 +41,10 @@ TAKEN = (
     "In the end the saved model was trained on with validation rows among the training rows: what is said about "
     "validation rows is of the model before that, threshold and probabilities are of the same steps without these "
     "rows, and test rows were never trained on."
+)
+HEAD = (
+    "The last phase on all data was left out, because a refitted last layer was chosen: a trial of it without "
+    "validation rows would be that layer itself, so these rows could not judge it."
 )
 LEFT_OUT = (
     "The last phase on all data was left out, because a trial of it without validation rows was plainly worse on them: "
@@ -99,6 +103,8 @@ def end(fit: Fit, stop: Callable[[], bool] = lambda: False) -> Ending:
     as_it_is = Ending(fit.model, fit.state.best["threshold"], scores)
     if not fit.recipe.all_data:
         return as_it_is
+    if fit.state.best["loss"] == "head":
+        return replace(as_it_is, phase={"taken": False, "share_won": None, "trial": None, "text": HEAD})
     threads, began = torch.get_num_threads(), time.monotonic()
     torch.set_num_threads(fit.settings.threads)
     try:
@@ -142,15 +148,10 @@ def _value(task: Task) -> Callable[[Tensor, Tensor], float]:
 
 def _trained_on(fit: Fit, task: Task, stop: Callable[[], bool]) -> nn.Module:
     """The chosen weights after the phase on the training rows of this task."""
-    best = fit.state.best
     model = copy.deepcopy(fit.model)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(fit.settings.seed * 1009 + len(fit.recipe.stages))
-        if best["loss"] == "head":
-            refit_head(model, task, best["head"])
-        else:
-            model = mean_of_weights(model, _steps(fit, task, model, stop))
-    return model.eval()
+        return mean_of_weights(model, _steps(fit, task, model, stop)).eval()
 
 
 def _steps(fit: Fit, task: Task, model: nn.Module, stop: Callable[[], bool]) -> Iterator[None]:

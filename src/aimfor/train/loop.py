@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from ..errors import AimforError, InputError
 from ..head import MetricHead
-from ..head.fitted import Candidate
 from . import checkpoint
 from .config import Recipe, Settings, Stage
 from .losses import StageLoss, why_untrainable
@@ -144,8 +143,8 @@ class Fit:
 
     def _epoch(self, stage: Stage, epochs: int, path: Path | None, stop: Callable[[], bool]) -> None:
         if stage.loss == "head":
-            chosen = refit_head(self.model, self.task)
-            self._validate(stage, epochs, math.nan, {"objective": chosen.objective, "ridge": chosen.ridge})
+            refit_head(self)
+            self._validate(stage, epochs, math.nan)
         else:
             self._validate(stage, epochs, self._steps(stage, epochs, path, stop))
         self.state.epoch, self.state.step, self.state.loss_sum = self.state.epoch + 1, 0, 0.0
@@ -170,7 +169,7 @@ class Fit:
         for group in self.optimizer.param_groups:
             group["lr"] = self.settings.learning_rate * stage.rate * factor
 
-    def _validate(self, stage: Stage, epochs: int, loss: float, head: Event | None = None) -> None:
+    def _validate(self, stage: Stage, epochs: int, loss: float) -> None:
         task, state = self.task, self.state
         scores = scores_of(self.model, task.x_validation, task.outputs)
         threshold, value = task.objective.tuned(scores, task.y_validation, task.weights_validation)
@@ -187,7 +186,6 @@ class Fit:
                 "balanced": stage.balanced,
                 "epoch": state.epoch,
                 "fit": fit,
-                "head": head,
             }
             self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
             state.since_best = 0
@@ -263,12 +261,9 @@ def why_no_head(objective: Objective) -> str | None:
     return None
 
 
-def refit_head(model: nn.Module, task: Task, head: Event | None = None) -> Candidate:
-    """Puts a last layer into the model that is fitted on all training rows for the metric.
-
-    Objective and ridge are chosen on validation rows, or taken from ``head``. Returns what was chosen.
-    """
-    chunk = 4096 if task.x.ndim == 2 else 256
+def refit_head(fit: Fit) -> None:
+    """Puts a last layer into the model that is fitted on all training rows for the metric."""
+    task, chunk = fit.task, 4096 if fit.task.x.ndim == 2 else 256
     train = [task.x, task.y, *([] if task.weights is None else [task.weights])]
     judge = [
         task.x_validation,
@@ -276,7 +271,4 @@ def refit_head(model: nn.Module, task: Task, head: Event | None = None) -> Candi
         *([] if task.weights_validation is None else [task.weights_validation]),
     ]
     batches, validation = (list(zip(*(part.split(chunk) for part in parts), strict=True)) for parts in (train, judge))
-    fitter = MetricHead(task.objective.metric)
-    if head is not None and head["ridge"] is not None:
-        fitter = MetricHead(task.objective.metric, ridges=(head["ridge"],), objectives=(head["objective"],))
-    return fitter.from_model(model, batches, validation=validation, install=True).record.chosen
+    MetricHead(task.objective.metric).from_model(fit.model, batches, validation=validation, install=True)
