@@ -41,10 +41,10 @@ def squared_hinge(x: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tenso
     """ℓ(d) = max(0, margin − d)²."""
     k, order = _shifted(x, a, margin).sort()
     a, b = a.gather(-1, order), b.gather(-1, order)
-    through = torch.stack((a, b, a * k, b * k)).cumsum(-1)
-    below, _, below_keys, _ = through.unbind(0)
-    _, above, _, above_keys = (through[..., -1:] - through).unbind(0)
-    half = b * (below * k - below_keys) + a * (above * k - above_keys)
+    below, above, below_keys, above_keys = torch.stack((a, b, a * k, b * k)).cumsum(-1).unbind(0)
+    slope_negative = below * k - below_keys
+    slope_positive = (above[..., -1:] - above) * k - (above_keys[..., -1:] - above_keys)
+    half = b * slope_negative + a * slope_positive
     return _dot(half, k), torch.empty_like(k).scatter_(-1, order, half).mul_(2.0)
 
 
