@@ -18,7 +18,7 @@ import torch
 from sklearn.metrics import f1_score, roc_auc_score
 from typer.testing import CliRunner
 
-from aimfor.train import training
+from aimfor.train import loop, training
 from aimfor.train.cli import app
 from aimfor.train.config import Settings, find_recipe, recipes, settings
 from aimfor.train.loop import Fit, Interrupted
@@ -67,7 +67,9 @@ def test_run_folder_has_everything_and_nothing_pickled(trained: Path) -> None:
     metrics = json.loads((trained / "metrics.json").read_text())
     assert log == metrics["history"]
     assert {event["title"] for event in log} >= {"cross-entropy", "cross-entropy (balanced)"}
-    assert max(event["validation"] for event in log) == pytest.approx(metrics["validation"])
+    assert {event["title"] for event in log} >= {"metric", "head"}
+    rivals = [event["validation"] for event in log if event["title"].startswith("cross-entropy")]
+    assert max(rivals) <= metrics["validation"] <= max(event["validation"] for event in log)
 
 
 def test_stated_test_metric_is_scikit_learns(trained: Path) -> None:
@@ -128,6 +130,35 @@ def test_default_recipe_never_loses_to_the_rivals_on_validation(table: Path) -> 
     fit = Fit(ready.task, ready.settings, find_recipe("auto")).run()
     rivals = [event["validation"] for event in fit.state.history if event["title"].startswith("cross-entropy")]
     assert fit.state.best["value"] >= max(rivals)
+
+
+@pytest.mark.parametrize("metric", ["auroc", "f1"])
+@pytest.mark.parametrize(("share", "stages"), [(0.94, 2), (0.95, 4)])
+def test_a_stage_that_has_to_convince_gives_back_what_it_only_won_by_luck(
+    table: Path, monkeypatch: pytest.MonkeyPatch, metric: str, share: float, stages: int
+) -> None:
+    """Without conviction the default is its first two stages, with it the best of all four by value alone."""
+    given = settings(data=str(table), target="label", metric=metric, epochs=4, seed=3)
+    ready, auto = prepare(given), find_recipe("auto")
+    plain = auto.model_copy(
+        update={"stages": tuple(stage.model_copy(update={"convincing": False}) for stage in auto.stages[:stages])}
+    )
+    expected = Fit(ready.task, ready.settings, plain).run()
+    asked: list[tuple[float, float]] = []
+
+    def answer(value: Any, ours: torch.Tensor, theirs: torch.Tensor, labels: torch.Tensor) -> float:
+        every = torch.arange(len(labels))
+        asked.append((value(ours, every), value(theirs, every)))
+        return share
+
+    monkeypatch.setattr(loop, "share_won", answer)
+    fit = Fit(ready.task, ready.settings, auto).run()
+    assert fit.state.best == expected.state.best
+    assert all(torch.equal(fit.best[name], value) for name, value in expected.best.items())
+    assert asked
+    assert all(ours >= theirs for ours, theirs in asked)  # each at its own threshold
+    assert asked[0][1] == pytest.approx(max(e["validation"] for e in fit.state.history if "cross" in e["title"]))
+    assert any("not convincingly" in note for note in fit.state.notes) == (stages == 2)
 
 
 @pytest.mark.parametrize("name", sorted(recipes()))

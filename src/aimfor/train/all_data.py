@@ -118,7 +118,7 @@ def _last_phase(fit: Fit, as_it_is: Ending, stop: Callable[[], bool]) -> Ending:
     task = fit.task
     trial = _trained_on(fit, task, stop)
     scores = scores_of(trial, task.x_validation, task.outputs)
-    share = share_won(_value(task), scores, as_it_is.scores, task.y_validation)
+    share = share_won(task.validation_value, scores, as_it_is.scores, task.y_validation)
     threshold, value = task.objective.tuned(scores, task.y_validation, task.weights_validation)
     taken = share >= PLAINLY_WORSE
     phase = {"taken": taken, "share_won": share, "trial": value, "text": TAKEN if taken else LEFT_OUT}
@@ -136,14 +136,6 @@ def all_labelled(task: Task) -> Task:
     return replace(
         task, x=torch.cat([task.x, task.x_validation]), y=torch.cat([task.y, task.y_validation]), weights=weights
     )
-
-
-def _value(task: Task) -> Callable[[Tensor, Tensor], float]:
-    def value(scores: Tensor, rows: Tensor) -> float:
-        weights = None if task.weights_validation is None else task.weights_validation[rows]
-        return task.objective.value(scores, task.y_validation[rows], weights=weights)
-
-    return value
 
 
 def _trained_on(fit: Fit, task: Task, stop: Callable[[], bool]) -> nn.Module:

@@ -29,6 +29,8 @@ class Stage(_Strict):
     batch: int = Field(default=0, ge=-1)
     #: An optional stage is skipped, with a note, where the metric cannot be trained that way.
     optional: bool = False
+    #: What was best before the stage gives way only if validation rows are convinced that the stage's best is better.
+    convincing: bool = False
 
 
 class Recipe(_Strict):

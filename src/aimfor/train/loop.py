@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable
@@ -19,11 +20,14 @@ from .config import Recipe, Settings, Stage
 from .losses import StageLoss, why_untrainable
 from .models import build, scores_of
 from .objective import Objective
+from .stats import share_won
 from .steps import Task, batch_size, epoch_batches, make_optimizer, take_step
 
 Event = dict[str, Any]
 #: A stage on all rows at once takes at least this many steps.
 _WHOLE_STEPS = 60
+#: In how many of the draws of validation rows a convincing stage is better.
+CONVINCING = 0.95
 
 
 class Interrupted(AimforError):
@@ -41,6 +45,8 @@ class State:
     since_best: int = 0
     seconds: float = 0.0
     best: dict[str, Any] = field(default_factory=dict)
+    #: What was best before a stage that has to convince.
+    incumbent: dict[str, Any] = field(default_factory=dict)
     history: list[Event] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -61,6 +67,7 @@ class Fit:
         self.task, self.settings, self.recipe, self.report = task, settings, recipe, report
         self.state = State()
         self.best: dict[str, Tensor] = {}
+        self.incumbent: dict[str, Tensor] = {}
         self.model: nn.Module
         self.optimizer: torch.optim.Optimizer
         self.loss: StageLoss
@@ -103,10 +110,13 @@ class Fit:
                 )
             self.state.notes.append(f"stage {stage.loss!r} skipped: {reason}")
         else:
+            if stage.convincing and self.state.epoch == self.state.step == 0:
+                self.incumbent, self.state.incumbent = self.best, self.state.best
             self._enter(stage)
             epochs = self.epochs(stage)
             while self.state.epoch < epochs and self.state.since_best < self._patience(stage):
                 self._epoch(stage, epochs, path, stop)
+            self._convince()
         self.state.stage += 1
         self.state.epoch = self.state.step = self.state.since_best = 0
         self.state.loss_sum = 0.0
@@ -204,6 +214,26 @@ class Fit:
         if self.report is not None:
             self.report(event)
 
+    def _convince(self) -> None:
+        """Gives the best weights back to the stage that had them, unless validation rows are convinced that this
+        stage's are better: few rows are easily won by the luck of many looks."""
+        task, before = self.task, self.state.incumbent
+        if before and self.state.best != before:
+            ours, theirs = (
+                self._scores_with(weights).double() - best["threshold"]
+                for weights, best in ((self.best, self.state.best), (self.incumbent, before))
+            )
+            if share_won(task.validation_value, ours, theirs, task.y_validation) < CONVINCING:
+                self.best, self.state.best = self.incumbent, before
+                title = stage_title(self.recipe.stages[self.state.stage])
+                self.state.notes.append(f"stage {title!r} was better on validation rows, but not convincingly")
+        self.incumbent, self.state.incumbent = {}, {}
+
+    def _scores_with(self, weights: dict[str, Tensor]) -> Tensor:
+        model = copy.deepcopy(self.model)
+        model.load_state_dict(weights)
+        return scores_of(model, self.task.x_validation, self.task.outputs)
+
     # ------------------------------------------------------------ saving and resuming
 
     def _save_when_due(self, path: Path | None, stop: Callable[[], bool]) -> None:
@@ -219,6 +249,7 @@ class Fit:
         tensors = {
             **checkpoint.under("model", self.model.state_dict()),
             **checkpoint.under("best", self.best),
+            **checkpoint.under("incumbent", self.incumbent),
             **checkpoint.under("optimizer", moments),
             **checkpoint.under("loss", self.loss.state_dict()),
             "rng": torch.get_rng_state(),
@@ -233,7 +264,7 @@ class Fit:
         if Recipe(**state["recipe"]) != self.recipe:
             raise InputError("recipe", self.recipe.name, "the recipe the saved run was started with")
         self.state = State(**state["run"])
-        self.best = checkpoint.take(tensors, "best")
+        self.best, self.incumbent = (checkpoint.take(tensors, name) for name in ("best", "incumbent"))
         self._restored, self._optimizer_rest = tensors, state["optimizer"]
         return self
 

@@ -32,6 +32,11 @@ class Task:
     weights: Tensor | None = None
     weights_validation: Tensor | None = None
 
+    def validation_value(self, scores: Tensor, rows: Tensor) -> float:
+        """The metric of the scores of some validation rows."""
+        weights = None if self.weights_validation is None else self.weights_validation[rows]
+        return self.objective.value(scores, self.y_validation[rows], weights=weights)
+
 
 def batch_size(task: Task, settings: Settings, stage: Stage) -> int:
     n = len(task.y)
