@@ -16,7 +16,7 @@ from ..head.part import Part as HeadPart
 from ..head.part import make_part
 from ..metrics.base import Metric
 from ..pairwise import HasPairs
-from .protocol import Budget, Checkpoint, Loss, Method, Part, Task
+from .protocol import Budget, Checkpoint, Loss, Method, Part, Task, scores_for
 from .training import averaged, restored, scores_of
 
 #: From a task to what came of it. Called twice: on training data to be judged, on all labelled data for good.
@@ -29,9 +29,9 @@ RIDGES = (1.0, 0.03, 1e-3)
 
 
 def ways_on(metric: Metric, leader: Checkpoint, own: Method, budget: Budget, seed: int) -> dict[str, Way]:
-    """From the rivals' best checkpoint: its own loss or the metric's for a further phase with averaged weights, or
-    the last layer refitted."""
-    rate = leader.rate / 3
+    """From the rivals' best checkpoint: its own loss or the metric's for a further phase at the same rate with averaged
+    weights, or the last layer refitted."""
+    rate = leader.rate
     by_own, by_metric = replace(own, name=f"{own.name} on"), Method("fine-tuned", metric_loss(metric), own.balanced)
     return {
         OWN: partial(averaged, start=leader, method=by_own, rate=rate, budget=budget, seed=seed),
@@ -79,7 +79,7 @@ def metric_loss(metric: Metric) -> Loss:
     def loss(scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
         batch = Part(scores.detach().unsqueeze(-1) if targets.ndim == scores.ndim else scores.detach(), targets)
         part = make_part(metric, "features", batch.x, batch.targets_for(metric), None, batch.where, None, len(shares))
-        return fine_tune_objective(metric, part).loss(scores)
+        return fine_tune_objective(metric, part).loss(scores_for(metric, scores))
 
     return loss
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from ..head.choose import best_shift
 from ..metrics.base import Metric
 from ..metrics.confusion import CountMetric
-from .protocol import Checkpoint, Part, Task
+from .protocol import Checkpoint, Part, Task, scores_for
 from .training import restored, scores_of
 
 
@@ -31,7 +31,7 @@ def tuned_value(metric: Metric, scores: Tensor, part: Part, tune: bool = True) -
     targets, shift = part.targets_for(metric), 0.0
     if tune and isinstance(metric, CountMetric) and scores.ndim == 1:
         shift = best_shift(metric, metric.check(scores, targets))
-    return float(metric.value(scores + shift, targets, where=part.where)), shift
+    return float(metric.value(scores_for(metric, scores) + shift, targets, where=part.where)), shift
 
 
 def best(
@@ -56,7 +56,7 @@ def chosen(task: Task, metric: Metric, checkpoints: list[Checkpoint]) -> Chosen:
 
 def judged(task: Task, metric: Metric, checkpoint: Checkpoint, value: float, shift: float) -> Chosen:
     """A checkpoint on test data, its value on validation data and its threshold settled before."""
-    scores = scores_on_test(task, checkpoint) + shift
+    scores = scores_for(metric, scores_on_test(task, checkpoint)) + shift
     test = float(metric.value(scores, task.test.targets_for(metric), where=task.test.where))
     return Chosen(checkpoint.name, value, test)
 
@@ -69,7 +69,10 @@ def share_won(metric: Metric, ours: Checkpoint, theirs: Checkpoint, part: Part, 
     targets, generator = part.targets_for(metric), torch.Generator().manual_seed(0)
     labels = targets if targets.ndim == 1 else torch.zeros(len(targets), dtype=torch.long)
     groups = [(labels == label).nonzero().squeeze(1) for label in labels.unique()]
-    sides = [point.validation + tuned_value(metric, point.validation, part)[1] for point in (ours, theirs)]
+    sides = [
+        scores_for(metric, point.validation) + tuned_value(metric, point.validation, part)[1]
+        for point in (ours, theirs)
+    ]
     won = 0.0
     for _ in range(draws):
         rows = torch.cat([g[torch.randint(len(g), (len(g),), generator=generator)] for g in groups])

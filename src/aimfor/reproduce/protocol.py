@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..metrics.auroc import AUROCOneVsRest
 from ..metrics.average_precision import AveragePrecision
 from ..metrics.base import Metric
 
@@ -41,6 +42,12 @@ class Part:
     def targets_for(self, metric: Metric) -> Tensor:
         """Targets as the metric takes them: average precision of graded lists counts any grade above 0."""
         return self.y.clamp(0, 1) if isinstance(metric, AveragePrecision) else self.y.clamp_min(0)
+
+
+def scores_for(metric: Metric, scores: Tensor) -> Tensor:
+    """Scores as the metric takes them: one class against the rest compares a column over rows, and no loss of the
+    protocol but its own says where a row of scores lies, so it gets log-probabilities; others are not affected."""
+    return scores.log_softmax(1) if isinstance(metric, AUROCOneVsRest) else scores
 
 
 @dataclass(frozen=True)

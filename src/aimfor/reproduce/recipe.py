@@ -2,13 +2,10 @@
 
 The default starts at the rivals' best checkpoint and goes on from there, by the rival's own loss unless validation
 data is convinced that the metric's loss, or the last layer refitted (`MetricHead`), is better; not at all where going
-on is plainly worse. What was allowed on training data alone is then repeated on **all labelled data**, validation data
-included, which is done being asked. Any loss may have that last phase, so the rival is also shown with it
-(``rival_all``): what the default has above that is due to the metric, and nothing else is.
-
-Metrics that decide at a threshold (F_β, IoU) are the exception: the threshold needs scores of rows that were not
-trained on, and in the search for the default the last phase cost F1 as often as it helped. For them the default is the
-rival, unless validation data is convinced by one of the metric's candidates.
+on loses in every draw of validation data. What was allowed on training data alone is then repeated on **all labelled
+data**, validation data included, which is done being asked; a threshold stays where training data alone had put it.
+Any loss may have that last phase, so the rival is also shown with it (``rival_all``): what the default has above that
+is due to the metric, and nothing else is.
 """
 
 from __future__ import annotations
@@ -19,7 +16,6 @@ from typing import Any
 import torch
 
 from ..metrics.base import Metric
-from ..metrics.confusion import CountMetric
 from ..metrics.registry import metric_from_name
 from .candidates import HEAD, METRIC, OWN, Refit, Way, ways_on
 from .choosing import Chosen, best, chosen, judged, share_won, tuned_value
@@ -27,8 +23,8 @@ from .protocol import RIVALS, Budget, Checkpoint, Method, Part, Task
 from .training import fine_tune, train_all
 
 #: Going on is dropped when it wins in fewer of the draws of validation data than this: the rival's own value there is
-#: the best of many looks and flatters it, so a tie is no reason to stop.
-PLAINLY_WORSE = 0.1
+#: the best of many looks and flatters it, so losing most draws is no reason to stop (docs/reproduce.md has the counts).
+PLAINLY_WORSE = 0.01
 #: The metric's candidates replace the rival's own loss only from here on: most validation sets hold few positives.
 CONVINCING = 0.95
 
@@ -65,13 +61,14 @@ def _one_metric(
     everything = [point for rival in rivals for point in pools[rival.name]]
     leader, _, _ = best(metric, everything, task.validation)
     own = next(rival for rival in rivals if rival.name == leader.name)
-    # The rival's own loss, for as many further steps on as large batches as ours get.
+    # The rival's own loss, for as many further steps on as large batches as ours get, at a low rate and (``trials``)
+    # at the rate it had, with averaged weights.
     longer, further = replace(budget, extra=2 * budget.extra), replace(own, name=f"{own.name}, continued")
     again = fine_tune(task, leader, further, leader.rate / 10, longer, seed)
-    rival, _, _ = best(metric, [*everything, *again], task.validation)
     ways = ways_on(metric, leader, own, budget, seed)
     trials = {name: way(task) for name, way in ways.items()}
-    base = None if isinstance(metric, CountMetric) else going_on(metric, rival, trials[OWN], task.validation)
+    rival, _, _ = best(metric, [*everything, *again, trials[OWN]], task.validation)
+    base = going_on(metric, rival, trials[OWN], task.validation)
     offered = {name: trials[name] for name in (METRIC, HEAD) if not _kept_original(ways[name])}
     pick = convinced(metric, base, rival if base is None else trials[base], offered, task.validation)
     rival_all = finished(task, metric, rival, base, trials, ways)
@@ -88,7 +85,7 @@ def _one_metric(
 
 
 def going_on(metric: Metric, rival: Checkpoint, trial: Checkpoint, validation: Part) -> str | None:
-    """`OWN`, or None when training on by the rival's own loss is plainly worse than the rival as it is."""
+    """`OWN`, or None when training on by the rival's own loss never beats the rival as it is."""
     return OWN if share_won(metric, trial, rival, validation) >= PLAINLY_WORSE else None
 
 
@@ -109,9 +106,9 @@ def _kept_original(way: Way) -> bool:
 def finished(
     task: Task, metric: Metric, rival: Checkpoint, name: str | None, trials: dict[str, Checkpoint], ways: dict[str, Way]
 ) -> Chosen:
-    """The rival as it is, or the way repeated on all labelled data (where a metric decides: its trial)."""
-    if name is None or isinstance(metric, CountMetric):
-        return chosen(task, metric, [rival if name is None else trials[name]])
+    """The rival as it is, or the way repeated on all labelled data, at the threshold of its trial."""
+    if name is None:
+        return chosen(task, metric, [rival])
     value, shift = tuned_value(metric, trials[name].validation, task.validation)
     final = ways[name](all_labelled(task))
     return judged(task, metric, replace(final, name=f"{final.name}, all data"), value, shift)
