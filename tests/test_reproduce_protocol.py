@@ -128,6 +128,42 @@ def test_the_last_phase_sees_validation_data_and_no_test_data() -> None:
     assert whole.test is task.test
 
 
+def test_the_rival_may_be_its_own_further_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = make_task()
+
+    def with_a_perfect_trial(metric: aimfor.Metric, leader: Checkpoint, *rest: Any) -> dict[str, candidates.Way]:
+        perfect = Checkpoint("perfect", leader.state, task.validation.y.float(), leader.rate)
+        return {**candidates.ways_on(metric, leader, *rest), candidates.OWN: lambda task: perfect}
+
+    monkeypatch.setattr(recipe, "ways_on", with_a_perfect_trial)
+    assert recipe.run_all(task, ["auroc"], SHORT, seed=0)["auroc"]["rival"]["name"] == "perfect"
+
+
+def test_the_last_phase_keeps_the_threshold_of_its_trial() -> None:
+    task, f1 = make_task(), aimfor.FBeta(1.0)
+    start = training.train(task, RIVALS[0], 1e-2, SHORT, 0)[-1]
+    ways = candidates.ways_on(f1, start, RIVALS[0], SHORT, 0)
+    trial, final = (ways[candidates.OWN](part) for part in (task, recipe.all_labelled(task)))
+    found = recipe.finished(task, f1, start, candidates.OWN, {candidates.OWN: trial}, ways)
+    _, shift = choosing.tuned_value(f1, trial.validation, task.validation)
+    _, refitted = choosing.tuned_value(f1, final.validation, task.validation)
+    assert shift != refitted
+    assert found.test == float(f1.value(choosing.scores_on_test(task, final) + shift, task.test.y))
+
+
+def test_one_class_against_the_rest_is_ranked_by_its_probability() -> None:
+    y, scores = torch.arange(90) % 3, torch.randn(90, 3)
+    part, moved = Part(scores, y), scores + 5 * torch.randn(90, 1)  # another level for each row: the same softmax
+    for name in ("auroc_ovr", "auc_mu"):
+        metric = aimfor.metric_from_name(name)
+        assert choosing.tuned_value(metric, moved, part)[0] == pytest.approx(
+            choosing.tuned_value(metric, scores, part)[0]
+        )
+        assert choosing.share_won(metric, scored("moved", moved), scored("plain", scores), part) == 0.5
+    raw = aimfor.metric_from_name("auroc_ovr")
+    assert float(raw.value(moved, y)) != pytest.approx(float(raw.value(scores, y)))
+
+
 def test_averaged_weights_are_the_mean_over_all_steps() -> None:
     task, method, every = make_task(), RIVALS[0], replace(SHORT, looks=5)
     start = training.train(task, method, 1e-2, SHORT, 0)[-1]
