@@ -25,16 +25,16 @@ was seen. At these sizes that does not rule out a gain at the papers' own.
 ## Does aimfor's default help?
 
 The rival is the best, on validation data, of all checkpoints of cross-entropy, weighted cross-entropy, cross-entropy
-on balanced batches (and focal loss and LibAUC's two on tables, LibAUC's AUCM on images; pointwise, pairwise and
-listwise losses on ranked lists), trained on with its own loss for as many steps as the default.
+on balanced batches and focal loss (and LibAUC's two on tables, LibAUC's AUCM on images; pointwise, pairwise and
+listwise losses on ranked lists), the best of them also trained on with its own loss, for as many steps as the default:
+at a tenth of its rate, and at its rate with averaged weights.
 
-The default goes on from the rival's best checkpoint, weights averaged: by the rival's own loss, or by the metric's, or
-with the last layer refitted (`MetricHead`), where validation data is convinced (95 % of its bootstrap draws) that the
-metric's is better; not at all where that is plainly worse. Then it repeats what was chosen on **all** labelled data,
-validation data included (not for F1 and IoU, whose threshold needs rows that were not trained on). That last phase
-needs no metric loss: the last column gives it to the rival as well, and what is left there is what the metric's own
-candidates add. Test data is read once. How the default was found, and what else was tried, stands in
-docs/reproduce.md.
+The default goes on from the rivals' best checkpoint at its rate, weights averaged: by the rival's own loss, or by the
+metric's, or with the last layer refitted (`MetricHead`), where validation data is convinced (95 % of its bootstrap
+draws) that the metric's is better; not at all where it loses in every draw. Then it repeats what was chosen on **all**
+labelled data, validation data included, at the threshold found before. That last phase needs no metric loss: the last
+column gives it to the rival as well, and what is left there is what the metric's own candidates add. Test data is read
+once. How the default was found, and what else was tried, stands in docs/reproduce.md.
 
 On masks the rivals are cross-entropy, weighted cross-entropy, Dice and Lovász losses, and the default is the best on
 validation data of their checkpoints, of the best one trained on with its own loss, and of the same one fine-tuned on

@@ -15,7 +15,7 @@ from ..judging_meng import (
     sparse_memory,
 )
 
-_CNN = "16 × 16 images, small CNN, at most 1,000 positives, 3 seeds (`meng_table1`)"
+_CNN = "16 × 16 images, small CNN, at most 1,000 positives (`meng_table1`)"
 _F1 = "balanced data, small CNN, four sets, 3 seeds (`meng_f1`)"
 
 
