@@ -10,6 +10,7 @@ from torch import Tensor
 from ..head.choose import best_shift
 from ..metrics.base import Metric
 from ..metrics.confusion import CountMetric
+from ..train import stats
 from .protocol import Checkpoint, Part, Task, scores_for
 from .training import restored, scores_of
 
@@ -61,22 +62,20 @@ def judged(task: Task, metric: Metric, checkpoint: Checkpoint, value: float, shi
     return Chosen(checkpoint.name, value, test)
 
 
-def share_won(metric: Metric, ours: Checkpoint, theirs: Checkpoint, part: Part, draws: int = 100) -> float:
+def share_won(metric: Metric, ours: Checkpoint, theirs: Checkpoint, part: Part) -> float:
     """In how many of the bootstrap draws of this data (class by class) ours has the higher metric; a tie is half.
 
     Thresholds are those that suit the whole of it.
     """
-    targets, generator = part.targets_for(metric), torch.Generator().manual_seed(0)
+    targets = part.targets_for(metric)
     labels = targets if targets.ndim == 1 else torch.zeros(len(targets), dtype=torch.long)
-    groups = [(labels == label).nonzero().squeeze(1) for label in labels.unique()]
-    sides = [
+    a, b = (
         scores_for(metric, point.validation) + tuned_value(metric, point.validation, part)[1]
         for point in (ours, theirs)
-    ]
-    won = 0.0
-    for _ in range(draws):
-        rows = torch.cat([g[torch.randint(len(g), (len(g),), generator=generator)] for g in groups])
+    )
+
+    def value(scores: Tensor, rows: Tensor) -> float:
         where = None if part.where is None else part.where[rows]
-        a, b = (float(metric.value(side[rows], targets[rows], where=where)) for side in sides)
-        won += 1.0 if a > b else 0.5 if a == b else 0.0
-    return won / draws
+        return float(metric.value(scores, targets[rows], where=where))
+
+    return stats.share_won(value, a, b, labels)
