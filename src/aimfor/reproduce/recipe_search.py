@@ -36,9 +36,9 @@ from .training import averaged, fine_tune, frozen_body, train_all
 SETTING = (
     "Test files are not read: the training part of each set is split into training, validation and judging data. "
     "Network, steps and rivals as in `tables` and `meng_table1`, without LibAUC. Each row goes on for 60 steps from "
-    "the checkpoint that is best on validation data among all rivals', at its rate, with averaged weights; "
-    "the difference is to the best rival, itself trained on for 120 steps at a tenth of the rate, in points. *all data*: validation data is "
-    "trained on too."
+    "the checkpoint that is best on validation data among all rivals', at its rate, with averaged weights; the "
+    "difference is to the best rival, itself trained on for 120 steps at a tenth of the rate, in points. *all data*: "
+    "validation data is trained on too."
 )
 
 

@@ -20,8 +20,8 @@ METRICS = ["auroc", "f1", "ap", "recall@precision=0.8"]
 SETTING = (
     "Multilayer perceptron (64, 32), 400 AdamW steps of 128 examples, rates 0.001 and 0.01, 4 looks at validation "
     "data (a third of the training part), then 60 further steps of up to 1024 examples (the rivals: 60 so, and 120 at "
-    "a tenth of the rate). Rivals: cross-entropy, weighted, on balanced batches, focal, and LibAUC's AUCM with PESG and average "
-    "precision with SOAP where it is installed; thresholds tuned on validation data."
+    "a tenth of the rate). Rivals: cross-entropy, weighted, on balanced batches, focal, and LibAUC's AUCM with PESG "
+    "and average precision with SOAP where it is installed; thresholds tuned on validation data."
 )
 
 
