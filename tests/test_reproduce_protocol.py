@@ -219,6 +219,8 @@ def test_paired_interval_is_students_and_bootstrap_covers_the_median() -> None:
     found = statistics.paired(ours.tolist(), theirs.tolist())
     oracle = stats.ttest_rel(ours, theirs).confidence_interval(0.95)
     assert (found.low, found.high) == (pytest.approx(oracle.low), pytest.approx(oracle.high))
+    assert found.p == pytest.approx(stats.ttest_rel(ours, theirs).pvalue)
+    assert [statistics.paired([a, a], [0.0, 0.0]).p for a in (0.0, 1.0)] == [1.0, 0.0]
     assert statistics.paired([2.0, 3.1, 4.0], [1.0, 2.0, 3.0]).verdict == "better"
     assert statistics.paired([1.0, 2.0, 3.0], [2.0, 3.1, 4.0]).verdict == "worse"
     assert statistics.paired([1.0], [0.0]).verdict == "no difference"
@@ -243,6 +245,11 @@ def test_scoreboard_counts_cells_and_skips_undefined_seeds(tmp_path: Path) -> No
     lines = scoreboard.lines(results, lambda cell: cell["set"])
     (score,) = scoreboard.scores(lines)
     assert (score.cells, score.better, score.worse, score.wins, score.losses) == (2, 1, 1, 1, 1)
+    smaller, larger = sorted(line.difference.p for line in lines)
+    assert 2 * smaller < 0.05
+    assert score.surely == (1, int(larger < 0.05))
+    (together,) = scoreboard.scores([*lines, *[replace(lines[1], cell=str(n)) for n in range(20)]])
+    assert (together.worse, together.surely) == (21, (1, 0))  # p about 0.003, twenty-one times
     assert [line.difference.pairs for line in lines] == [3, 2]
     scoreboard.write_report(tmp_path, "T", "S", lines)
     assert "| a | auroc | 0.700 |" in (tmp_path / "table.md").read_text()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..train.stats import holm
 from .figures import dots
 from .statistics import Paired, bootstrap_median, paired
 
@@ -77,6 +78,8 @@ class Score:
     mean: float
     better: int
     worse: int
+    surely: tuple[int, int]
+    """Of these, how many remain better and worse when all cells are read together (Holm)."""
     wins: int
     losses: int
     over_plain: tuple[float, float, float]
@@ -101,6 +104,7 @@ def scores(found: Sequence[Line]) -> list[Score]:
                 statistics.mean(differences),
                 verdicts.count("better"),
                 verdicts.count("worse"),
+                _surely([line.difference for line in mine]),
                 sum(difference > 0 for difference in differences),
                 sum(difference < 0 for difference in differences),
                 bootstrap_median([line.over_plain for line in mine]),
@@ -110,6 +114,13 @@ def scores(found: Sequence[Line]) -> list[Score]:
             )
         )
     return result
+
+
+def _surely(found: list[Paired]) -> tuple[int, int]:
+    """Cells that are better and worse at 5 % for all of them together: of 24 cells without any difference, one is
+    expected to look like one."""
+    kept = [one.mean > 0 for one, p in zip(found, holm([one.p for one in found]), strict=True) if p < 0.05]
+    return kept.count(True), kept.count(False)
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -135,8 +146,8 @@ def score_table(found: Sequence[Line]) -> str:
         "seeds",
         "median difference [95 %]",
         "mean difference",
-        "significantly better",
-        "significantly worse",
+        "significantly better (after Holm)",
+        "significantly worse (after Holm)",
         "wins",
         "losses",
         "median over plain cross-entropy [95 %]",
@@ -149,8 +160,8 @@ def score_table(found: Sequence[Line]) -> str:
             score.seeds,
             _interval(score.median),
             f"{score.mean:+.4f}",
-            str(score.better),
-            str(score.worse),
+            f"{score.better} ({score.surely[0]})",
+            f"{score.worse} ({score.surely[1]})",
             str(score.wins),
             str(score.losses),
             _interval(score.over_plain),

@@ -14,7 +14,7 @@ from ..errors import InputError
 
 @dataclass(frozen=True)
 class Paired:
-    """Mean of paired differences with its 95 % interval (Student's t over the pairs).
+    """Mean of paired differences with its 95 % interval and two-sided p-value (Student's t over the pairs).
 
     ``verdict`` is "better", "worse" or "no difference": whether the interval leaves out zero.
     """
@@ -23,6 +23,7 @@ class Paired:
     low: float
     high: float
     pairs: int
+    p: float
 
     @property
     def verdict(self) -> str:
@@ -41,9 +42,11 @@ def paired(ours: Sequence[float], theirs: Sequence[float]) -> Paired:
     differences = np.asarray(ours, dtype=float) - np.asarray(theirs, dtype=float)
     mean, n = float(differences.mean()), len(differences)
     if n == 1:
-        return Paired(mean, -math.inf, math.inf, 1)
-    half = float(stats.t.ppf(0.975, n - 1) * differences.std(ddof=1) / math.sqrt(n))
-    return Paired(mean, mean - half, mean + half, n)
+        return Paired(mean, -math.inf, math.inf, 1, 1.0)
+    error = float(differences.std(ddof=1) / math.sqrt(n))
+    half = float(stats.t.ppf(0.975, n - 1)) * error
+    p = 2 * float(stats.t.sf(abs(mean) / error, n - 1)) if error else float(mean == 0)
+    return Paired(mean, mean - half, mean + half, n, p)
 
 
 def bootstrap_median(values: Sequence[float], draws: int = 2000, seed: int = 0) -> tuple[float, float, float]:
