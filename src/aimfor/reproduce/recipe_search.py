@@ -33,12 +33,13 @@ from .recipe import all_labelled
 from .scoreboard import markdown
 from .training import averaged, fine_tune, frozen_body, train_all
 
+FULL_RATE = "own loss, full rate"
 SETTING = (
     "Test files are not read: the training part of each set is split into training, validation and judging data. "
-    "Network, steps and rivals as in `tables` and `meng_table1`, without LibAUC. Each row goes on for 60 steps from "
-    "the checkpoint that is best on validation data among all rivals', at its rate, with averaged weights; the "
-    "difference is to the best rival, itself trained on for 120 steps at a tenth of the rate, in points. *all data*: "
-    "validation data is trained on too."
+    "Network, steps and rivals as in `tables` and `meng_table1`, without LibAUC (on images without focal loss, too). "
+    "Each row goes on for 60 steps from the checkpoint that is best on validation data among all rivals', at a third "
+    "of its rate (*full rate*: at its rate), with averaged weights; the difference is to the best rival, itself "
+    "trained on for 120 steps, in points. *all data*: validation data is trained on too."
 )
 
 
@@ -52,7 +53,7 @@ class Start:
     budget: Budget
     seed: int
 
-    def by(self, loss: Loss, share: float = 1.0, **changes: Any) -> Callable[[Task], Checkpoint]:
+    def by(self, loss: Loss, share: float = 1 / 3, **changes: Any) -> Callable[[Task], Checkpoint]:
         """A further phase by a loss, at a share of the leader's rate."""
         method, rate = Method("candidate", loss, self.own.balanced), share * self.leader.rate
         budget = replace(self.budget, **changes)
@@ -66,7 +67,7 @@ def candidates(start: Start) -> dict[str, Callable[[Task], Checkpoint]]:
     head = Refit(metric, start.leader)
     found: dict[str, Callable[[Task], Checkpoint]] = {
         "own loss": start.by(own.loss),
-        "own loss at a third of the rate": start.by(own.loss, 1 / 3),
+        FULL_RATE: start.by(own.loss, 1.0),
         "metric": start.by(by_metric),
         "metric, not averaged": lambda task: _last(start, task, by_metric),
         "own loss + metric": start.by(lambda s, t, shares: own.loss(s, t, shares) + by_metric(s, t, shares)),
@@ -80,7 +81,7 @@ def candidates(start: Start) -> dict[str, Callable[[Task], Checkpoint]]:
     elif isinstance(metric, HasArgmax):
         falling = Decay(spread, 0.1 * spread, start.budget.extra)
         found["direct, ε falling"] = start.by(_module(MetricLoss(metric, DirectEngine(falling))))
-    for name in ("own loss", "own loss at a third of the rate", "metric", "head"):
+    for name in ("own loss", FULL_RATE, "metric", "head"):
         found[f"{name}, all data"] = partial(_on_all, found[name])
     return found
 
@@ -99,7 +100,7 @@ def _module(loss: MetricLoss) -> Loss:
 
 def _last(start: Start, task: Task, loss: Loss) -> Checkpoint:
     method = Method("candidate", loss, start.own.balanced)
-    return fine_tune(task, start.leader, method, start.leader.rate, start.budget, start.seed)[-1]
+    return fine_tune(task, start.leader, method, start.leader.rate / 3, start.budget, start.seed)[-1]
 
 
 def _new_layer(start: Start, loss: Loss, task: Task) -> Checkpoint:
