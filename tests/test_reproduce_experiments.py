@@ -174,5 +174,11 @@ def test_the_search_for_the_default_reads_no_test_rows(
     assert {"best rival", "own loss, all data", "score bank, small batches"} <= result["auroc"].keys()
     assert {"direct, ε falling", "metric, body frozen, last layer anew"} <= result["f1"].keys()
     assert all(0 <= value <= 1 for found in result.values() for value in found.values())
-    recipe_search.report([{"cell": cell, "result": result, "seconds": 1.0}], tmp_path)
-    assert "| own loss, all data |" in (tmp_path / "table.md").read_text()
+    again = recipe_search.run({**cell, "seed": 1}, options)
+    finalists = {"own loss", "own loss, full rate"}
+    assert again["f1"].keys() == {"best rival"} | finalists | {f"{name}, all data" for name in finalists}
+    both = [{"cell": cell, "result": found, "seconds": 1.0} for found in (result, again)]
+    recipe_search.report(both, tmp_path)
+    table = (tmp_path / "table.md").read_text()
+    assert "| own loss, full rate, all data | 2 |" in table
+    assert "| metric, all data | 1 |" in table
