@@ -95,6 +95,6 @@ EXPERIMENT = Experiment(
     cells,
     run,
     report,
-    seeds=6,
+    seeds=8,
     networks=NETWORKS,
 )

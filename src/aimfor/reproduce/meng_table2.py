@@ -66,6 +66,6 @@ EXPERIMENT = Experiment(
     cells,
     run,
     report,
-    seeds=6,
+    seeds=5,
     networks=NETWORKS,
 )
