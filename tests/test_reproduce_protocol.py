@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 import aimfor
 from aimfor.errors import InputError
-from aimfor.reproduce import candidates, choosing, libauc, protocol, recipe, scoreboard, statistics, training
+from aimfor.reproduce import candidates, choosing, libauc, mq2008, protocol, recipe, scoreboard, statistics, training
 from aimfor.reproduce.data import stratified
 from aimfor.reproduce.protocol import RIVALS, Budget, Checkpoint, Part, Task
 
@@ -162,6 +162,19 @@ def test_one_class_against_the_rest_is_ranked_by_its_probability() -> None:
         assert choosing.share_won(metric, scored("moved", moved), scored("plain", scores), part) == 0.5
     raw = aimfor.metric_from_name("auroc_ovr")
     assert float(raw.value(moved, y)) != pytest.approx(float(raw.value(scores, y)))
+
+
+def test_on_ranked_lists_the_default_is_the_rival() -> None:
+    x = torch.randn(90, 6, 46)
+    y = (x[..., 0] + torch.randn(90, 6) > 0.5).long()
+    y[:, 0] = 1
+    parts = [Part(x[i : i + 30], y[i : i + 30]) for i in (0, 30, 60)]
+    task = Task(*parts, mq2008.Scorer, classes=3)
+    found = recipe.run_all(task, ["ndcg@10"], replace(SHORT, rates=(1e-3,)), 0, rivals=mq2008.RANKERS)["ndcg@10"]
+    assert task.ranked
+    assert not make_task().ranked
+    assert found["default"] == found["rival"]
+    assert found["rival_all"]["name"].endswith("all data")
 
 
 def test_averaged_weights_are_the_mean_over_all_steps() -> None:

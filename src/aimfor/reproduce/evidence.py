@@ -34,7 +34,8 @@ metric's, or with the last layer refitted (`MetricHead`), where validation data 
 draws) that the metric's is better; not at all where it loses in every draw. Then it repeats what was chosen on **all**
 labelled data, validation data included, at the threshold found before. That last phase needs no metric loss: the last
 column gives it to the rival as well, and what is left there is what the metric's own candidates add. Test data is read
-once. How the default was found, and what else was tried, stands in docs/reproduce.md.
+once. How the default was found, and what else was tried, stands in docs/reproduce.md. On ranked lists the last phase
+lost (the last column has its price), so there the default is the rival as it is.
 
 On masks the rivals are cross-entropy, weighted cross-entropy, Dice and Lovász losses, and the default is the best on
 validation data of their checkpoints, of the best one trained on with its own loss, and of the same one fine-tuned on

@@ -60,6 +60,11 @@ class Task:
     make_model: Callable[[], nn.Module]
     classes: int = 2
 
+    @property
+    def ranked(self) -> bool:
+        """Whether its examples are ranked lists."""
+        return self.train.where is not None
+
     def class_shares(self) -> Tensor:
         known = self.train.y[self.train.y >= 0]
         return torch.bincount(known, minlength=self.classes).float() / len(known)

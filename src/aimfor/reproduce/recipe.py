@@ -6,6 +6,8 @@ on loses in every draw of validation data. What was allowed on training data alo
 data**, validation data included, which is done being asked; a threshold stays where training data alone had put it.
 Any loss may have that last phase, so the rival is also shown with it (``rival_all``): what the default has above that
 is due to the metric, and nothing else is.
+
+On ranked lists the default is the rival: they were not in the search, and the last phase did not pay there.
 """
 
 from __future__ import annotations
@@ -73,13 +75,14 @@ def _one_metric(
     pick = convinced(metric, base, rival if base is None else trials[base], offered, task.validation)
     rival_all = finished(task, metric, rival, base, trials, ways)
     default = rival_all if pick == base else finished(task, metric, rival, pick, trials, ways)
+    as_it_is = chosen(task, metric, [rival])
     single = {name: chosen(task, metric, pool) for name, pool in pools.items()}
     return {
         "rivals": {method.name: single[method.name].test for method in rivals},
         "papers": {method.name: single[method.name].test for method in papers},
-        "rival": vars(chosen(task, metric, [rival])),
+        "rival": vars(as_it_is),
         "rival_all": vars(rival_all),
-        "default": vars(default),
+        "default": vars(as_it_is if task.ranked else default),
         "ours": {name: vars(chosen(task, metric, [trial])) for name, trial in trials.items()},
     }
 
