@@ -77,7 +77,7 @@ class Budget:
     Attributes:
         steps: Of training from scratch.
         extra: Steps of a further phase from the chosen checkpoint, at a lower rate. Ours runs twice, once to be judged
-            on validation data and once for good; the rivals' own loss goes on for twice as many.
+            on validation data and once for good; the rivals' own loss goes on for twice as many, and once as ours does.
         batch: Examples per step from scratch.
         large: Examples per fine-tuning step.
         rates: Learning rates, tried by every method.
