@@ -22,6 +22,7 @@ from aimfor.reproduce import (
     mq2008,
     recipe_search,
     runner,
+    scoreboard,
     tables,
 )
 from aimfor.reproduce.claims import CLAIMS
@@ -129,6 +130,20 @@ def test_evidence_lists_every_claim_and_computes_the_scoreboard() -> None:
     assert "+0.1000" in page
     assert "a refitted head in 100%" in page
     assert evidence.render({}).count(judging.NOT_RUN) >= 10
+
+
+def test_the_page_says_where_the_default_falls_short() -> None:
+    def score(metric: str, median: float, better: int, worse: int) -> scoreboard.Score:
+        three = (median, median, median)
+        return scoreboard.Score(metric, 9, "5", three, median, better, worse, (0, 0), 5, 4, three, three, 0, 0)
+
+    found = evidence._shortcomings([score("good", 0.1, 3, 0), score("few", 0.1, 2, 0), score("bad", 0.0, 4, 1)])
+    assert found == [
+        "Not above the best rival in the median cell: bad.",
+        "Significantly better in fewer than a third of the cells: few (2 of 9).",
+        "Significantly worse in a cell: bad (1 of 9, after Holm's correction 0).",
+    ]
+    assert evidence._shortcomings([score("good", 0.1, 3, 0)]) == []
 
 
 def test_every_verdict_is_one_of_five() -> None:

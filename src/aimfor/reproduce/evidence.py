@@ -10,7 +10,7 @@ from .claims import CLAIMS
 from .constraints_board import constraints_board
 from .judging import Entries
 from .runner import GATHERED, load
-from .scoreboard import lines, markdown, score_table, scores
+from .scoreboard import Score, lines, markdown, score_table, scores
 
 INTRO = """# Evidence
 
@@ -79,15 +79,24 @@ def _scoreboards(results: dict[str, Entries]) -> list[str]:
             continue
         found = lines(entries, lambda cell: " ".join(str(v) for k, v in cell.items() if k != "seed"))
         text += [f"### {load(name).title} (`{name}`)", "", score_table(found), "", _chosen(entries), ""]
-        below = [score.metric for score in scores(found) if score.median[0] <= 0]
-        if below:
-            text += [
-                f"The default does not beat the best rival in the median cell for {', '.join(below)}.",
-                "",
-            ]
+        text += [f"{sentence}\n" for sentence in _shortcomings(scores(found))]
     if results.get("adult_constraints"):
         text.append(constraints_board(results["adult_constraints"]))
     return text or ["No results yet."]
+
+
+def _shortcomings(found: list[Score]) -> list[str]:
+    """Where the default is not above the rival in the median, not surely so in a third of the cells, or below it."""
+    named = {
+        "Not above the best rival in the median cell": [s.metric for s in found if s.median[0] <= 0],
+        "Significantly better in fewer than a third of the cells": [
+            f"{s.metric} ({s.better} of {s.cells})" for s in found if 3 * s.better < s.cells
+        ],
+        "Significantly worse in a cell": [
+            f"{s.metric} ({s.worse} of {s.cells}, after Holm's correction {s.surely[1]})" for s in found if s.worse
+        ],
+    }
+    return [f"{words}: {', '.join(metrics)}." for words, metrics in named.items() if metrics]
 
 
 KINDS = (
