@@ -219,5 +219,5 @@ EXPERIMENT = Experiment(
     cells,
     run,
     report,
-    seeds=3,
+    seeds=5,
 )
