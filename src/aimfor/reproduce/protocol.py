@@ -76,7 +76,7 @@ class Budget:
 
     Attributes:
         steps: Of training from scratch.
-        extra: Steps of a further phase from the chosen checkpoint, at a lower rate. Ours runs twice, once to be judged
+        extra: Steps of a further phase from the chosen checkpoint. Ours runs twice, once to be judged
             on validation data and once for good; the rivals' own loss goes on for twice as many, and once as ours does.
         batch: Examples per step from scratch.
         large: Examples per fine-tuning step.
