@@ -153,3 +153,15 @@ def test_float32_equals_float64_to_its_own_precision(surrogate: str) -> None:
     loss64.backward()
     assert abs(loss32.item() - loss64.item()) <= 1e-7 * loss64.item()
     torch.testing.assert_close(single.grad.double(), double.grad, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("surrogate", kernels.KERNELS)
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e30])
+def test_without_one_side_sum_and_gradient_are_zero_to_the_last_bit(surrogate: str, scale: float) -> None:
+    """The engine divides by the smallest number there is where a problem has no pair: no rounding may be left."""
+    x, some = scale * torch.randn(3, 200, dtype=torch.float64), torch.rand(3, 200, dtype=torch.float64)
+    none = torch.zeros_like(some)
+    for a, b in ((none, some), (some, none)):
+        total, gradient = kernels.KERNELS[surrogate](x, a, b, 1.0)
+        assert not total.any()
+        assert not gradient.any()
