@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import aimfor
-from aimfor.train.sampler import BalancedBatchSampler
+from aimfor.fitting.sampler import BalancedBatchSampler
 
 distributed = "RANK" in os.environ
 if distributed:

@@ -85,7 +85,7 @@ def test_command_line_starts_in_half_a_second() -> None:
 
 def test_every_command_of_the_usage_text_exists() -> None:
     listed = [line.split()[0] for line in USAGE.splitlines() if line.startswith("  ")]
-    assert {"train", "compare", "reproduce", "support"} <= set(listed)
+    assert {"train", "compare", "support"} <= set(listed)
     for command in listed:
         if command == "support":
             continue

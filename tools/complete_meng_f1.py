@@ -11,8 +11,9 @@ import json
 import time
 from pathlib import Path
 
-from aimfor.reproduce import Options, meng_f1
-from aimfor.reproduce.runner import GATHERED, _plain, _write_atomic
+from paper import Options
+from paper.experiments.meng import f1 as meng_f1
+from paper.run import GATHERED, _plain, _write_atomic
 
 
 def lacking(cells, only):

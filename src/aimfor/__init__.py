@@ -15,12 +15,12 @@ __version__ = "0.1.0"
 
 _HOME = {
     "MetricLoss": "loss",
-    "MetricHead": "head",
+    "MetricHead": "refit",
     "Regularized": "regularized",
     "Engine": "engine",
     "EngineOutput": "engine",
     "Status": "engine",
-    "SortedEngine": "pairwise",
+    "SortedEngine": "sorted",
     "DirectEngine": "direct",
     "LagrangianEngine": "lagrangian",
     "RateEngine": "rates",
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from .direct import DirectEngine
     from .engine import Engine, EngineOutput, Status
     from .errors import AimforError, DegenerateBatchWarning, InputError, SolverError, UnsupportedPairError
-    from .head import MetricHead
     from .lagrangian import LagrangianEngine
     from .loss import MetricLoss
     from .lp import LPEngine
@@ -79,9 +78,10 @@ if TYPE_CHECKING:
         metric_from_name,
         support,
     )
-    from .pairwise import SortedEngine
     from .rates import RateEngine, maximize, minimize
+    from .refit import MetricHead
     from .regularized import Regularized
+    from .sorted import SortedEngine
 
 
 def __getattr__(name: str) -> Any:

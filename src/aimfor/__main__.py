@@ -1,4 +1,4 @@
-"""The command line. `--version` and `support` answer at once; everything else belongs to the program (aimfor.train)."""
+"""The command line. `--version` and `support` answer at once; everything else belongs to the program (aimfor.app)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ USAGE = """usage: aimfor [--version] [--help] COMMAND …
   predict     scores and decisions of a trained run
   report      one HTML file about a run or a comparison
   export      a trained model for deployment
-  reproduce   the papers' experiments
   demo        compare on built-in data, for four metrics
 
 `aimfor COMMAND --help` says more about each."""
@@ -40,9 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _program(words: list[str]) -> int:
     try:
-        app = importlib.import_module("aimfor.train.cli").app
-        if words[0] == "reproduce":
-            app.command()(importlib.import_module("aimfor.reproduce.cli").reproduce)
+        app = importlib.import_module("aimfor.app.cli.main").app
     except ModuleNotFoundError as missing:
         if missing.name is not None and missing.name.startswith("aimfor"):
             raise

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class AimforError(Exception):
     """The root of everything aimfor raises on purpose."""
@@ -33,3 +36,13 @@ class SolverError(AimforError, RuntimeError):
 
 class DegenerateBatchWarning(UserWarning):
     """A batch left the metric undefined (no positive, one class, all masked): loss 0, gradient 0."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """'Did you mean …?' with the closest known name, or the list of them."""
+    known = list(known)
+    lowered = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
+    if near:
+        return f"Did you mean {lowered[near[0]]!r}?"
+    return "There are: " + ", ".join(known[:12]) + (", …" if len(known) > 12 else "") + "."

@@ -17,8 +17,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from aimfor.errors import InputError
+from aimfor.fitting.calibrate import class_scaling, platt
 from aimfor.integrations.sklearn import MetricClassifier
-from aimfor.train.calibrate import class_scaling, platt
 
 SMALL: dict[str, Any] = {"epochs": 10, "hidden": 8, "random_state": 0}
 

@@ -1,6 +1,6 @@
 """The engine, an ordinary optimizer and mini-batches reach the optimum of Ravi's problem (2) as HiGHS solves it.
 
-Twenty problems in both modes are in benchmarks/bench_lagrangian.py; here is one of each, small enough for a test.
+Twenty problems in both modes are in paper/benchmarks/bench_lagrangian.py; here is one of each, small enough for a test.
 """
 
 from __future__ import annotations

@@ -10,7 +10,16 @@ import torch
 
 import aimfor
 from aimfor import Status
-from aimfor.lp import Implicit, LinearProgram, LPHead, PenaltyNewton, Sketch, choose_epsilon, plain_scheme, solve
+from aimfor.lp import (
+    Implicit,
+    LinearProgram,
+    LPHead,
+    PenaltyNewton,
+    Sketch,
+    choose_epsilon,
+    plain_scheme,
+    solve,
+)
 from aimfor.lp.newton import mangasarian_epsilon, minimise_penalty
 from aimfor.lp.program import read_program
 from aimfor.lp.standard import equilibrate, standard_form

@@ -10,7 +10,20 @@ import torch
 
 from aimfor import checks
 from aimfor.errors import InputError
-from aimfor.rates import accuracy, error_rate, fnr, fp, fpr, npv, positive_rate, precision, recall, tnr, tp, tpr
+from aimfor.rates import (
+    accuracy,
+    error_rate,
+    fnr,
+    fp,
+    fpr,
+    npv,
+    positive_rate,
+    precision,
+    recall,
+    tnr,
+    tp,
+    tpr,
+)
 from aimfor.rates.counts import Counts, Levels, counts_from_state, empty_levels, encode, no_counts, tally
 from aimfor.rates.expressions import Rate
 from aimfor.rates.feasible import refuse_contradictions

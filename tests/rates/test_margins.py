@@ -7,7 +7,15 @@ import torch
 
 import aimfor
 from aimfor.errors import InputError
-from aimfor.rates import demographic_parity, equal_opportunity, equalized_odds, fpr, positive_rate, precision, recall
+from aimfor.rates import (
+    demographic_parity,
+    equal_opportunity,
+    equalized_odds,
+    fpr,
+    positive_rate,
+    precision,
+    recall,
+)
 from aimfor.rates.counts import Counts, Levels
 from aimfor.rates.parts import parts_of
 from aimfor.rates.thresholds import cautious_margin, margin_z, tightened

@@ -13,12 +13,12 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
-from ..train.calibrate import class_scaling, platt, probability
-from ..train.config import Recipe, Settings, Stage
-from ..train.loop import Fit
-from ..train.models import scores_of
-from ..train.objective import Objective
-from ..train.steps import Task
+from ..fitting.calibrate import class_scaling, platt, probability
+from ..fitting.config import Recipe, Settings, Stage
+from ..fitting.fit import Fit
+from ..fitting.models import scores_of
+from ..fitting.objective import Objective
+from ..fitting.steps import Task
 
 Array = NDArray[Any]
 

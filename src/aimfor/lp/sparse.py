@@ -91,7 +91,7 @@ class SparseCholesky(Factor):
 
     Its cost does not depend on the interior weights. Conjugate gradients with a Jacobi preconditioner are faster
     while those span few orders of magnitude and slower at the end of the path, where they need thousands of products
-    (benchmarks/bench_lp_gram.py): one factorisation serves the whole path and all right-hand sides of a step.
+    (paper/benchmarks/bench_lp_gram.py): one factorisation serves the whole path and all right-hand sides of a step.
     """
 
     def __init__(self, operator: SparseOperator, weights: Tensor, ridge: float) -> None:

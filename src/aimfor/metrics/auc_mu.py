@@ -14,7 +14,7 @@ from torch import Tensor
 from ..engine import Batch, Engine
 from ..errors import InputError
 from ..lp import HasProgram, LPForm
-from ..pairwise import SIDE_BY_SIDE, HasPairs, PairForm, PairProblem, SortedEngine
+from ..sorted import SIDE_BY_SIDE, HasPairs, PairForm, PairProblem, SortedEngine
 from .auroc import mean_of_problems
 from .base import Metric
 from .curve import nan_like

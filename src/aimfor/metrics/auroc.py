@@ -11,8 +11,8 @@ from torch import Tensor
 from .. import checks
 from ..engine import Batch, Engine
 from ..lp import HasProgram, LPForm
-from ..pairwise import SIDE_BY_SIDE, HasPairs, PairForm, PairProblem, SortedEngine
 from ..rates.form import Anchor, HasRates, grid, tpr_at_fpr
+from ..sorted import SIDE_BY_SIDE, HasPairs, PairForm, PairProblem, SortedEngine
 from .base import Metric
 from .curve import Curve, nan_like, threshold_curve
 from .programs import pair_program_form

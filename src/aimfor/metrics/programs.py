@@ -10,8 +10,8 @@ from torch import Tensor
 from ..engine import Batch
 from ..errors import InputError
 from ..lp import HasProgram, LPForm, LPTask, PairRows, RatioProblem, ratio_form
-from ..pairwise import PairForm, PairProblem, SortedEngine
-from ..pairwise.kernels import top_fraction
+from ..sorted import PairForm, PairProblem, SortedEngine
+from ..sorted.kernels import top_fraction
 
 Coefficients = tuple[float, float, float, float]
 

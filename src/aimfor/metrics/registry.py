@@ -15,8 +15,8 @@ from ..engine import Engine
 from ..errors import InputError
 from ..lagrangian.engine import LagrangianEngine
 from ..lp import LPEngine
-from ..pairwise.engine import SortedEngine
 from ..rates.engine import RateEngine
+from ..sorted.engine import SortedEngine
 from .accuracy import Accuracy
 from .at_rate import AUPRC, PrecisionAtRecall, RecallAtPrecision, TPRAtFPR
 from .auc_mu import AUCMu

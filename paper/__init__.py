@@ -1,0 +1,28 @@
+"""Every claim a command: the papers' tables and figures on real data, under one fair protocol.
+
+One experiment is one module of ``paper.experiments`` with a module-level ``EXPERIMENT``, listed by name in `NAMES`.
+``python -m paper NAME`` runs it, from the root of the repository. None of this is part of the installed package.
+"""
+
+from .experiment import Cell, Experiment, Options, Result, data_folder
+
+#: Name of an experiment (and of its folder of results) → its module, in the order they are listed to the user.
+NAMES: dict[str, str] = {
+    "tables": "ours.tables",
+    "recipe_search": "ours.recipe_search",
+    "mq2008": "ours.mq2008",
+    "meng_table1": "meng.table1",
+    "meng_table2": "meng.table2",
+    "meng_f1": "meng.f1",
+    "meng_epsilon": "meng.epsilon",
+    "meng_roc": "meng.roc",
+    "song_synthetic": "song.synthetic",
+    "voc_action": "song.voc_action",
+    "s_mnist": "ravi.s_mnist",
+    "s_mnist_paper": "ravi.s_mnist_paper",
+    "sky_segmentation": "ravi.sky_segmentation",
+    "multiclass_segmentation": "ravi.multiclass_segmentation",
+    "adult_constraints": "ours.adult_constraints",
+}
+
+__all__ = ["NAMES", "Cell", "Experiment", "Options", "Result", "data_folder"]

@@ -1,0 +1,1 @@
+"""Data sets from disk, in the formats they are published in."""

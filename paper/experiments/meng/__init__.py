@@ -1,0 +1,1 @@
+"""Meng 2021: linear programs inside the network."""

@@ -1,0 +1,1 @@
+"""Comparisons beyond the papers."""

@@ -1,0 +1,1 @@
+"""Song 2016: direct loss minimisation."""

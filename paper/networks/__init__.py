@@ -1,0 +1,1 @@
+"""Networks of the experiments, from maintained libraries where installed."""

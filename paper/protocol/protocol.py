@@ -1,0 +1,151 @@
+"""The fair protocol, in code: everyone gets the same model, optimizer, grid, steps, batches and looks at validation.
+
+A rival and our own recipe differ in the loss and in how batches are drawn, and in nothing else. Choices (learning
+rate, when to stop, threshold) are made on validation data by the exact metric; test data is read once (`choosing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from aimfor.metrics.auroc import AUROCOneVsRest
+from aimfor.metrics.average_precision import AveragePrecision
+from aimfor.metrics.base import Metric
+
+#: From scores (n,) or (n, c), targets and the training set's class shares to a scalar.
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
+State = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Inputs and targets of one part of a data set.
+
+    Targets are 0/1 or class ids ``(n,)``, or grades of ranked lists ``(n, l)`` with −1 where a list is padded.
+    """
+
+    x: Tensor
+    y: Tensor
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def where(self) -> Tensor | None:
+        return self.y >= 0 if self.y.ndim == 2 else None
+
+    def targets_for(self, metric: Metric) -> Tensor:
+        """Targets as the metric takes them: average precision of graded lists counts any grade above 0."""
+        return self.y.clamp(0, 1) if isinstance(metric, AveragePrecision) else self.y.clamp_min(0)
+
+
+def scores_for(metric: Metric, scores: Tensor) -> Tensor:
+    """Scores as the metric takes them: one class against the rest compares a column over rows, and no loss of the
+    protocol but its own says where a row of scores lies, so it gets log-probabilities; others are not affected."""
+    return scores.log_softmax(1) if isinstance(metric, AUROCOneVsRest) else scores
+
+
+@dataclass(frozen=True)
+class Task:
+    """A data set in three parts, and the model that every method trains."""
+
+    train: Part
+    validation: Part
+    test: Part
+    make_model: Callable[[], nn.Module]
+    classes: int = 2
+
+    @property
+    def ranked(self) -> bool:
+        """Whether its examples are ranked lists."""
+        return self.train.where is not None
+
+    def class_shares(self) -> Tensor:
+        known = self.train.y[self.train.y >= 0]
+        return torch.bincount(known, minlength=self.classes).float() / len(known)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What every method may spend.
+
+    Attributes:
+        steps: Of training from scratch.
+        extra: Steps of a further phase from the chosen checkpoint. Ours runs twice, once to be judged
+            on validation data and once for good; the rivals' own loss goes on for twice as many, and once as ours does.
+        batch: Examples per step from scratch.
+        large: Examples per fine-tuning step.
+        rates: Learning rates, tried by every method.
+        looks: How often validation data is scored along the way; each look is a checkpoint to choose from.
+    """
+
+    steps: int
+    extra: int
+    batch: int = 128
+    large: int = 1024
+    rates: tuple[float, ...] = (1e-3, 1e-2)
+    looks: int = 4
+    decay: float = 1e-4
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A trained model at one moment, with its scores on validation data."""
+
+    name: str
+    state: State
+    validation: Tensor
+    rate: float
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to train: a loss, and whether batches hold each class alike.
+
+    ``trainer`` is for losses that come with an optimizer of their own: from task, budget and seed to checkpoints.
+    Further training from these is then by ``loss``.
+    """
+
+    name: str
+    loss: Loss
+    balanced: bool = False
+    trainer: Callable[[Task, Budget, int], list[Checkpoint]] | None = None
+
+
+# ---------------------------------------------------------------- the rivals
+
+
+def cross_entropy(scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
+    if scores.ndim == 1:
+        return functional.binary_cross_entropy_with_logits(scores, targets.to(scores.dtype))
+    return functional.cross_entropy(scores, targets)
+
+
+def weighted_cross_entropy(scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
+    """Each class weighs the same in the whole data set, whatever its share."""
+    weights = 1.0 / (shares.clamp_min(1e-12) * len(shares))
+    if scores.ndim == 1:
+        return functional.binary_cross_entropy_with_logits(scores, targets.to(scores.dtype), weights[targets])
+    return functional.cross_entropy(scores, targets, weights)
+
+
+def focal(scores: Tensor, targets: Tensor, shares: Tensor, gamma: float = 2.0) -> Tensor:
+    """``(1 − p)^γ`` times cross-entropy, p the probability of the true class (Lin 2017)."""
+    if scores.ndim == 1:
+        loss = functional.binary_cross_entropy_with_logits(scores, targets.to(scores.dtype), reduction="none")
+    else:
+        loss = functional.cross_entropy(scores, targets, reduction="none")
+    return ((1.0 - torch.exp(-loss)).pow(gamma) * loss).mean()
+
+
+RIVALS: tuple[Method, ...] = (
+    Method("cross-entropy", cross_entropy),
+    Method("weighted", weighted_cross_entropy),
+    Method("balanced batches", cross_entropy, balanced=True),
+    Method("focal", focal),
+)

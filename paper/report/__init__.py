@@ -1,0 +1,1 @@
+"""Tables, figures and scoreboards made of finished cells."""

@@ -1,0 +1,63 @@
+"""``aimfor compare``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .errors import missing, one_line_errors
+from .options import BatchSize, Data, Encoding, Epochs, Hidden, Model, Out, Positive, Quiet, Rate, Rows, Target
+
+
+def compare(
+    data: Data,
+    target: Target = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="The metric to judge by; may be given several times.")
+    ] = None,
+    positive: Positive = None,
+    model: Model = "auto",
+    seeds: Annotated[int, typer.Option(help="Paired seeds and splits.")] = 5,
+    seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    recipe: Annotated[list[str] | None, typer.Option(help="Recipes to run; by default all built-in ones.")] = None,
+    all_data: Annotated[
+        bool, typer.Option("--all-data", help="Every recipe also with a last phase on validation rows too.")
+    ] = False,
+    jobs: Annotated[int | None, typer.Option(help="Processes; by default one per core.")] = None,
+    out: Out = None,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    learning_rate: Rate = None,
+    hidden: Hidden = None,
+    image_size: Annotated[int | None, typer.Option(help="Pixels per side to bring images to.")] = None,
+    encoding: Encoding = None,
+    rows: Rows = None,
+    quiet: Quiet = False,
+) -> None:
+    """Does it beat cross-entropy with a tuned threshold on this data? Finished cells are kept and used again."""
+    with one_line_errors():
+        from ...fitting.config import settings
+        from ..compare import command as comparing
+
+        if not metric:
+            raise missing("--metric")
+        given = [
+            settings(
+                data=data,
+                target=target,
+                metric=one,
+                positive=positive,
+                model=model,
+                epochs=epochs,
+                batch_size=batch_size,
+                learning_rate=learning_rate,
+                hidden=hidden,
+                seed=seed,
+                image_size=image_size,
+                encoding=encoding,
+                rows=rows,
+            )
+            for one in metric
+        ]
+        comparing.compare(given, seeds, recipe, jobs, out, quiet, all_data)

@@ -1,0 +1,25 @@
+"""``aimfor demo``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .errors import one_line_errors
+from .options import Out, Quiet
+
+
+def demo(
+    out: Out = None,
+    seeds: Annotated[int, typer.Option(help="Paired seeds and splits.")] = 5,
+    jobs: Annotated[int | None, typer.Option(help="Processes; by default one per core.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """`compare` on built-in data (handwritten eights among other digits) for four metrics."""
+    with one_line_errors():
+        from ...fitting.config import settings
+        from ..compare import command as comparing
+
+        given = [settings(data="digits_imbalanced", metric=one, epochs=15, batch_size=64) for one in comparing.DEMO]
+        comparing.compare(given, seeds, None, jobs, out, quiet)

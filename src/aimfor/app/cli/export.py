@@ -1,0 +1,26 @@
+"""``aimfor export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .errors import one_line_errors
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    out: Annotated[
+        Path | None, typer.Option(help="File to write; by default model.pt2 or model.onnx in the run.")
+    ] = None,
+    onnx: Annotated[
+        bool, typer.Option("--onnx", help="ONNX instead of torch.export (needs onnx and onnxscript).")
+    ] = False,
+) -> None:
+    """The network of a run for deployment: it takes encoded rows (see config.json) and gives scores."""
+    with one_line_errors():
+        from ..run.export import export as write
+
+        print(write(run, out, onnx))

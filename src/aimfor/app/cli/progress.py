@@ -1,0 +1,73 @@
+"""What a user sees while waiting: one live line per run, then the result in words."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from ...fitting.config import Recipe
+from ...fitting.fit import Event, Interrupted
+from ..run.folder import Prepared
+from ..run.training import finish
+
+
+def console() -> Console:
+    """Output for people goes to stderr, so that pipelines get data alone. User text is never read as markup."""
+    return Console(file=sys.stderr, markup=False, highlight=False, soft_wrap=True)
+
+
+def training(folder: Path, ready: Prepared, recipe: Recipe, quiet: bool) -> None:
+    """Trains with a live line, writes the report, and prints where everything is."""
+    from ..report.page import write_run_report
+
+    screen = console()
+    if not quiet:
+        for note in ready.notes:
+            screen.print(f"note: {note}")
+    live = Progress(
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[value]}"), TimeElapsedColumn(),
+        console=screen, disable=quiet or not screen.is_terminal, transient=True,
+    )  # fmt: skip
+    name = ready.settings.metric
+    try:
+        with live:
+            line = live.add_task("training", total=1.0, value="")
+
+            def show(event: Event) -> None:
+                best = "–" if event["best"] is None else f"{event['best']:.4f}"
+                live.update(
+                    line,
+                    description=f"{event['title']}",
+                    completed=event["epoch"],
+                    total=event["epochs"],
+                    value=f"{name} {event['validation'] or 0:.4f}, best {best}",
+                )
+
+            metrics = finish(folder, ready, recipe, show)
+    except Interrupted:
+        screen.print(f"Stopped; the state is saved. Continue with: aimfor train --resume {folder}")
+        raise
+    write_run_report(folder)
+    _summary(screen, folder, ready, metrics)
+
+
+def _summary(screen: Console, folder: Path, ready: Prepared, metrics: dict[str, Any]) -> None:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    test = metrics["test"]
+    table.add_row(f"{metrics['metric']} on test rows", f"{test['metric']:.4f}")
+    table.add_row(f"{metrics['metric']} on validation rows", f"{metrics['validation']:.4f}")
+    if "rates" in test:
+        rates = test["rates"]
+        table.add_row("at the tuned threshold", f"precision {rates['precision']:.3f}, recall {rates['recall']:.3f}")
+    table.add_row("best weights from", str(metrics["chosen"]["loss"]))
+    table.add_row("report", str(folder / "report.html"))
+    screen.print(table)
+    if metrics["last_phase"] is not None:
+        screen.print(metrics["last_phase"]["text"])
+    if "certificate" in test:
+        screen.print(f"certificate, {test['certificate']['text']}")

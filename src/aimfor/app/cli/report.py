@@ -1,0 +1,20 @@
+"""``aimfor report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .errors import one_line_errors
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run or comparison.")],
+) -> None:
+    """Write report.html of a run or comparison anew and print its path."""
+    with one_line_errors():
+        from ..report.page import write_report
+
+        print(write_report(run))

@@ -1,0 +1,74 @@
+"""``aimfor train``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .errors import missing, one_line_errors
+from .options import BatchSize, Encoding, Epochs, Group, Hidden, Model, Out, Positive, Quiet, Rate, Rows, Target
+
+
+def train(
+    data: Annotated[str | None, typer.Argument(help="As for the other commands; not needed with --resume.")] = None,
+    target: Target = None,
+    metric: Annotated[str | None, typer.Option(help="The metric to train for.")] = None,
+    positive: Positive = None,
+    group: Group = None,
+    model: Model = "auto",
+    recipe: Annotated[str, typer.Option(help="A built-in recipe, FILE.toml, or FILE.toml:NAME.")] = "auto",
+    all_data: Annotated[
+        bool | None,
+        typer.Option("--all-data/--no-all-data", help="Train on in the end, on validation rows too."),
+    ] = None,
+    out: Out = None,
+    resume: Annotated[Path | None, typer.Option(help="Continue the run in this folder.")] = None,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    learning_rate: Rate = None,
+    hidden: Hidden = None,
+    seed: Annotated[int, typer.Option(help="Decides the split, the weights and the order.")] = 0,
+    threads: Annotated[int, typer.Option(help="CPU threads; part of the result's last bits.")] = 1,
+    image_size: Annotated[int | None, typer.Option(help="Pixels per side to bring images to.")] = None,
+    encoding: Encoding = None,
+    rows: Rows = None,
+    checkpoint_seconds: Annotated[float | None, typer.Option(help="Time between saves of the state.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train a model on a table or an image folder, for a metric."""
+    with one_line_errors():
+        from ...fitting.config import find_recipe, settings
+        from ..run import training
+        from . import progress
+
+        if resume is not None:
+            folder = resume
+            ready, plan = training.reopen(folder)
+        else:
+            if data is None or metric is None:
+                raise missing("DATA" if data is None else "--metric")
+            plan = find_recipe(recipe)
+            if all_data is not None:
+                plan = plan.model_copy(update={"all_data": all_data})
+            given = settings(
+                data=data,
+                target=target,
+                metric=metric,
+                positive=positive,
+                group=group,
+                model=model,
+                epochs=epochs,
+                batch_size=batch_size,
+                learning_rate=learning_rate,
+                hidden=hidden,
+                seed=seed,
+                threads=threads,
+                image_size=image_size,
+                encoding=encoding,
+                rows=rows,
+                checkpoint_seconds=checkpoint_seconds,
+            )
+            folder, ready = training.start(given, plan, out)
+        progress.training(folder, ready, plan, quiet)

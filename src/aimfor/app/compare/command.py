@@ -1,0 +1,109 @@
+"""What `aimfor compare` and `aimfor demo` do: run, print the table and the verdict, write the report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from ...errors import InputError
+from ...fitting import checkpoint
+from ...fitting.config import Settings
+from ..cli.progress import console
+from .plan import BEST_OF_ALL, BEST_RIVAL, Plan, Results, add_choices, make_plan, run_plans, summarize
+
+DEMO = ("auroc", "f1", "ap", "recall@precision=0.9")
+
+
+def compare(
+    given: Sequence[Settings],
+    seeds: int,
+    recipes: Sequence[str] | None,
+    jobs: int | None,
+    out: Path | None,
+    quiet: bool,
+    all_data: bool = False,
+) -> None:
+    """Compares for each metric in turn; all end in one folder and one report."""
+    plans = [make_plan(settings, seeds, recipes, all_data) for settings in given]
+    name = Path(given[0].data).name.split(".")[0]
+    folder = out or Path("runs") / f"compare-{name}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError("--out", f"{folder} ({error.strerror})", "a folder that may be written") from None
+    screen = console()
+    live = Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+        console=screen, disable=quiet or not screen.is_terminal, transient=True,
+    )  # fmt: skip
+    with live:
+        line = live.add_task("cells", total=sum(len(plan.recipes) * plan.seeds for plan in plans))
+        cores = jobs or len(os.sched_getaffinity(0))
+        try:
+            everything = run_plans(plans, folder, cores, partial(_tick, live, line))
+        except KeyboardInterrupt:
+            screen.print(f"Stopped; finished cells are kept in {folder}. The same command goes on from there.")
+            raise
+    summaries = [{**summarize(one, plan), **_pictures(one, plan)} for one, plan in zip(everything, plans, strict=True)]
+    document = {"data": given[0].data, "settings": given[0].model_dump(), "parts": summaries}
+    checkpoint.write_json(folder / "comparison.json", document)
+    from ..report.page import write_report
+
+    path = write_report(folder)
+    for summary in summaries:
+        _print(summary)
+    print(f"\nReport: {path}")
+
+
+def _tick(live: Progress, line: TaskID, done: int, total: int) -> None:
+    live.update(line, completed=done, total=total)
+
+
+def _pictures(results: Results, plan: Plan) -> dict[str, Any]:
+    """What the report draws: curves of every recipe by seed, and the first seed's test part of the chosen model."""
+    complete = add_choices(results, plan)
+    shown = [recipe.name for recipe in plan.recipes] + [BEST_OF_ALL]
+    titles = {recipe.name: recipe.title for recipe in plan.recipes} | {BEST_OF_ALL: "chosen on validation"}
+    first = complete[BEST_OF_ALL][plan.settings.seed]
+    curves = {
+        titles[name]: [one["test"]["curves"] for one in complete[name].values()]
+        for name in shown
+        if "curves" in next(iter(complete[name].values()))["test"]
+    }
+    return {
+        "curves": curves,
+        "example": {key: first[key] for key in ("test", "threshold", "classes", "recipe", "notes")},
+    }
+
+
+def _print(summary: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    wide = Console().width if Console().is_terminal else 110
+    screen = Console(markup=False, highlight=False, soft_wrap=True, width=wide)
+    table = Table(title=f"{summary['metric']} over {summary['seeds']} paired seeds and splits", title_justify="left")
+    for head in ("recipe", "test", "± dev.", "vs. best rival", "corrected interval", "seconds", "MB"):
+        table.add_column(head, justify="left" if head == "recipe" else "right", overflow="fold")
+    for row in summary["table"]:
+        compared = "difference" in row
+        table.add_row(
+            row["title"] + (" ←" if row["name"] == BEST_RIVAL else ""),
+            f"{row['test']:.4f}",
+            f"{row['deviation']:.4f}",
+            f"{100 * row['difference']:+.2f}" if compared else "",
+            f"{100 * row['low']:+.2f} … {100 * row['high']:+.2f}" if compared else "",
+            f"{row['seconds']:.1f}",
+            f"{row['megabytes']:.0f}",
+        )
+    screen.print()
+    screen.print(table)
+    for sentence in summary["verdicts"]:
+        screen.print(f"→ {sentence}")
+    for sentence in summary["skipped"]:
+        screen.print(f"  not tried: {sentence}")

@@ -1,0 +1,222 @@
+"""`aimfor compare`: honest rivals against aimfor's recipes, over paired seeds and splits, with a verdict in words."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError
+from ...fitting import checkpoint
+from ...fitting.all_data import why_not_all_data
+from ...fitting.config import Recipe, Settings, recipes
+from ...fitting.statistics import holm, paired_difference
+from ..run.folder import prepare
+from .cells import TREE, Cell, key_of, run_cell, why_not
+
+Results = dict[str, dict[int, dict[str, Any]]]
+BEST_RIVAL, BEST_OF_ALL = "best_rival", "best_of_all"
+TITLES = {
+    BEST_RIVAL: "best rival, by validation",
+    BEST_OF_ALL: "best of all, by validation",
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be run for one metric."""
+
+    settings: Settings
+    recipes: tuple[Recipe, ...]
+    seeds: int
+    fingerprint: str
+    skipped: tuple[str, ...]
+
+    def cells(self) -> Iterator[tuple[str, Cell]]:
+        for seed in range(self.seeds):
+            for recipe in self.recipes:
+                settings = self.settings.model_copy(update={"seed": self.settings.seed + seed})
+                cell = {"settings": settings.model_dump(), "recipe": recipe.model_dump()}
+                yield key_of(cell, self.fingerprint), cell
+
+
+def make_plan(settings: Settings, seeds: int, names: Sequence[str] | None = None, all_data: bool = False) -> Plan:
+    """Checks the input and drops recipes that do not exist for this metric, with a sentence each.
+
+    With ``all_data`` every recipe comes a second time, with the last phase on all labelled rows.
+    """
+    if seeds < 2:
+        raise InputError("--seeds", repr(seeds), "at least 2", "Five or more give intervals worth reading.")
+    ready = prepare(settings)
+    known = recipes()
+    chosen = [known[name] for name in known if name != "auto"] if names is None else [_named(known, n) for n in names]
+    no_phase = why_not_all_data(ready.objective) if all_data else None
+    if all_data and no_phase is None:
+        chosen += [_with_last_phase(recipe) for recipe in chosen if not recipe.all_data]
+    chosen.append(TREE)
+    reasons = {recipe.name: why_not(recipe, ready) for recipe in chosen}
+    skipped = tuple(f"{recipe.title}: {reasons[recipe.name]}" for recipe in chosen if reasons[recipe.name])
+    if no_phase is not None:
+        skipped += (f"a last phase on all data: {no_phase}",)
+    usable = tuple(recipe for recipe in chosen if not reasons[recipe.name])
+    if not any(recipe.rival and recipe.name != TREE.name for recipe in usable):
+        came = ", ".join(recipe.name for recipe in usable if recipe.name != TREE.name) or "nothing that can be run"
+        remedy = "Add --recipe cross_entropy --recipe balanced_cross_entropy."
+        raise InputError("--recipe", f"{came}, with no rival among them", "a rival to be compared with", remedy)
+    return Plan(settings, usable, seeds, ready.fingerprint(), skipped)
+
+
+def _with_last_phase(recipe: Recipe) -> Recipe:
+    named = {"name": f"{recipe.name}+all_data", "title": f"{recipe.title}, then all data"}
+    return recipe.model_copy(update={**named, "all_data": True, "rival": False})
+
+
+def _named(known: dict[str, Recipe], name: str) -> Recipe:
+    from ...fitting.config import find_recipe
+
+    return known[name] if name in known else find_recipe(name)
+
+
+def run_plans(
+    plans: Sequence[Plan], folder: Path, jobs: int, report: Callable[[int, int], None] | None = None
+) -> list[Results]:
+    """Runs the cells that are not stored yet, on as many processes as there are cores, and stores each when done."""
+    store = folder / "cells"
+    store.mkdir(parents=True, exist_ok=True)
+    keys = [dict(plan.cells()) for plan in plans]
+    cells = {key: cell for part in keys for key, cell in part.items()}
+    done = {key: checkpoint.read_json(store / f"{key}.json") for key in cells if (store / f"{key}.json").exists()}
+    for key, result in _results([(key, cell) for key, cell in cells.items() if key not in done], jobs):
+        checkpoint.write_json(store / f"{key}.json", result)
+        done[key] = result
+        if report is not None:
+            report(len(done), len(cells))
+    everything: list[Results] = []
+    for plan, part in zip(plans, keys, strict=True):
+        grouped: Results = {recipe.name: {} for recipe in plan.recipes}
+        for key in part:
+            grouped[done[key]["recipe"]][done[key]["seed"]] = done[key]
+        everything.append(grouped)
+    return everything
+
+
+def _results(todo: list[tuple[str, Cell]], jobs: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    if jobs <= 1 or len(todo) <= 1:
+        for key, cell in todo:
+            yield key, run_cell(cell)
+        return
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before the workers start: one core each
+    context = multiprocessing.get_context("spawn")
+    count = min(jobs, len(todo))
+    with concurrent.futures.ProcessPoolExecutor(count, mp_context=context, initializer=_end_with_parent) as pool:
+        waiting = {pool.submit(run_cell, cell): key for key, cell in todo}
+        try:
+            for future in concurrent.futures.as_completed(waiting):
+                yield waiting[future], future.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever; this ends it."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def add_choices(results: Results, plan: Plan) -> Results:
+    """Two more rows that cost nothing: per seed, the recipe that is best on validation, of the rivals and of all."""
+    networks = [recipe for recipe in plan.recipes if recipe.name != TREE.name]
+    rivals = [recipe.name for recipe in networks if recipe.rival]
+    seeds = sorted(next(iter(results.values())))
+    chosen: Results = {}
+    for title, names in ((BEST_RIVAL, rivals), (BEST_OF_ALL, [recipe.name for recipe in networks])):
+        chosen[title] = {
+            seed: max((results[n][seed] for n in names), key=lambda one: one["validation"]) for seed in seeds
+        }
+    return {**results, **chosen}
+
+
+def summarize(results: Results, plan: Plan) -> dict[str, Any]:
+    """Table rows, paired differences to the best rival, and the verdict. JSON-able.
+
+    The rival is chosen on validation data per seed, as a careful user would, so the bar is not a single fixed recipe.
+    """
+    ours = [recipe.name for recipe in plan.recipes if not recipe.rival]
+    candidates = [*ours, BEST_OF_ALL] if ours else []
+    complete = add_choices(results, plan)
+    titles = {**{recipe.name: recipe.title for recipe in plan.recipes}, **TITLES}
+    seeds = sorted(complete[BEST_RIVAL])
+    test = {name: [complete[name][seed]["test"]["metric"] for seed in seeds] for name in complete}
+    rows = complete[BEST_RIVAL][seeds[0]]["rows"]
+    level = 1 - 0.05 / max(1, len(candidates))
+    share = rows[2] / rows[0]
+    found = {n: paired_difference(test[n], test[BEST_RIVAL], test_share=share, level=level) for n in candidates}
+    adjusted = dict(zip(candidates, holm([found[name].p for name in candidates]), strict=True))
+    table = []
+    for name, by_seed in complete.items():
+        row: dict[str, Any] = {
+            "name": name,
+            "title": titles[name],
+            "test": float(np.mean(test[name])),
+            "deviation": float(np.std(test[name], ddof=1)),
+            "validation": float(np.mean([by_seed[seed]["validation"] for seed in seeds])),
+            "seconds": float(np.mean([by_seed[seed]["seconds"] for seed in seeds])),
+            "megabytes": float(np.max([by_seed[seed]["megabytes"] for seed in seeds])),
+        }
+        if name in found:
+            one = found[name]
+            row |= {"difference": one.mean, "low": one.low, "high": one.high, "p": adjusted[name]}
+        table.append(row)
+    summary = {
+        "metric": plan.settings.metric,
+        "seeds": plan.seeds,
+        "rows": rows,
+        "table": table,
+        "comparisons": len(candidates),
+        "level": level,
+        "skipped": list(plan.skipped),
+    }
+    summary["verdicts"] = verdicts(summary)
+    return summary
+
+
+def verdicts(summary: dict[str, Any]) -> list[str]:
+    """What the numbers say, in words a user can act on. Metrics are in points (hundredths)."""
+    metric, table = summary["metric"], {row["name"]: row for row in summary["table"]}
+    sentences = [_verdict(row, metric, summary) for row in table.values() if "difference" in row]
+    if not sentences:
+        sentences.append(f"Nothing of aimfor's could be tried for {metric}: " + "; ".join(summary["skipped"]) + ".")
+    tree, best = table.get(TREE.name), table.get(BEST_OF_ALL, table[BEST_RIVAL])
+    if tree is not None and tree["test"] > best["test"]:
+        sentences.append(
+            f"A gradient-boosted tree reaches {tree['test']:.4f}, more than any network here ({best['test']:.4f}): "
+            "consider it first."
+        )
+    return sentences
+
+
+def _verdict(row: dict[str, Any], metric: str, summary: dict[str, Any]) -> str:
+    points, low, high = (100 * row[key] for key in ("difference", "low", "high"))
+    interval = f"{points:+.2f} points, {low:+.2f} to {high:+.2f}"
+    if summary["comparisons"] > 1:
+        interval += f" corrected for {summary['comparisons']} comparisons"
+    title = row["title"][0].upper() + row["title"][1:]
+    if low > 0:
+        return f"{title}: better {metric} than the best rival on this data ({interval})."
+    if high < 0:
+        return f"{title}: worse {metric} than the best rival on this data ({interval})."
+    return f"{title}: no difference in {metric} you could rely on ({interval})."

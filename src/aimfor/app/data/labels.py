@@ -1,0 +1,143 @@
+"""Labels to class ids, and the stratified split into training, validation and test rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import InputError, nearest
+from .tables import Column
+
+Rows = NDArray[np.int64]
+_POSITIVE_WORDS = ("1", "yes", "true", "y", "t", "positive", "pos")
+
+
+@dataclass
+class Labels:
+    """The classes in the order of their ids. Binary tasks: ``[negative, positive]``, where negative may be "rest"."""
+
+    classes: list[str]
+    binary: bool
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return {"classes": self.classes, "binary": self.binary, "notes": self.notes}
+
+    @property
+    def outputs(self) -> int:
+        """Columns the model must give: one score for binary tasks, else one per class."""
+        return 1 if self.binary else len(self.classes)
+
+    def encode(self, labels: Column) -> Rows:
+        if self.binary:
+            return np.array([label == self.classes[1] for label in labels], dtype=np.int64)
+        place = {label: i for i, label in enumerate(self.classes)}
+        strange = next((label for label in labels if label not in place), None)
+        if strange is not None:
+            raise InputError("target", f"the label {strange!r}", "a label seen in training: " + ", ".join(self.classes))
+        return np.array([place[label] for label in labels], dtype=np.int64)
+
+
+def fit_labels(labels: Column, *, binary: bool, positive: str | None = None) -> Labels:
+    """Finds the classes, and for binary metrics which of them is the positive one.
+
+    Raises:
+        InputError: One class only, free text or a continuous number as target, more classes than the metric takes,
+            a class with fewer than three rows.
+    """
+    counts = Counter(labels)
+    if len(counts) < 2:
+        only = next(iter(counts), "nothing")
+        raise InputError("target", f"one value only ({only!r}) in all {len(labels)} rows", "two classes or more")
+    if len(counts) > 20 and len(counts) > 0.1 * len(labels) and positive is None:
+        sample = sorted(counts)[0]
+        raise InputError(
+            "target",
+            f"{len(counts)} different values in {len(labels)} rows (such as {sample[:40]!r})",
+            "classes, not free text or a measured number",
+            "Choose another column, or make classes of this one.",
+        )
+    found = _binary(counts, positive) if binary else Labels(sorted(counts, key=_natural), False)
+    _enough_rows(counts, found, len(labels))
+    return found
+
+
+def _natural(label: str) -> tuple[int, float, str]:
+    try:
+        return 0, float(label), label
+    except ValueError:
+        return 1, 0.0, label
+
+
+def _binary(counts: Counter[str], positive: str | None) -> Labels:
+    if positive is not None and positive not in counts:
+        raise InputError("positive", repr(positive), "a value of the target column", nearest(positive, counts))
+    if len(counts) > 2:
+        if positive is None:
+            raise InputError(
+                "target",
+                f"{len(counts)} classes ({', '.join(sorted(counts, key=_natural)[:6])}, …)",
+                "two classes for this metric",
+                "Name the one to find with --positive VALUE, or use a multi-class metric such as auroc_ovr.",
+            )
+        return Labels(["rest", positive], True)
+    notes = []
+    if positive is None:
+        words = [label for label in counts if label.lower() in _POSITIVE_WORDS]
+        positive = words[0] if len(words) == 1 else min(counts, key=lambda label: (counts[label], label))
+        notes.append(f"{positive!r} is taken as the positive class (choose with --positive)")
+    negative = next(label for label in counts if label != positive)
+    return Labels([negative, positive], True, notes)
+
+
+def _enough_rows(counts: Counter[str], found: Labels, n: int) -> None:
+    sizes = {one: counts[one] for one in found.classes}
+    if found.binary and found.classes[0] not in counts:
+        sizes = {found.classes[1]: counts[found.classes[1]], "rest": n - counts[found.classes[1]]}
+    rare = min(sizes, key=lambda label: sizes[label])
+    if sizes[rare] < 3:
+        raise InputError(
+            "target",
+            f"{sizes[rare]} row{'s' if sizes[rare] > 1 else ''} of class {rare!r}",
+            "at least 3 of every class (one each to train, validate and test)",
+            "Gather more rows of it, or leave the class out.",
+        )
+
+
+@dataclass(frozen=True)
+class Split:
+    """Row numbers of the three parts."""
+
+    train: Rows
+    validation: Rows
+    test: Rows
+
+
+def split(ids: Rows, seed: int, test: Column | None = None, *, fraction: float = 0.2) -> Split:
+    """Stratified: every class gives about ``fraction`` to validation and test each, and at least one row to every part.
+
+    With ``test`` (True for rows that the data sets aside) those are the test part whatever the seed.
+    """
+    rng = np.random.default_rng([seed, 20240607])
+    parts: list[list[Rows]] = [[], [], []]
+    for one in np.unique(ids):
+        members = np.flatnonzero(ids == one)
+        rest, held = members, members[:0]
+        if test is not None:
+            rest, held = members[~test[members]], members[test[members]]
+        rest = rng.permutation(rest)
+        take = max(1, round(fraction * len(rest)))
+        if test is None:
+            held, rest = rest[:take], rest[take:]
+        if len(rest) < 2 or len(held) < 1:
+            raise InputError("target", "a class without rows in one part of the split", "rows of every class in each")
+        take = min(take, len(rest) - 1)
+        for part, rows in zip(parts, (rest[take:], rest[:take], held), strict=True):
+            part.append(rows)
+    train, validation, held_out = (np.sort(np.concatenate(part)) for part in parts)
+    return Split(train, validation, held_out)

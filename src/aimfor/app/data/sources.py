@@ -1,0 +1,226 @@
+"""Where data comes from: a CSV, Parquet or npz file, a folder of images, or a built-in set by name."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError, nearest
+from .images import read_folder
+from .tables import Column, as_labels, is_text, read_table
+
+BUILT_IN = ("digits", "digits_imbalanced", "breast_cancer", "wine", "iris")
+
+
+@dataclass
+class Source:
+    """Examples as they came, before any encoding.
+
+    Attributes:
+        name: Short name for folders and titles.
+        columns: Feature columns of a table; empty for images.
+        images: ``(n, h, w, c)`` uint8, or None for tables.
+        labels: One label per row as text, or None when there is no target (prediction).
+        row_names: What to call each row in predictions (image paths), or None for row numbers.
+        test: True for rows that the data itself sets aside for testing, or None.
+        groups: Group of each row for the group table, or None.
+        extras: Further values per row that are not features (only from npz files).
+        notes: Sentences about what was dropped or assumed.
+    """
+
+    name: str
+    columns: dict[str, Column]
+    images: Column | None = None
+    labels: Column | None = None
+    row_names: list[str] | None = None
+    test: Column | None = None
+    groups: Column | None = None
+    extras: dict[str, Column] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.images) if self.images is not None else len(next(iter(self.columns.values())))
+
+
+def load(
+    data: str,
+    target: str | None,
+    *,
+    group: str | None = None,
+    labelled: bool = True,
+    encoding: str = "utf8",
+    rows: int | None = None,
+    image_size: int = 0,
+) -> Source:
+    """Reads any kind of source. With ``labelled=False`` a missing target is no error.
+
+    Raises:
+        InputError: Whatever is wrong with the file or the column names, in one sentence.
+    """
+    if data in BUILT_IN and not Path(data).exists():
+        source = _built_in(data, target)
+    else:
+        path = Path(data)
+        if not path.exists():
+            raise InputError("data", f"{data}, which does not exist", "a file or folder", _near_file(path))
+        source = _from_path(path, target, labelled, encoding, rows, image_size)
+    if group is not None:
+        _take_group(source, group)
+    if source.labels is not None and labelled:
+        _drop_unlabelled(source)
+    return source
+
+
+def _near_file(path: Path) -> str:
+    folder = path.parent
+    names = [one.name for one in folder.iterdir()] if folder.is_dir() else []
+    built_in = f"Built-in sets: {', '.join(BUILT_IN)}."
+    return f"{nearest(path.name, names)} {built_in}" if names else built_in
+
+
+def _from_path(
+    path: Path, target: str | None, labelled: bool, encoding: str, rows: int | None, image_size: int
+) -> Source:
+    name = path.name.split(".")[0] or path.name
+    try:
+        if path.is_dir():
+            images, labels, files = read_folder(path, image_size, labelled=labelled)
+            nested = all("/" in file for file in files)
+            return Source(name, {}, images, labels if nested else None, files)
+        if path.suffix.lower() == ".npz":
+            return _read_npz(path, name, target, labelled)
+        columns = read_table(path, encoding=encoding, rows=rows)
+    except PermissionError:
+        raise InputError("data", f"{path}, which may not be read", "a file you have permission to read") from None
+    found = _take_target(columns, target, labelled)
+    if not columns:
+        raise InputError("data", f"{path.name} with no column but the target", "at least one feature column")
+    return Source(name, columns, labels=found)
+
+
+def _take_target(columns: dict[str, Column], target: str | None, labelled: bool) -> Column | None:
+    if target is not None and target in columns:
+        return as_labels(columns.pop(target))
+    if not labelled:
+        return None
+    if target is None:
+        raise InputError("target", "nothing", "the name of the column to predict", f"--target {list(columns)[-1]!r}?")
+    raise InputError("target", repr(target), "a column of the table", nearest(target, columns))
+
+
+def _read_npz(path: Path, name: str, target: str | None, labelled: bool) -> Source:
+    try:
+        # Opened here: numpy leaves a damaged file open.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            arrays: dict[str, Column] = {key: file[key] for key in file.files}
+    except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
+        raise InputError(
+            "data", f"{path.name}, which cannot be read ({error})", "an npz file of plain arrays"
+        ) from None
+    key = _feature_key(path, arrays, target)
+    features = arrays.pop(key)
+    n = len(features)
+    labels = None
+    if target is not None and target in arrays:
+        labels = _npz_labels(target, arrays.pop(target), n)
+    elif labelled:
+        one_each = [k for k, v in arrays.items() if v.shape[:1] == (n,)]
+        raise InputError("target", repr(target), "the name of an array in the file", nearest(target or "y", one_each))
+    images, columns = _features(path, features, arrays.pop("feature_names", None))
+    source = Source(name, columns, images, labels)
+    mask = arrays.get("train")
+    if mask is not None and mask.dtype == bool and mask.shape == (n,) and not mask.all():
+        source.test = ~arrays.pop("train")
+        source.notes.append(f"the array 'train' of {path.name} sets {int(source.test.sum())} rows aside for testing")
+    source.extras = {extra: values for extra, values in arrays.items() if values.shape == (n,)}
+    return source
+
+
+def _feature_key(path: Path, arrays: dict[str, Column], target: str | None) -> str:
+    for key in ("X", "x", "features", "images"):
+        if key in arrays and key != target and arrays[key].ndim >= 2:
+            return key
+    wide = [key for key, value in arrays.items() if value.ndim >= 2 and key != target]
+    if len(wide) != 1:
+        found = ", ".join(f"{key} {value.shape}" for key, value in arrays.items()) or "nothing"
+        raise InputError("data", f"{path.name} holding {found}", "an array 'X' of features, (n, d) or (n, h, w, c)")
+    return wide[0]
+
+
+def _npz_labels(target: str, values: Column, n: int) -> Column:
+    if values.shape not in ((n,), (n, 1)):
+        raise InputError("target", f"{target!r} of shape {values.shape}", f"one label per row, ({n},)")
+    values = values.reshape(-1)
+    return as_labels(values.astype(object) if values.dtype.kind in "US" else values.astype(np.float64))
+
+
+def _features(path: Path, features: Column, names: Column | None) -> tuple[Column | None, dict[str, Column]]:
+    if len(features) == 0:
+        raise InputError("data", f"{path.name} with 0 rows", "at least a few dozen rows")
+    if features.dtype.kind not in "biuf":
+        raise InputError("data", f"features of type {features.dtype} in {path.name}", "numbers")
+    if features.ndim > 2:
+        images = features[..., None] if features.ndim == 3 else features
+        if images.ndim != 4 or images.dtype != np.uint8 or images.shape[3] not in (1, 3, 4):
+            raise InputError(
+                "data", f"an array of shape {features.shape} and type {features.dtype}", "uint8 images (n, h, w, c)"
+            )
+        return images, {}
+    titles = [str(one) for one in names] if names is not None and len(names) == features.shape[1] else []
+    if len(set(titles)) != features.shape[1]:
+        titles = [f"x{i}" for i in range(features.shape[1])]
+    return None, {title: features[:, i].astype(np.float64) for i, title in enumerate(titles)}
+
+
+def _built_in(name: str, target: str | None) -> Source:
+    from sklearn import datasets
+
+    base = name.removesuffix("_imbalanced")
+    bunch: Any = getattr(datasets, f"load_{base}")()
+    labels = np.array([str(bunch.target_names[i]) for i in bunch.target], dtype=object)
+    columns = {str(title): bunch.data[:, i].astype(np.float64) for i, title in enumerate(bunch.feature_names)}
+    if target is not None and target not in ("target", "y", "label"):
+        raise InputError("target", repr(target), f"'target' (or nothing) for the built-in set {name}")
+    source = Source(name, columns, labels=labels)
+    if name == "digits_imbalanced":
+        # The digit 8 against all others, every other eight left out: about one positive in twenty.
+        keep = np.ones(len(labels), dtype=bool)
+        keep[np.flatnonzero(labels == "8")[::2]] = False
+        source.columns = {title: values[keep] for title, values in columns.items()}
+        source.labels = np.where(labels[keep] == "8", "1", "0").astype(object)
+    return source
+
+
+def _take_group(source: Source, group: str) -> None:
+    known = {**source.extras, **source.columns}
+    if group not in known:
+        raise InputError("group", repr(group), "a column of the data", nearest(group, known))
+    values = known[group]
+    labels = as_labels(values if is_text(values) else values.astype(np.float64)) if values.dtype.kind != "U" else values
+    source.groups = np.array(["(missing)" if one is None else str(one) for one in labels], dtype=object)
+    if len(set(source.groups)) > 50:
+        raise InputError("group", f"{group!r} with {len(set(source.groups))} values", "a column with at most 50 values")
+
+
+def _drop_unlabelled(source: Source) -> None:
+    assert source.labels is not None
+    known = np.array([label is not None for label in source.labels], dtype=bool)
+    if known.all():
+        return
+    source.notes.append(f"{int((~known).sum())} rows without a target were left out")
+    if not known.any():
+        raise InputError("target", "a column without a single value", "a label in at least some rows")
+    source.labels = source.labels[known]
+    source.columns = {name: values[known] for name, values in source.columns.items()}
+    if source.images is not None:
+        source.images = source.images[known]
+    for part in ("test", "groups"):
+        value = getattr(source, part)
+        if value is not None:
+            setattr(source, part, value[known])
+    if source.row_names is not None:
+        source.row_names = [name for name, keep in zip(source.row_names, known, strict=True) if keep]

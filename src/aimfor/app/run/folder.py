@@ -1,0 +1,155 @@
+"""A run folder: what `train` writes and `predict`, `report` and `export` read."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ...errors import InputError
+from ...fitting import checkpoint
+from ...fitting.config import Settings
+from ...fitting.models import build, scores_of
+from ...fitting.objective import Objective
+from ...fitting.steps import Task
+from ..data.encode import ImageEncoder, TableEncoder, fit_encoder, restore_encoder
+from ..data.labels import Labels, Split, fit_labels, split
+from ..data.sources import Source, load
+
+CHECKPOINT = "checkpoint.safetensors"
+
+
+@dataclass
+class Prepared:
+    """A source made ready for training: encoders, split and tensors."""
+
+    source: Source
+    objective: Objective
+    labels: Labels
+    ids: Tensor
+    parts: Split
+    encoder: TableEncoder | ImageEncoder
+    x: Tensor
+    settings: Settings
+
+    @property
+    def task(self) -> Task:
+        train, validation = torch.from_numpy(self.parts.train), torch.from_numpy(self.parts.validation)
+        x, y = self.x, self.ids
+        return Task(x[train], y[train], x[validation], y[validation], self.objective, self.labels.outputs)
+
+    @property
+    def test(self) -> tuple[Tensor, Tensor]:
+        rows = torch.from_numpy(self.parts.test)
+        return self.x[rows], self.ids[rows]
+
+    @property
+    def notes(self) -> list[str]:
+        return [*self.source.notes, *self.labels.notes, *self.encoder.notes]
+
+    def fingerprint(self) -> str:
+        """Changes when the data does; a resumed run checks it."""
+        content = self.x.numpy().tobytes() + self.ids.numpy().tobytes()
+        return hashlib.sha256(content).hexdigest()
+
+
+def read_source(settings: Settings) -> Source:
+    return load(
+        settings.data,
+        settings.target,
+        group=settings.group,
+        encoding=settings.encoding,
+        rows=settings.rows,
+        image_size=settings.image_size,
+    )
+
+
+def prepare(settings: Settings, source: Source | None = None) -> Prepared:
+    """Reads, labels, splits (by the seed) and encodes. All input errors surface here, before anything is written."""
+    objective = Objective.of(settings.metric)
+    source = source or read_source(settings)
+    assert source.labels is not None
+    labels = fit_labels(source.labels, binary=objective.binary, positive=settings.positive)
+    ids = labels.encode(source.labels)
+    parts = split(ids, settings.seed, source.test)
+    encoder = fit_encoder(source, parts.train)
+    settings = settings.budget(len(parts.train), source.images is not None)
+    x = torch.from_numpy(encoder.transform(source))
+    build(
+        settings.model, tuple(x.shape[1:]), labels.outputs, settings.hidden, settings.dropout
+    )  # a wrong --model is found now
+    return Prepared(source, objective, labels, torch.from_numpy(ids), parts, encoder, x, settings)
+
+
+def new_folder(out: Path | None, name: str) -> Path:
+    """The output folder, made and writable; by default the next free ``runs/NAME``, ``runs/NAME-2``, …"""
+    if out is None:
+        out = _next_free(Path("runs") / "".join(c if c.isalnum() or c in "-_.=@" else "_" for c in name))
+    elif (out / "config.json").exists():
+        raise InputError("--out", f"{out}, which holds a run", "a new folder", "Continue that run with --resume.")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        probe = out / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise InputError("--out", f"{out} ({error.strerror})", "a folder that may be written") from None
+    return out
+
+
+def _next_free(base: Path) -> Path:
+    number, candidate = 1, base
+    while candidate.exists():
+        number += 1
+        candidate = base.with_name(f"{base.name}-{number}")
+    return candidate
+
+
+@dataclass
+class Run:
+    """A finished run, read back."""
+
+    folder: Path
+    config: dict[str, Any]
+    model: nn.Module
+    encoder: TableEncoder | ImageEncoder
+    labels: Labels
+    threshold: float
+    calibration: tuple[float, float] | None
+
+    @property
+    def metric(self) -> str:
+        return str(self.config["settings"]["metric"])
+
+    def scores(self, source: Source) -> Tensor:
+        return scores_of(self.model, torch.from_numpy(self.encoder.transform(source)), self.labels.outputs)
+
+    def probabilities(self, scores: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Calibrated on validation data: Platt's sigmoid for one score, softmax for classes."""
+        if not self.labels.binary or self.calibration is None:
+            return np.asarray(scores.double().softmax(1).numpy())
+        slope, offset = self.calibration
+        return np.asarray(torch.sigmoid(slope * scores.double() + offset).numpy())
+
+
+def load_run(folder: Path) -> Run:
+    """Raises `InputError` for a folder without a finished run, or with a damaged file."""
+    if not folder.is_dir():
+        raise InputError("run", f"{folder}, which is no folder", "the folder of an aimfor run")
+    config = checkpoint.read_json(folder / "config.json")
+    if not (folder / "model.safetensors").exists():
+        raise InputError("run", f"{folder}, which is not finished", "a finished run", "Continue it with --resume.")
+    decision = checkpoint.read_json(folder / "threshold.json")
+    tensors, _ = checkpoint.load(folder / "model.safetensors")
+    settings, labels = Settings(**config["settings"]), Labels(**config["labels"])
+    encoder = restore_encoder(config["encoder"])
+    model = build(settings.model, encoder.shape, labels.outputs, settings.hidden, settings.dropout)
+    model.load_state_dict(tensors)
+    model.eval()
+    pair = tuple(decision["calibration"]) if decision.get("calibration") else None
+    return Run(folder, config, model, encoder, labels, float(decision["threshold"]), pair)

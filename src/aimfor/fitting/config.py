@@ -1,0 +1,131 @@
+"""Recipes and settings as checked data: TOML files below, flags above."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ..errors import InputError, nearest
+
+BUILT_IN_RECIPES = Path(__file__).with_name("recipes.toml")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Stage(_Strict):
+    """One phase of training; see recipes.toml for the meaning of each field."""
+
+    loss: Literal["ce", "weighted_ce", "focal", "metric", "head"]
+    balanced: bool = False
+    start: Literal["scratch", "best"] = "scratch"
+    epochs: float = Field(default=1.0, gt=0, le=10)
+    rate: float = Field(default=1.0, gt=0)
+    batch: int = Field(default=0, ge=-1)
+    #: An optional stage is skipped, with a note, where the metric cannot be trained that way.
+    optional: bool = False
+    #: What was best before the stage gives way only if validation rows are convinced that the stage's best is better.
+    convincing: bool = False
+
+
+class Recipe(_Strict):
+    """A named list of stages."""
+
+    name: str
+    title: str
+    rival: bool = False
+    stages: tuple[Stage, ...] = Field(min_length=1)
+    #: Train on in the end with validation rows among the training rows (see all_data.py).
+    all_data: bool = False
+
+
+class Settings(_Strict):
+    """Everything a run depends on; stored as config.json and restored by --resume."""
+
+    data: str
+    metric: str
+    target: str | None = None
+    positive: str | None = None
+    group: str | None = None
+    model: str = "auto"
+    hidden: int = Field(default=128, ge=1, le=65536)
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+    epochs: int = Field(default=0, ge=0, le=1_000_000)
+    batch_size: int = Field(default=0, ge=0)
+    learning_rate: float = Field(default=1e-3, gt=0)
+    weight_decay: float = Field(default=1e-4, ge=0)
+    patience: int = Field(default=15, ge=1)
+    seed: int = Field(default=0, ge=0, lt=2**31)
+    threads: int = Field(default=1, ge=1)
+    encoding: str = "utf8"
+    rows: int | None = Field(default=None, ge=1)
+    image_size: int = Field(default=0, ge=0, le=1024)
+    checkpoint_seconds: float = Field(default=10.0, ge=0)
+
+    def budget(self, n: int, image: bool) -> Settings:
+        """Epochs and batch size where they were left open, from the number of training rows."""
+        size = self.batch_size or min(512, max(64, 2 ** ((n // 20).bit_length() - 1)))
+        if image and not self.batch_size:
+            size = 64
+        size = min(size, n)
+        steps = max(1, n // size)
+        most, wanted = (20, 600) if image else (60, 1000)  # pictures cost more a step
+        epochs = self.epochs or min(most, max(8, round(wanted / steps)))
+        return self.model_copy(update={"batch_size": size, "epochs": epochs})
+
+
+def recipes(path: Path | None = None) -> dict[str, Recipe]:
+    """All recipes of a TOML file (the built-in ones by default), by name.
+
+    Raises:
+        InputError: The file is not TOML, or a field is wrong; the message names the recipe and the field.
+    """
+    path = path or BUILT_IN_RECIPES
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf8"))
+    except OSError as error:
+        raise InputError("recipe", f"{path} ({error.strerror})", "a TOML file of recipes") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError("recipe", f"{path.name}, which is not TOML ({error})", "a file like recipes.toml") from None
+    return {name: _recipe(name, table) for name, table in tables.items()}
+
+
+def _recipe(name: str, table: Any) -> Recipe:
+    if not isinstance(table, dict):
+        raise InputError("recipe", f"{name} = {table!r}", f"a table [{name}] with stages")
+    try:
+        return Recipe(**{"title": name.replace("_", " "), **table, "name": name})
+    except ValidationError as error:
+        raise InputError(f"recipe {name}", first_problem(error), "the fields described in recipes.toml") from None
+
+
+def find_recipe(text: str) -> Recipe:
+    """``NAME`` of a built-in recipe, ``FILE.toml:NAME``, or ``FILE.toml`` with one recipe."""
+    file, _, name = text.rpartition(":") if ".toml" in text else ("", "", text)
+    if not file and name.endswith(".toml"):
+        file, name = name, ""
+    known = recipes(Path(file) if file else None)
+    if not name and len(known) == 1:
+        name = next(iter(known))
+    if name not in known:
+        raise InputError("recipe", repr(name), "a recipe", nearest(name, known))
+    return known[name]
+
+
+def settings(**values: Any) -> Settings:
+    """Checked settings; None means "not given". Raises `InputError` naming the flag."""
+    try:
+        return Settings(**{key: value for key, value in values.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        flag = "--" + str(first["loc"][0]).replace("_", "-") if first["loc"] else "settings"
+        raise InputError(flag, repr(first.get("input")), str(first["msg"]).lower()) from None
+
+
+def first_problem(error: ValidationError) -> str:
+    first = error.errors()[0]
+    return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"

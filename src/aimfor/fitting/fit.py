@@ -1,0 +1,305 @@
+"""Training by stages, with the best weights by the target metric on validation data, and exact resume."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import AimforError, InputError
+from ..refit import MetricHead
+from . import checkpoint
+from .config import Recipe, Settings, Stage
+from .losses import StageLoss, why_untrainable
+from .models import build, scores_of
+from .objective import Objective
+from .statistics import share_won
+from .steps import Task, batch_size, epoch_batches, make_optimizer, take_step
+
+Event = dict[str, Any]
+#: A stage on all rows at once takes at least this many steps.
+_WHOLE_STEPS = 60
+#: In how many of the draws of validation rows a convincing stage is better.
+CONVINCING = 0.95
+
+
+class Interrupted(AimforError):
+    """The user stopped the run; its state is saved."""
+
+
+@dataclass
+class State:
+    """Where a run stands, all of it JSON. Tensors are kept beside it."""
+
+    stage: int = 0
+    epoch: int = 0
+    step: int = 0
+    loss_sum: float = 0.0
+    since_best: int = 0
+    seconds: float = 0.0
+    best: dict[str, Any] = field(default_factory=dict)
+    #: What was best before a stage that has to convince.
+    incumbent: dict[str, Any] = field(default_factory=dict)
+    history: list[Event] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class Fit:
+    """One run of one recipe on one task.
+
+    Args:
+        task: The encoded data.
+        settings: Rates, sizes and the seed; epochs and batch size already chosen (`Settings.budget`).
+        recipe: The stages.
+        report: Called with a dict after every epoch.
+    """
+
+    def __init__(
+        self, task: Task, settings: Settings, recipe: Recipe, report: Callable[[Event], None] | None = None
+    ) -> None:
+        self.task, self.settings, self.recipe, self.report = task, settings, recipe, report
+        self.state = State()
+        self.best: dict[str, Tensor] = {}
+        self.incumbent: dict[str, Tensor] = {}
+        self.model: nn.Module
+        self.optimizer: torch.optim.Optimizer
+        self.loss: StageLoss
+        self._saved_at = time.monotonic()
+        self._restored: dict[str, Tensor] = {}
+        self._optimizer_rest: Any = None
+
+    def run(self, path: Path | None = None, stop: Callable[[], bool] | None = None) -> Fit:
+        """Trains to the end and leaves ``model`` with the best weights. ``path`` is where the state is saved.
+
+        Raises:
+            Interrupted: ``stop()`` became true; the state was saved first.
+        """
+        threads = torch.get_num_threads()
+        torch.set_num_threads(self.settings.threads)
+        began, before = time.monotonic(), self.state.seconds
+        try:
+            with torch.random.fork_rng(devices=[]):
+                while self.state.stage < len(self.recipe.stages):
+                    self._run_stage(path, stop or (lambda: False))
+                    self.state.seconds = before + time.monotonic() - began
+        finally:
+            torch.set_num_threads(threads)
+        self.model.load_state_dict(self.best)
+        self.model.eval()
+        return self
+
+    # ------------------------------------------------------------ stages
+
+    def _run_stage(self, path: Path | None, stop: Callable[[], bool]) -> None:
+        stage, reason = self.recipe.stages[self.state.stage], None
+        if stage.loss in ("metric", "head"):
+            reason = (
+                why_untrainable(self.task.objective) if stage.loss == "metric" else why_no_head(self.task.objective)
+            )
+        if reason is not None:
+            if not stage.optional:
+                raise InputError(
+                    "recipe", f"{self.recipe.name} for {self.task.objective.name}", "a pair that exists", reason
+                )
+            self.state.notes.append(f"stage {stage.loss!r} skipped: {reason}")
+        else:
+            if stage.convincing and self.state.epoch == self.state.step == 0:
+                self.incumbent, self.state.incumbent = self.best, self.state.best
+            self._enter(stage)
+            epochs = self.epochs(stage)
+            while self.state.epoch < epochs and self.state.since_best < self._patience(stage):
+                self._epoch(stage, epochs, path, stop)
+            self._convince()
+        self.state.stage += 1
+        self.state.epoch = self.state.step = self.state.since_best = 0
+        self.state.loss_sum = 0.0
+
+    def _patience(self, stage: Stage) -> int:
+        return max(self.settings.patience, self.epochs(stage) // 4)
+
+    def epochs(self, stage: Stage) -> int:
+        """How many a stage may take."""
+        if stage.loss == "head":
+            return 1
+        wanted = max(1, round(stage.epochs * self.settings.epochs))
+        whole = stage.batch == -1 and batch_size(self.task, self.settings, stage) >= len(self.task.y)
+        return max(wanted, _WHOLE_STEPS) if whole else wanted
+
+    def _enter(self, stage: Stage) -> None:
+        """Model, optimizer and loss of a stage; a restored run then takes its saved state over them."""
+        settings, task = self.settings, self.task
+        torch.manual_seed(settings.seed * 1009 + self.state.stage)
+        if stage.start == "scratch" or not hasattr(self, "model"):
+            shape = tuple(task.x.shape[1:])
+            model = build(settings.model, shape, task.outputs, settings.hidden, settings.dropout)
+            self.model = model.to(task.x.dtype)
+        if stage.start == "best" and self.best:
+            self.model.load_state_dict(self.best)
+        if stage.loss == "head":
+            self._restored = {}
+            return
+        self.optimizer = make_optimizer(self.model, settings, settings.learning_rate * stage.rate)
+        threshold = self.state.best.get("threshold", 0.0) if stage.start == "best" else 0.0
+        self.loss = StageLoss(stage.loss, task.objective, task.y, task.outputs, task.weights, threshold)
+        if self._restored:
+            self._take_restored()
+
+    def _epoch(self, stage: Stage, epochs: int, path: Path | None, stop: Callable[[], bool]) -> None:
+        if stage.loss == "head":
+            refit_head(self)
+            self._validate(stage, epochs, math.nan)
+        else:
+            self._validate(stage, epochs, self._steps(stage, epochs, path, stop))
+        self.state.epoch, self.state.step, self.state.loss_sum = self.state.epoch + 1, 0, 0.0
+        if stage.loss != "head":  # a refit is short, and what came before it is saved already
+            self._save_when_due(path, stop)
+
+    def _steps(self, stage: Stage, epochs: int, path: Path | None, stop: Callable[[], bool]) -> float:
+        state = self.state
+        batches = epoch_batches(self.task, self.settings, stage, state.stage, state.epoch)
+        self.model.train()
+        for number in range(state.step, len(batches)):
+            self._set_rate(stage, (state.epoch + number / len(batches)) / epochs)
+            loss = take_step(self.model, self.optimizer, self.loss, self.task, self.settings, batches[number])
+            state.step, state.loss_sum = number + 1, state.loss_sum + loss
+            self._save_when_due(path, stop)
+        self.loss.end_epoch()
+        return state.loss_sum / len(batches)
+
+    def _set_rate(self, stage: Stage, progress: float) -> None:
+        """Half a cosine from the full rate to a twentieth: a function of progress alone, so it has no state."""
+        factor = 0.05 + 0.95 * 0.5 * (1.0 + math.cos(math.pi * progress))
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.settings.learning_rate * stage.rate * factor
+
+    def _validate(self, stage: Stage, epochs: int, loss: float) -> None:
+        task, state = self.task, self.state
+        scores = scores_of(self.model, task.x_validation, task.outputs)
+        threshold, value = task.objective.tuned(scores, task.y_validation, task.weights_validation)
+        value = value if math.isfinite(value) else -math.inf
+        cross_entropy = StageLoss("ce", task.objective, task.y_validation, task.outputs)
+        fit = float(cross_entropy(scores, task.y_validation, task.weights_validation, task.y_validation))
+        tie = value == state.best.get("value") and state.stage == state.best.get("stage") and fit < state.best["fit"]
+        if not state.best or value > state.best["value"] + 1e-12 or tie:
+            state.best = {
+                "value": value,
+                "threshold": threshold,
+                "stage": state.stage,
+                "loss": stage.loss,
+                "balanced": stage.balanced,
+                "epoch": state.epoch,
+                "fit": fit,
+            }
+            self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+            state.since_best = 0
+        else:
+            state.since_best += 1
+        event = {
+            "stage": state.stage,
+            "title": stage_title(stage),
+            "epoch": state.epoch + 1,
+            "epochs": epochs,
+            "loss": loss if math.isfinite(loss) else None,
+            "validation": value if math.isfinite(value) else None,
+            "best": state.best["value"] if math.isfinite(state.best["value"]) else None,
+        }
+        state.history.append(event)
+        if self.report is not None:
+            self.report(event)
+
+    def _convince(self) -> None:
+        """Gives the best weights back to the stage that had them, unless validation rows are convinced that this
+        stage's are better: few rows are easily won by the luck of many looks."""
+        task, before = self.task, self.state.incumbent
+        if before and self.state.best != before:
+            ours, theirs = (
+                self._scores_with(weights).double() - best["threshold"]
+                for weights, best in ((self.best, self.state.best), (self.incumbent, before))
+            )
+            if share_won(task.validation_value, ours, theirs, task.y_validation) < CONVINCING:
+                self.best, self.state.best = self.incumbent, before
+                title = stage_title(self.recipe.stages[self.state.stage])
+                self.state.notes.append(f"stage {title!r} was better on validation rows, but not convincingly")
+        self.incumbent, self.state.incumbent = {}, {}
+
+    def _scores_with(self, weights: dict[str, Tensor]) -> Tensor:
+        model = copy.deepcopy(self.model)
+        model.load_state_dict(weights)
+        return scores_of(model, self.task.x_validation, self.task.outputs)
+
+    # ------------------------------------------------------------ saving and resuming
+
+    def _save_when_due(self, path: Path | None, stop: Callable[[], bool]) -> None:
+        stopping = stop()
+        if path is not None and (stopping or time.monotonic() - self._saved_at >= self.settings.checkpoint_seconds):
+            self.save(path)
+        if stopping:
+            raise Interrupted("stopped; the state is saved")
+
+    def save(self, path: Path) -> None:
+        """Everything the rest of the run depends on: model, best, optimizer, duals and banks, generator, position."""
+        moments, rest = checkpoint.flatten_optimizer(self.optimizer.state_dict())
+        tensors = {
+            **checkpoint.under("model", self.model.state_dict()),
+            **checkpoint.under("best", self.best),
+            **checkpoint.under("incumbent", self.incumbent),
+            **checkpoint.under("optimizer", moments),
+            **checkpoint.under("loss", self.loss.state_dict()),
+            "rng": torch.get_rng_state(),
+        }
+        state = {"run": asdict(self.state), "optimizer": rest, "recipe": self.recipe.model_dump()}
+        checkpoint.save(path, tensors, state)
+        self._saved_at = time.monotonic()
+
+    def restore(self, path: Path) -> Fit:
+        """Continues from a saved state. Raises `InputError` when it is damaged or of another recipe."""
+        tensors, state = checkpoint.load(path)
+        if Recipe(**state["recipe"]) != self.recipe:
+            raise InputError("recipe", self.recipe.name, "the recipe the saved run was started with")
+        self.state = State(**state["run"])
+        self.best, self.incumbent = (checkpoint.take(tensors, name) for name in ("best", "incumbent"))
+        self._restored, self._optimizer_rest = tensors, state["optimizer"]
+        return self
+
+    def _take_restored(self) -> None:
+        tensors, self._restored = self._restored, {}
+        self.model.load_state_dict(checkpoint.take(tensors, "model"))
+        moments = checkpoint.take(tensors, "optimizer")
+        if moments or self._optimizer_rest["plain"]:
+            self.optimizer.load_state_dict(checkpoint.restore_optimizer(moments, self._optimizer_rest))
+        self.loss.load_state_dict(checkpoint.take(tensors, "loss"))
+        torch.set_rng_state(tensors["rng"])
+
+
+def stage_title(stage: Stage) -> str:
+    words = {"ce": "cross-entropy", "weighted_ce": "weighted cross-entropy"}
+    return words.get(stage.loss, stage.loss) + (" (balanced)" if stage.balanced else "")
+
+
+def why_no_head(objective: Objective) -> str | None:
+    """A sentence when the last layer cannot be refitted for this metric, else None."""
+    try:
+        MetricHead(objective.metric)
+    except AimforError as error:
+        return str(error)
+    return None
+
+
+def refit_head(fit: Fit) -> None:
+    """Puts a last layer into the model that is fitted on all training rows for the metric."""
+    task, chunk = fit.task, 4096 if fit.task.x.ndim == 2 else 256
+    train = [task.x, task.y, *([] if task.weights is None else [task.weights])]
+    judge = [
+        task.x_validation,
+        task.y_validation,
+        *([] if task.weights_validation is None else [task.weights_validation]),
+    ]
+    batches, validation = (list(zip(*(part.split(chunk) for part in parts), strict=True)) for parts in (train, judge))
+    MetricHead(task.objective.metric).from_model(fit.model, batches, validation=validation, install=True)

@@ -1,0 +1,137 @@
+"""What to minimise so that a metric rises: convex stand-ins first, the metric's own loss to finish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ..engine import Batch
+from ..errors import UnsupportedPairError
+from ..metrics.auroc import AUROC
+from ..metrics.base import Metric
+from ..metrics.confusion import CountMetric
+from ..sorted import HasPairs, SortedEngine
+from .part import Part
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A loss of the scores of the whole data set.
+
+    Attributes:
+        name: What the record of a fit calls it.
+        convex: In the scores, hence in the layer: one optimum, found to the tolerance. Others start at the best
+            convex candidate and end in a local optimum.
+        loss: From scores, shaped as the metric takes them, to a scalar.
+        smooth: False where the gradient jumps (which negatives are at the top): solved approximately.
+    """
+
+    name: str
+    convex: bool
+    loss: Callable[[Tensor], Tensor]
+    smooth: bool = True
+
+
+def objectives_for(metric: Metric, part: Part) -> list[Objective]:
+    """The objectives tried for a metric on this data set, convex ones first.
+
+    All pairs (squared hinge, O(n log n)) for every binary metric, because a ranking that is good everywhere is good
+    at the top too; the top tenth of the negatives alone for metrics that live there; cross-entropy, plain and
+    class-balanced; then the metric's own loss by its default engine, where that is not already in the list.
+    """
+    if part.kind == "binary":
+        found = _binary(metric, part.batch)
+    elif part.kind == "multiclass":
+        found = _multiclass(metric, part.batch)
+    else:
+        found = [Objective("listwise softmax", True, partial(_listwise, part.batch))]
+    if not isinstance(metric, HasPairs):
+        found += _own(metric, part)
+    return sorted(found, key=lambda objective: not objective.convex)
+
+
+def _pairs(name: str, metric: Metric, batch: Batch, surrogate: str = "squared_hinge") -> Objective:
+    engine = SortedEngine(surrogate)
+    smooth = getattr(metric, "max_fpr", None) in (None, 1, 1.0)
+    return Objective(name, True, lambda scores: engine(metric, replace(batch, scores=scores)).loss, smooth)
+
+
+def _binary(metric: Metric, batch: Batch) -> list[Objective]:
+    ranking = metric if isinstance(metric, HasPairs) else AUROC()
+    found = [_pairs("all pairs" if ranking == AUROC() else repr(ranking), ranking, batch)]
+    if metric != AUROC():
+        # A sum over the top of convex increasing terms is a maximum over subsets, hence convex as well.
+        found.append(_pairs("top pairs", AUROC(max_fpr=0.1), batch))
+    if isinstance(metric, CountMetric):
+        found.append(Objective("soft counts", False, partial(_soft_counts, metric, batch)))
+    for name, balanced in (("cross-entropy", False), ("balanced cross-entropy", True)):
+        found.append(Objective(name, True, partial(_binary_entropy, batch, _class_weights(batch, 2, balanced))))
+    return found
+
+
+def _multiclass(metric: Metric, batch: Batch) -> list[Objective]:
+    found = [_pairs("all pairs", metric, batch)] if isinstance(metric, HasPairs) else []
+    classes = int(batch.scores.shape[1])
+    for name, balanced in (("cross-entropy", False), ("balanced cross-entropy", True)):
+        found.append(Objective(name, True, partial(_softmax_entropy, batch, _class_weights(batch, classes, balanced))))
+    return found
+
+
+def _own(metric: Metric, part: Part) -> list[Objective]:
+    """The metric's own loss, if an engine without state trains it (duals per example need their own loop)."""
+    try:
+        engine = metric.default_engine()
+    except UnsupportedPairError:
+        return []
+    if not engine.stateless:
+        return []
+    return [Objective("metric", False, lambda scores: engine(metric, part.as_judged(scores)).loss)]
+
+
+def _class_weights(batch: Batch, classes: int, balanced: bool) -> Tensor:
+    """One weight per example, with sum 1; each class has the same total when ``balanced``."""
+    given = batch.effective_weights()
+    weights = torch.ones_like(batch.targets, dtype=torch.float64) if given is None else given.double()
+    if balanced:
+        totals = torch.zeros(classes, dtype=torch.float64, device=weights.device)
+        totals.index_add_(0, batch.targets.long(), weights)
+        weights = weights / totals.clamp_min(torch.finfo(torch.float64).tiny)[batch.targets.long()]
+    return (weights / weights.sum()).to(batch.scores.dtype)
+
+
+def _soft_counts(metric: CountMetric, batch: Batch, scores: Tensor) -> Tensor:
+    """``1 − metric`` of the counts with ``sigmoid(score)`` for the decision: smooth, not convex."""
+    given = batch.effective_weights()
+    mass = torch.ones_like(scores, dtype=torch.float64) if given is None else given.double()
+    decided = mass * torch.sigmoid(scores.double() - metric.threshold)
+    positive = batch.targets.double()
+    tp, everything = torch.dot(decided, positive), torch.dot(mass, positive)
+    fp, others = decided.sum() - tp, mass.sum() - everything
+    return (1.0 - metric.of_counts(tp, fp, everything - tp, others - fp)).to(scores.dtype)
+
+
+def _binary_entropy(batch: Batch, weights: Tensor, scores: Tensor) -> Tensor:
+    return functional.binary_cross_entropy_with_logits(scores, batch.targets.to(scores.dtype), weights, reduction="sum")
+
+
+def _softmax_entropy(batch: Batch, weights: Tensor, scores: Tensor) -> Tensor:
+    losses = functional.cross_entropy(scores, batch.targets, reduction="none")
+    return torch.dot(losses, weights.to(losses.dtype))
+
+
+def _listwise(batch: Batch, scores: Tensor) -> Tensor:
+    """Cross-entropy between the grades' shares of a list and the softmax of its scores (ListNet); convex."""
+    if batch.where is not None:
+        scores = scores.masked_fill(~batch.where, -torch.inf)
+    grades = batch.targets.to(scores.dtype)
+    total = grades.sum(1, keepdim=True)
+    share = grades / total.clamp_min(torch.finfo(scores.dtype).tiny)
+    # 0 · (−inf) of masked entries would be NaN.
+    terms = torch.where(share > 0, share * torch.log_softmax(scores, 1), torch.zeros_like(scores)).sum(1)
+    defined = (total.squeeze(1) > 0).to(scores.dtype)
+    return -(terms * defined).sum() / defined.sum().clamp_min(1.0)

@@ -1,0 +1,188 @@
+"""Compare: pairing, caching, choice on validation, and verdicts that follow from the numbers."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from aimfor.app.cli.main import app
+from aimfor.app.compare import plan as module
+from aimfor.app.compare.plan import (
+    BEST_OF_ALL,
+    BEST_RIVAL,
+    add_choices,
+    make_plan,
+    run_plans,
+    summarize,
+    verdicts,
+)
+from aimfor.errors import InputError
+from aimfor.fitting.config import settings
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small comparison, run once through the command line."""
+    out = tmp_path_factory.mktemp("compare")
+    words = ["compare", "breast_cancer", "--metric", "auroc", "--metric", "f1", "--seeds", "2", "--epochs", "3"]
+    words += [
+        "--model",
+        "linear",
+        "--recipe",
+        "cross_entropy",
+        "--recipe",
+        "balanced_cross_entropy",
+        "--recipe",
+        "head",
+    ]
+    result = CliRunner().invoke(app, [*words, "--jobs", "1", "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    (out / "output.txt").write_text(result.stdout)
+    return out
+
+
+def test_output_ends_with_a_verdict_and_the_path_of_the_report(folder: Path) -> None:
+    text = (folder / "output.txt").read_text()
+    assert "best rival, by validation" in text
+    assert "→ " in text
+    assert f"Report: {folder / 'report.html'}" in text
+    assert (folder / "report.html").stat().st_size < 1_500_000
+
+
+def test_cells_are_paired_and_used_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = settings(data="breast_cancer", metric="auroc", epochs=3, model="linear")
+    plan = make_plan(given, 2, ["cross_entropy", "balanced_cross_entropy", "head"])
+
+    def never(cell: Any) -> Any:
+        raise AssertionError("a stored cell was run again")
+
+    monkeypatch.setattr(module, "run_cell", never)
+    (results,) = run_plans([plan], folder, 1)
+    assert set(results) == {"cross_entropy", "balanced_cross_entropy", "head", "gradient_boosting"}
+    for by_seed in results.values():
+        assert sorted(by_seed) == [0, 1]
+    positives = {
+        (seed, one["test"]["positives"], tuple(one["rows"])) for r in results.values() for seed, one in r.items()
+    }
+    assert len(positives) == 2  # one test part per seed, the same for every recipe
+    monkeypatch.undo()
+    other = make_plan(given.model_copy(update={"epochs": 4}), 2, ["cross_entropy"])
+    assert not {key for key, _ in other.cells()} & {key for key, _ in plan.cells()}
+
+
+def test_choice_looks_at_validation_alone(folder: Path) -> None:
+    plan = make_plan(
+        settings(data="breast_cancer", metric="auroc", epochs=3, model="linear"), 2, ["cross_entropy", "focal"]
+    )
+    made = {
+        "cross_entropy": {
+            0: {"validation": 0.9, "test": {"metric": 0.1}},
+            1: {"validation": 0.5, "test": {"metric": 0.9}},
+        },
+        "focal": {0: {"validation": 0.8, "test": {"metric": 0.9}}, 1: {"validation": 0.6, "test": {"metric": 0.2}}},
+        "gradient_boosting": {0: {"validation": 1.0}, 1: {"validation": 1.0}},
+    }
+    chosen = add_choices(made, plan)
+    assert [chosen[BEST_RIVAL][seed]["test"]["metric"] for seed in (0, 1)] == [0.1, 0.2]
+    assert chosen[BEST_OF_ALL] == chosen[BEST_RIVAL]
+
+
+def test_summary_numbers_are_those_of_the_cells(folder: Path) -> None:
+    document = json.loads((folder / "comparison.json").read_text())
+    given = settings(data="breast_cancer", metric="f1", epochs=3, model="linear")
+    plan = make_plan(given, 2, ["cross_entropy", "balanced_cross_entropy", "head"])
+    (results,) = run_plans([plan], folder, 1)
+    summary = summarize(results, plan)
+    assert document["parts"][1]["metric"] == "f1"
+    assert document["parts"][1]["table"] == summary["table"]
+    row = next(row for row in summary["table"] if row["name"] == "cross_entropy")
+    assert row["test"] == pytest.approx(sum(one["test"]["metric"] for one in results["cross_entropy"].values()) / 2)
+    assert summary["comparisons"] == 2
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [(0.01, 0.03, "better f1"), (-0.03, -0.01, "worse f1"), (-0.01, 0.03, "no difference in f1 you could rely on")],
+)
+def test_verdict_follows_the_interval(low: float, high: float, word: str) -> None:
+    row = {"name": "head", "title": "head", "test": 0.5, "difference": (low + high) / 2, "low": low, "high": high}
+    rival = {"name": BEST_RIVAL, "title": "rival", "test": 0.5}
+    summary = {"metric": "f1", "table": [row, rival], "comparisons": 1, "skipped": []}
+    assert word in verdicts(summary)[0]
+
+
+def test_a_better_tree_is_said_plainly() -> None:
+    rival = {"name": BEST_RIVAL, "title": "rival", "test": 0.5}
+    tree = {"name": "gradient_boosting", "title": "tree", "test": 0.6}
+    summary = {"metric": "f1", "table": [rival, tree], "comparisons": 0, "skipped": ["x: y"]}
+    assert "consider it first" in verdicts(summary)[-1]
+
+
+def test_recipes_without_a_rival_among_them_are_refused() -> None:
+    with pytest.raises(InputError, match=r"--recipe: got head, with no rival among them.*--recipe cross_entropy"):
+        make_plan(settings(data="breast_cancer", metric="auroc", epochs=3), 2, ["head"])
+
+
+def test_one_seed_is_refused() -> None:
+    with pytest.raises(InputError, match="at least 2"):
+        make_plan(settings(data="breast_cancer", metric="auroc"), 1)
+
+
+def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:
+    plan = make_plan(
+        settings(data="wine", metric="auroc", positive="class_1", epochs=2, model="linear"), 2, ["cross_entropy"]
+    )
+    (alone,) = run_plans([plan], tmp_path / "one", 1)
+    (together,) = run_plans([plan], tmp_path / "two", 2)
+    for name, by_seed in alone.items():
+        for seed, one in by_seed.items():
+            assert together[name][seed]["test"] == one["test"]
+
+
+def test_interrupted_comparison_goes_on_and_a_complete_one_runs_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["compare", "wine", "--positive", "class_1", "--metric", "auroc", "--seeds", "3", "--epochs", "2"]
+    words += ["--model", "linear", "--recipe", "cross_entropy", "--jobs", "1", "--out", str(tmp_path)]
+    started, limit, original = [], [2], module.run_cell
+
+    def counted(cell: Any) -> Any:
+        if len(started) == limit[0]:
+            raise KeyboardInterrupt
+        started.append(cell)
+        return original(cell)
+
+    monkeypatch.setattr(module, "run_cell", counted)
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 130
+    assert "The same command goes on" in result.stderr
+    assert not (tmp_path / "report.html").exists()
+    assert len(list(tmp_path.glob("cells/*.json"))) == 2
+    limit[0] = 6  # three seeds of the recipe and of the tree: two are stored, four are left
+    for _ in range(2):
+        result = CliRunner().invoke(app, words)
+        assert result.exit_code == 0, result.output
+        assert len(started) == len(list(tmp_path.glob("cells/*.json"))) == 6
+        assert f"Report: {tmp_path / 'report.html'}" in result.stdout
+
+
+def test_killed_comparison_leaves_no_process_behind(tmp_path: Path) -> None:
+    words = ["compare", "breast_cancer", "--metric", "auroc", "--seeds", "40", "--epochs", "2"]
+    words += ["--model", "linear", "--recipe", "cross_entropy"]
+    command = [sys.executable, "-m", "aimfor", *words, "--jobs", "2", "--out", str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("cells/*.json")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    process.communicate(timeout=30)  # returns when the last worker has closed the pipes
+    assert process.returncode == -signal.SIGKILL
+    assert list(tmp_path.glob("cells/*.json"))

@@ -1,0 +1,156 @@
+"""Tables, npz files and image folders become the same examples by any route, and encoders agree with scikit-learn."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aimfor.app.data.encode import ImageEncoder, TableEncoder, restore_encoder
+from aimfor.app.data.labels import fit_labels, split
+from aimfor.app.data.sources import load
+from aimfor.app.data.tables import read_table
+from aimfor.errors import InputError
+
+HEADER = "age,city,when,flag,label"
+ROWS = [
+    "31,Paris,2024-01-01,true,yes",
+    "?,Rome,2024-01-03,false,no",
+    "45,,2024-02-01,true,no",
+    '52,"Rome, old",2024-01-01,false,yes',
+]
+
+
+def test_csv_gz_semicolon_and_parquet_give_the_same_columns(tmp_path: Path) -> None:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    text = "\n".join([HEADER, *ROWS]) + "\n"
+    (tmp_path / "a.csv").write_text(text)
+    with gzip.open(tmp_path / "b.csv.gz", "wt") as file:
+        file.write(text)
+    (tmp_path / "c.csv").write_text(text.replace('"Rome, old"', "Rome_ old").replace(",", ";").replace("_", ","))
+    options = pyarrow.csv.ConvertOptions(null_values=["?", ""], strings_can_be_null=True)
+    pyarrow.parquet.write_table(
+        pyarrow.csv.read_csv(tmp_path / "a.csv", convert_options=options), tmp_path / "d.parquet"
+    )
+    wanted = read_table(tmp_path / "a.csv")
+    assert np.isnan(wanted["age"][1])
+    assert wanted["age"][0] == 31
+    assert wanted["city"].tolist() == ["Paris", "Rome", None, "Rome, old"]
+    assert wanted["when"][1] - wanted["when"][0] == 2  # days
+    assert wanted["flag"].tolist() == [1, 0, 1, 0]
+    for name in ("b.csv.gz", "c.csv", "d.parquet"):
+        other = read_table(tmp_path / name)
+        for column, values in wanted.items():
+            np.testing.assert_array_equal(other[column], values)
+
+
+def test_a_column_that_turns_to_text_late_is_text(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n" + "1,2\n" * 5000 + "x,3\n")
+    assert read_table(tmp_path / "t.csv")["a"][-1] == "x"
+
+
+def test_encoder_agrees_with_scikit_learn_and_survives_json(tmp_path: Path) -> None:
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    rng = np.random.default_rng(0)
+    number = rng.normal(3, 5, 200)
+    number[::17] = np.nan
+    city = rng.choice(["Paris", "Rome", "Bern"], 200).astype(object)
+    lines = [f"{'' if np.isnan(a) else a},{b},{i % 2}" for i, (a, b) in enumerate(zip(number, city, strict=True))]
+    (tmp_path / "t.csv").write_text("\n".join(["number,city,y", *lines]) + "\n")
+    source = load(str(tmp_path / "t.csv"), "y")
+    rows = np.arange(120)
+    encoder = TableEncoder.fit(source, rows)
+    encoded = restore_encoder(json.loads(json.dumps(encoder.state))).transform(source)
+    numbers = make_pipeline(SimpleImputer(strategy="median", add_indicator=False), StandardScaler())
+    numbers.fit(number[:120, None])
+    np.testing.assert_allclose(encoded[:, 0], numbers.transform(number[:, None])[:, 0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(encoded[:, 1], np.isnan(number))
+    levels = next(spec["levels"] for spec in encoder.columns if "levels" in spec)
+    one_hot = OneHotEncoder(categories=[levels], sparse_output=False).fit_transform(city[:, None])
+    np.testing.assert_array_equal(encoded[:, 2:5], one_hot)
+    assert encoded[:, 5].sum() == 0  # nothing is "other" in the training data
+    assert encoder.shape == encoded.shape[1:]
+
+
+def test_unseen_and_missing_levels_and_lost_columns(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("city,x,y\n" + "Rome,1,0\nBern,2,1\n" * 20)
+    encoder = TableEncoder.fit(load(str(tmp_path / "t.csv"), "y"), np.arange(40))
+    (tmp_path / "new.csv").write_text("city,x\nOslo,1\n,1\n")
+    encoded = encoder.transform(load(str(tmp_path / "new.csv"), None, labelled=False))
+    assert encoded[0, :3].tolist() == [0, 0, 1]
+    assert encoded[1, :3].tolist() == [0, 0, 0]
+    (tmp_path / "lost.csv").write_text("town,x\nOslo,1\n")
+    with pytest.raises(InputError, match="without the column 'city'"):
+        encoder.transform(load(str(tmp_path / "lost.csv"), None, labelled=False))
+    (tmp_path / "text.csv").write_text("city,x\nOslo,much\n")
+    with pytest.raises(InputError, match=r"text \('much'\) in the column 'x'"):
+        encoder.transform(load(str(tmp_path / "text.csv"), None, labelled=False))
+
+
+def test_npz_with_its_own_split_and_groups(tmp_path: Path) -> None:
+    mask = np.arange(100) < 70
+    y = (np.arange(100) % 5 == 0).astype(np.int64)
+    np.savez(tmp_path / "a.npz", X=np.random.default_rng(0).normal(size=(100, 3)), y=y, train=mask, sex=y)
+    source = load(str(tmp_path / "a.npz"), "y", group="sex")
+    assert source.groups is not None
+    parts = split(y, 0, source.test)
+    np.testing.assert_array_equal(parts.test, np.arange(70, 100))
+    assert set(parts.train) | set(parts.validation) == set(range(70))
+
+
+def test_split_is_stratified_disjoint_and_complete() -> None:
+    ids = np.array([0] * 900 + [1] * 97 + [2] * 3)
+    parts = split(ids, seed=3)
+    everything = np.concatenate([parts.train, parts.validation, parts.test])
+    assert sorted(everything) == list(range(1000))
+    for rows in (parts.train, parts.validation, parts.test):
+        assert set(ids[rows]) == {0, 1, 2}
+    assert abs((ids[parts.test] == 1).sum() - 0.2 * 97) <= 1
+    assert not np.array_equal(parts.test, split(ids, seed=4).test)
+    np.testing.assert_array_equal(parts.test, split(ids, seed=3).test)
+
+
+@pytest.mark.parametrize(
+    ("values", "positive"),
+    [
+        (["0", "1"] * 5, "1"),
+        (["no"] * 3 + ["yes"] * 9, "yes"),
+        (["cat"] * 9 + ["dog"] * 4, "dog"),
+        (["<=50K"] * 9 + [">50K"] * 4, ">50K"),
+        (["-1"] * 9 + ["1"] * 19, "1"),
+    ],
+)
+def test_positive_class_is_guessed_as_a_person_would(values: list[str], positive: str) -> None:
+    assert fit_labels(np.array(values, dtype=object), binary=True).classes[1] == positive
+
+
+def test_rows_without_a_target_are_left_out_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x,y\n" + "1,0\n2,1\n3,\n" * 10)
+    source = load(str(tmp_path / "t.csv"), "y")
+    assert len(source) == 20
+    assert source.notes == ["10 rows without a target were left out"]
+
+
+def test_image_folder_and_npz_of_the_same_images_encode_alike(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 8, 8, 3), dtype=np.uint8)
+    for i, one in enumerate(pixels):
+        folder = tmp_path / "set" / "ab"[i % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        image.fromarray(one).save(folder / f"{i}.png")
+    source = load(str(tmp_path / "set"), None)
+    order = [0, 2, 4, 1, 3, 5]  # folder by folder
+    assert source.images is not None
+    np.testing.assert_array_equal(source.images, pixels[order])
+    encoded = ImageEncoder.fit(source, np.arange(6)).transform(source)
+    assert encoded.shape == (6, 3, 8, 8)
+    np.testing.assert_allclose(encoded.mean((0, 2, 3)), 0, atol=1e-5)
+    np.testing.assert_allclose(encoded.std((0, 2, 3)), 1, atol=1e-5)

@@ -1,0 +1,134 @@
+"""A run killed at a random step and continued ends with the same weights, bit for bit."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from aimfor.app.run.folder import Prepared, prepare
+from aimfor.errors import InputError
+from aimfor.fitting import checkpoint
+from aimfor.fitting import fit as loop
+from aimfor.fitting.config import Recipe, Settings, find_recipe, settings
+from aimfor.fitting.fit import Fit, Interrupted
+
+SOURCE = str(Path(loop.__file__).parents[2])
+
+
+@pytest.fixture(scope="module")
+def ready() -> Prepared:
+    return prepare(settings(data="breast_cancer", metric="auroc", epochs=4, checkpoint_seconds=0.0))
+
+
+def recipe() -> Recipe:
+    return find_recipe("auto")
+
+
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_stopped_at_any_step_and_continued_is_the_same_run(ready: Prepared, tmp_path: Path) -> None:
+    whole = Fit(ready.task, ready.settings, recipe()).run()
+    steps = iter(random.Random(0).sample(range(1, 30), 6))
+    path = tmp_path / "checkpoint.safetensors"
+    fit = Fit(ready.task, ready.settings, recipe())
+    stops = 0
+    while True:
+        left = [next(steps, 10**9)]
+
+        def stop(left: list[int] = left) -> bool:
+            left[0] -= 1
+            return left[0] < 0
+
+        try:
+            fit.run(path, stop)
+            break
+        except Interrupted:
+            stops += 1
+            fit = Fit(ready.task, ready.settings, recipe()).restore(path)
+    assert stops >= 3
+    assert same(fit.best, whole.best)
+    assert fit.state.history == whole.state.history
+    assert fit.state.best == whole.state.best
+
+
+def test_the_check_can_fail(ready: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the generator's state the dropout masks differ, and the comparison above must notice."""
+    monkeypatch.setattr(torch, "set_rng_state", lambda state: None)
+    path = tmp_path / "checkpoint.safetensors"
+    count = [20]
+
+    def stop() -> bool:
+        count[0] -= 1
+        return count[0] < 0
+
+    plan = find_recipe("cross_entropy")
+    whole = Fit(ready.task, ready.settings, plan).run()
+    with pytest.raises(Interrupted):
+        Fit(ready.task, ready.settings, plan).run(path, stop)
+    assert not same(Fit(ready.task, ready.settings, plan).restore(path).run().best, whole.best)
+
+
+def test_sigkill_and_resume_end_bit_for_bit_alike(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "aimfor.app.cli.main", "train"]
+    options = ["breast_cancer", "--metric", "auroc", "--epochs", "6", "--checkpoint-seconds", "0", "-q"]
+
+    def run(*words: str) -> None:
+        subprocess.run([*command, *words], env=environment, check=True, capture_output=True)
+
+    run(*options, "--out", str(tmp_path / "whole"))
+    killed = tmp_path / "killed"
+    process = subprocess.Popen([*command, *options, "--out", str(killed)], env=environment)
+    deadline = time.monotonic() + 60
+    while not (killed / "checkpoint.safetensors").exists() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    time.sleep(random.Random(os.getpid()).uniform(0.0, 0.3))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (killed / "metrics.json").exists(), "the run was over before it was killed"
+    run("--resume", str(killed))
+    whole, _ = checkpoint.load(tmp_path / "whole" / "model.safetensors")
+    resumed, _ = checkpoint.load(killed / "model.safetensors")
+    assert same(whole, resumed)
+    for name in ("threshold.json", "log.jsonl"):
+        assert (killed / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_checkpoint_of_another_recipe_is_refused(ready: Prepared, tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.safetensors"
+    with pytest.raises(Interrupted):
+        Fit(ready.task, ready.settings, recipe()).run(path, lambda: True)
+    with pytest.raises(InputError, match="recipe"):
+        Fit(ready.task, ready.settings, find_recipe("focal")).restore(path)
+
+
+def test_changed_data_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from aimfor.app.run import training
+
+    data = tmp_path / "t.csv"
+    rows = [f"{i % 9},{(i * 7) % 5},{int(i % 4 == 0)}" for i in range(80)]
+    data.write_text("\n".join(["a,b,y", *rows]) + "\n")
+    given = Settings(data=str(data), target="y", metric="auroc")
+    folder, _ = training.start(given, recipe(), tmp_path / "run")
+    training.reopen(folder)
+    data.write_text("\n".join(["a,b,y", *rows[:-1], "100,3,0"]) + "\n")
+    with pytest.raises(InputError, match="data has changed"):
+        training.reopen(folder)
+
+
+def test_no_pickle_is_written_or_read() -> None:
+    for path in Path(loop.__file__).parent.rglob("*.py"):
+        text = path.read_text()
+        assert "torch.load" not in text
+        assert "torch.save" not in text
+        assert "import pickle" not in text
