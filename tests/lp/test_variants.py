@@ -20,8 +20,8 @@ from aimfor.lp import (
     plain_scheme,
     solve,
 )
-from aimfor.lp.newton import mangasarian_epsilon, minimise_penalty
-from aimfor.lp.program import read_program
+from aimfor.lp.problem import read_program
+from aimfor.lp.solvers.newton import mangasarian_epsilon, minimise_penalty
 from aimfor.lp.standard import equilibrate, standard_form
 
 sys.path.insert(0, str(Path(__file__).parent))

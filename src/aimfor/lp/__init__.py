@@ -6,13 +6,14 @@ from .form import HasProgram, LPForm, LPTask
 from .gradients import ActiveSet, Envelope, GradientRule, Implicit, Unrolled
 from .head import LPHead, LPHeadOutput
 from .layer import LinearProgram
-from .methods import InteriorPoint, Method, PenaltyNewton
-from .plain import PlainResult, plain_scheme
+from .operators.structured import PairRows
+from .public import choose_epsilon, solve
 from .ratio import RatioProblem, best_threshold, ratio_form
-from .sketch import Sketch
 from .solution import LPSolution
-from .solver import choose_epsilon, solve
-from .structured import PairRows
+from .solvers.base import Method
+from .solvers.methods import InteriorPoint, PenaltyNewton
+from .solvers.plain import PlainResult, plain_scheme
+from .solvers.sketch import Sketch
 
 __all__ = [
     "ActiveSet",

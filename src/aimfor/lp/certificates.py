@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .operators import Factor
+from .operators.base import Factor
 from .standard import Standard, largest
 
 

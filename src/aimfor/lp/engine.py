@@ -10,8 +10,8 @@ from .. import checks
 from ..engine import Batch, Engine, EngineOutput, Status, attached_zero, undefined
 from .form import HasProgram, LPForm
 from .gradients import Envelope
-from .methods import Method
-from .solver import solve
+from .public import solve
+from .solvers.base import Method
 
 
 class LPEngine(Engine):

@@ -13,11 +13,11 @@ from torch.autograd.function import once_differentiable
 from .. import checks
 from ..errors import SolverError
 from .certificates import Point, solve_gram
-from .newton import Penalised, mangasarian_epsilon, minimise_penalty
-from .operators import DenseOperator
-from .program import Program, is_csr
+from .operators.dense import DenseOperator
+from .operators.structured import PairRows, pair_gradient
+from .problem import Program, is_csr
+from .solvers.newton import Penalised, mangasarian_epsilon, minimise_penalty
 from .standard import Layout, Scaling, Standard
-from .structured import PairRows, pair_gradient
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from .. import checks
 from ..engine import Status, attached_zero
 from ..errors import InputError
 from .gradients import ActiveSet, GradientRule
-from .solver import solve
-from .structured import PairRows
+from .operators.structured import PairRows
+from .public import solve
 
 
 @dataclass(frozen=True)

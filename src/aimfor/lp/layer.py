@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from .gradients import GradientRule
-from .methods import Method
+from .operators.structured import PairRows
+from .public import solve
 from .solution import LPSolution
-from .solver import solve
-from .structured import PairRows
+from .solvers.base import Method
 
 PARTS = ("c", "A", "b", "A_eq", "b_eq", "lower", "upper")
 

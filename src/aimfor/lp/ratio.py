@@ -29,10 +29,10 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from . import highs
 from .form import LPForm, LPTask
+from .public import solve
 from .solution import LPSolution
-from .solver import solve
+from .solvers import highs
 
 Line = tuple[float, float, float]
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from ..engine import Status
 from .certificates import Residuals
+from .gradients import GradientRule, Solved, value_with_envelope
+from .problem import Program
+from .solvers.base import INFEASIBLE, UNBOUNDED, Found
+from .standard import Layout, Scaling, Standard, positive
 
 #: Worst first: the status of a batch is the first of these that any item has.
 _SEVERITY = (Status.not_converged, Status.infeasible, Status.unbounded, Status.fallback, Status.ok)
@@ -54,3 +59,51 @@ class LPSolution:
     def status(self) -> Status:
         """The worst status of the batch."""
         return next((status for status in _SEVERITY if status in self.statuses), Status.ok)
+
+
+def assemble(
+    program: Program,
+    scaled: Standard,
+    scaling: Scaling,
+    layout: Layout,
+    found: Found,
+    statuses: list[Status],
+    rule: GradientRule,
+) -> LPSolution:
+    point, outcome, m, k = found.point, found.outcome, layout.general, layout.equalities
+    infeasible, unbounded = outcome == INFEASIBLE, outcome == UNBOUNDED
+    good = ~(infeasible | unbounded)
+    solved = Solved(scaled, scaling, layout, point, good)
+    raw = scaling.primal(point.x)
+    # Certificates are directions: only their proportions matter, so they keep the normalisation h·z + f·y = −1.
+    shrink = torch.where(infeasible[:, None], 1.0 / (scaling.cost * scaling.size), 1.0)
+    z, y = scaling.dual(point.z) * shrink, scaling.dual_equality(point.y) * shrink
+    x = torch.where(good[:, None], raw, torch.nan)
+    value = (program.c.detach() * x).sum(1)
+    value = torch.where(infeasible, torch.inf, torch.where(unbounded, -torch.inf, value))
+    lower, upper = torch.zeros_like(x), torch.zeros_like(x)
+    lower.index_add_(1, layout.lower, z[:, m : m + layout.lower.numel()])
+    upper.index_add_(1, layout.upper, z[:, m + layout.lower.numel() :])
+    lower.index_add_(1, layout.fixed, -y[:, k:].clamp_max(0.0))
+    upper.index_add_(1, layout.fixed, y[:, k:].clamp_min(0.0))
+    ray = torch.where(unbounded[:, None], raw / positive(raw.abs().amax(1, keepdim=True)), 0.0)
+    held = point.active.sum(1) + scaled.operator.equalities
+    shape, dtype = program.shape, program.dtype
+
+    def out(part: Tensor) -> Tensor:
+        return part.reshape(shape + part.shape[1:]).to(dtype)
+
+    return LPSolution(
+        out(rule.argmin(program, solved, x)),
+        out(value_with_envelope(program, solved, value)),
+        out(z[:, :m]),
+        out(y[:, :k]),
+        out(lower),
+        out(upper),
+        found.residuals.reshape(shape),
+        tuple(statuses),
+        found.steps.reshape(shape),
+        out(ray),
+        point.active[:, :m].reshape(*shape, m),
+        (good & (held == x.shape[1])).reshape(shape),
+    )

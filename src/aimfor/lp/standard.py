@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from .operators import Bounds, DenseOperator, Operator
-from .program import INFINITE, Program
-from .sparse import sparse_operator
-from .structured import PairOperator
+from .operators.base import Bounds, Operator
+from .operators.dense import DenseOperator
+from .operators.sparse import SparseOperator
+from .operators.structured import PairOperator
+from .problem import INFINITE, Program, is_csr
 
 
 @dataclass(frozen=True)
@@ -122,12 +123,20 @@ def _operator(program: Program, bounds: Bounds, layout: Layout, pinned: Tensor) 
             raise InputError("lower", "a bound equal to upper beside PairRows", "lower < upper")
         return PairOperator(program.rows, program.pairs.positives, bounds, b)
     if program.sparse:
-        return sparse_operator(program, bounds, pins)
+        return _sparse_operator(program, bounds, pins)
     equality = program.equality_rows
     if layout.fixed.numel():
         identity = torch.eye(v, dtype=equality.dtype, device=equality.device)
         equality = torch.cat((equality.expand(b, -1, -1), pins.rows(identity.expand(b, -1, -1))), 1)
     return DenseOperator(program.rows, equality, bounds, b)
+
+
+def _sparse_operator(program: Program, bounds: Bounds, pinned: Bounds) -> SparseOperator:
+    """From a program in which A or A_eq is CSR; the other may be one dense matrix."""
+    rows, equality_rows = (
+        part if is_csr(part) else part[0].to_sparse_csr() for part in (program.rows, program.equality_rows)
+    )
+    return SparseOperator(rows, equality_rows, bounds, pinned, program.c.shape[0])
 
 
 def largest(a: Tensor) -> Tensor:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .. import checks
-from .program import read_program
+from ... import checks
+from ..problem import read_program
 
 
 @dataclass(frozen=True)

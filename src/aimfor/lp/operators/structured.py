@@ -15,8 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import InputError
-from .operators import RIDGE, Bounds, CholeskyFactor, Factor, Operator
+from ...errors import InputError
+from .base import RIDGE, Bounds, Factor, Operator
+from .dense import CholeskyFactor
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,10 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from .operators import CholeskyFactor, Factor, Operator
-from .standard import Standard, largest
-
-#: What an item's iteration ended with.
-RUNNING, OPTIMAL, INFEASIBLE, UNBOUNDED, STALLED = range(5)
+from ..operators.base import Factor, Operator
+from ..operators.dense import CholeskyFactor
+from ..standard import Standard, largest
+from .base import INFEASIBLE, OPTIMAL, RUNNING, STALLED, UNBOUNDED
 
 #: How well a certificate of infeasibility or unboundedness must balance, whatever the tolerance of the optimum.
 PROOF = 1e-9

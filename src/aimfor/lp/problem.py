@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .. import checks
 from ..errors import InputError
-from .structured import PairRows
+from .operators.structured import PairRows
 
 #: Bounds of this size or more mean "no bound", as in most solvers.
 INFINITE = 1e20

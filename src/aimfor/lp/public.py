@@ -10,15 +10,15 @@ from torch import Tensor
 from .. import checks
 from ..engine import Status
 from ..errors import InputError, SolverError
-from . import highs
-from .gradients import ActiveSet, GradientRule, Solved, value_with_envelope
-from .interior import INFEASIBLE, OPTIMAL, STALLED, UNBOUNDED
-from .methods import Found, InteriorPoint, Method
-from .newton import mangasarian_epsilon
-from .program import Program, read_program
-from .solution import LPSolution
-from .standard import Layout, Scaling, Standard, equilibrate, positive, standard_form
-from .structured import PairRows
+from .gradients import ActiveSet, GradientRule
+from .operators.structured import PairRows
+from .problem import read_program
+from .solution import LPSolution, assemble
+from .solvers.base import Method
+from .solvers.chain import solve_standard
+from .solvers.methods import InteriorPoint
+from .solvers.newton import mangasarian_epsilon
+from .standard import equilibrate, standard_form
 
 ON_FAILURE = ("fallback", "status", "raise")
 
@@ -87,10 +87,10 @@ def solve(
     with torch.no_grad():
         standard, layout = standard_form(program.detached())
         scaled, scaling = equilibrate(standard)
-        found, statuses = _solve_standard(scaled, solver, tol, on_failure != "status")
+        found, statuses = solve_standard(scaled, solver, tol, on_failure != "status")
     if on_failure == "raise":
         _raise_unless_solved(statuses)
-    return _assemble(program, scaled, scaling, layout, found, statuses, rule)
+    return assemble(program, scaled, scaling, layout, found, statuses, rule)
 
 
 def _instance(name: str, value: Any, kind: type, default: Any) -> Any:
@@ -101,52 +101,6 @@ def _instance(name: str, value: Any, kind: type, default: Any) -> Any:
     return value
 
 
-def _solve_standard(program: Standard, method: Method, tol: float, fallback: bool) -> tuple[Found, list[Status]]:
-    """The method, then the interior point for what it could not certify, then HiGHS."""
-    found = method.run(program, tol)
-    by_highs = torch.zeros_like(found.outcome, dtype=torch.bool)
-    if not isinstance(method, InteriorPoint):
-        _again(program, found, lambda part: InteriorPoint().run(part, tol))
-    _confirm_unbounded(program, found, tol)
-    if fallback and highs.available():
-        before = found.outcome == STALLED
-        _again(program, found, lambda part: highs.solve_by_highs(part, tol))
-        by_highs = before & (found.outcome == OPTIMAL)
-    names = {
-        OPTIMAL: Status.ok,
-        INFEASIBLE: Status.infeasible,
-        UNBOUNDED: Status.unbounded,
-        STALLED: Status.not_converged,
-    }
-    statuses = [names[code] for code in found.outcome.tolist()]
-    for i in by_highs.nonzero().squeeze(1).tolist():
-        statuses[i] = Status.fallback
-    return found, statuses
-
-
-def _again(program: Standard, found: Found, run: Any) -> None:
-    """Another solver for the items that are not certified; its answer is taken unless it knows no more."""
-    items = (found.outcome == STALLED).nonzero().squeeze(1)
-    if items.numel():
-        part = run(program.take(items))
-        wiser = (part.outcome != STALLED) | (part.residuals.worst() < found.residuals.worst()[items])
-        if bool(wiser.any()):
-            index = wiser.nonzero().squeeze(1)
-            found.put(items[index], part.take(index))
-
-
-def _confirm_unbounded(program: Standard, found: Found, tol: float) -> None:
-    """A ray proves an unbounded objective only where there is a feasible point to start from."""
-    items = (found.outcome == UNBOUNDED).nonzero().squeeze(1)
-    if not items.numel():
-        return
-    part = program.take(items)
-    feasible = InteriorPoint().run(Standard(part.operator, torch.zeros_like(part.c), part.h, part.f), tol)
-    wrong = (feasible.outcome != OPTIMAL).nonzero().squeeze(1)
-    if wrong.numel():
-        found.put(items[wrong], feasible.take(wrong))
-
-
 def _raise_unless_solved(statuses: list[Status]) -> None:
     bad = {i: s for i, s in enumerate(statuses) if s not in (Status.ok, Status.fallback)}
     if bad:
@@ -155,54 +109,6 @@ def _raise_unless_solved(statuses: list[Status]) -> None:
             f"{len(bad)} of {len(statuses)} programs have no certified optimum; item {first}: {status.message}. "
             f"Next: {status.remedy}."
         )
-
-
-def _assemble(
-    program: Program,
-    scaled: Standard,
-    scaling: Scaling,
-    layout: Layout,
-    found: Found,
-    statuses: list[Status],
-    rule: GradientRule,
-) -> LPSolution:
-    point, outcome, m, k = found.point, found.outcome, layout.general, layout.equalities
-    infeasible, unbounded = outcome == INFEASIBLE, outcome == UNBOUNDED
-    good = ~(infeasible | unbounded)
-    solved = Solved(scaled, scaling, layout, point, good)
-    raw = scaling.primal(point.x)
-    # Certificates are directions: only their proportions matter, so they keep the normalisation h·z + f·y = −1.
-    shrink = torch.where(infeasible[:, None], 1.0 / (scaling.cost * scaling.size), 1.0)
-    z, y = scaling.dual(point.z) * shrink, scaling.dual_equality(point.y) * shrink
-    x = torch.where(good[:, None], raw, torch.nan)
-    value = (program.c.detach() * x).sum(1)
-    value = torch.where(infeasible, torch.inf, torch.where(unbounded, -torch.inf, value))
-    lower, upper = torch.zeros_like(x), torch.zeros_like(x)
-    lower.index_add_(1, layout.lower, z[:, m : m + layout.lower.numel()])
-    upper.index_add_(1, layout.upper, z[:, m + layout.lower.numel() :])
-    lower.index_add_(1, layout.fixed, -y[:, k:].clamp_max(0.0))
-    upper.index_add_(1, layout.fixed, y[:, k:].clamp_min(0.0))
-    ray = torch.where(unbounded[:, None], raw / positive(raw.abs().amax(1, keepdim=True)), 0.0)
-    held = point.active.sum(1) + scaled.operator.equalities
-    shape, dtype = program.shape, program.dtype
-
-    def out(part: Tensor) -> Tensor:
-        return part.reshape(shape + part.shape[1:]).to(dtype)
-
-    return LPSolution(
-        out(rule.argmin(program, solved, x)),
-        out(value_with_envelope(program, solved, value)),
-        out(z[:, :m]),
-        out(y[:, :k]),
-        out(lower),
-        out(upper),
-        found.residuals.reshape(shape),
-        tuple(statuses),
-        found.steps.reshape(shape),
-        out(ray),
-        point.active[:, :m].reshape(*shape, m),
-        (good & (held == x.shape[1])).reshape(shape),
-    )
 
 
 def choose_epsilon(

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .operators import RIDGE, Bounds, Factor, Operator
-from .program import Program, is_csr
+from .base import RIDGE, Bounds, Factor, Operator
 
 
 class SparseOperator(Operator):
@@ -118,14 +117,6 @@ class SparseCholesky(Factor):
             for part, scale, factor in zip(right, self.scales, self.factors, strict=True)
         ]
         return torch.stack(answers).to(right)
-
-
-def sparse_operator(program: Program, bounds: Bounds, pinned: Bounds) -> SparseOperator:
-    """From a program in which A or A_eq is CSR; the other may be one dense matrix."""
-    rows, equality_rows = (
-        part if is_csr(part) else part[0].to_sparse_csr() for part in (program.rows, program.equality_rows)
-    )
-    return SparseOperator(rows, equality_rows, bounds, pinned, program.c.shape[0])
 
 
 def _pin_diagonal(operator: SparseOperator, like: Tensor) -> Tensor:

@@ -9,10 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .certificates import Point, polish, residuals
-from .interior import INFEASIBLE, OPTIMAL, STALLED, UNBOUNDED
-from .methods import Found
-from .standard import Standard
+from ..certificates import Point, polish, residuals
+from ..standard import Standard
+from .base import INFEASIBLE, OPTIMAL, STALLED, UNBOUNDED, Found
 
 
 def available() -> bool:

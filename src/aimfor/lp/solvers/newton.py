@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .standard import Standard, largest
+from ..standard import Standard, largest
 
 #: ρ, relative to the unit diagonal of the scaled Hessian. It bends the path, not the answer.
 STEP_RIDGE = 1e-8

@@ -1,0 +1,1 @@
+"""Constraint matrices as operators: dense, sparse, structured (never formed) and sketched."""
