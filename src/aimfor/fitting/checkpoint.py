@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from ..errors import InputError
 
 Tensors = dict[str, Tensor]
 _FORMAT = "aimfor-1"
+_MOST_JSON = 256 << 20
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -48,17 +50,68 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=True) + "\n")
+    """Numbers that are not finite become null: JSON has no others, and what is read back refuses them."""
+    write_text(path, json.dumps(_finite(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_json(path: Path) -> Any:
-    """Raises `InputError` naming the file when it is missing or damaged."""
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file that aimfor wrote.
+
+    Raises:
+        InputError: The file is missing, a link, too large, no JSON object, or holds a number that is not finite.
+    """
+    check_plain(path)
     try:
-        return json.loads(path.read_text(encoding="utf8"))
+        found = json.loads(path.read_text(encoding="utf8"), parse_constant=_refuse, parse_float=_finite_float)
+        if not isinstance(found, dict):
+            raise ValueError(f"it holds {type(found).__name__}, not an object")
+        return found
     except FileNotFoundError:
         raise InputError("run", f"{path.parent} without {path.name}", "the folder of an aimfor run") from None
-    except (ValueError, OSError) as error:
-        raise InputError("run", f"{path}, which is damaged ({error})", "the file as aimfor wrote it") from None
+    except (ValueError, OSError, RecursionError) as error:
+        raise damaged(path, error) from None
+
+
+def check_plain(path: Path) -> None:
+    """Raises `InputError` for what a run folder never holds: links, which may lead anywhere, and enormous files."""
+    if path.is_symlink():
+        raise InputError("run", f"{path}, which is a link", "a folder whose files are its own", "Copy the file there.")
+    if path.suffix == ".json" and path.exists() and path.stat().st_size > _MOST_JSON:
+        raise damaged(path, ValueError(f"{path.stat().st_size >> 20} MB of JSON"))
+
+
+def damaged(path: Path, error: Exception) -> InputError:
+    """The one sentence for a file that is not as aimfor wrote it."""
+    text = " ".join(str(error).split())[:200] or type(error).__name__
+    return InputError("run", f"{path}, which is damaged ({text})", "the file as aimfor wrote it")
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turns what a file's strange content makes Python raise into the one sentence about that file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, OverflowError) as error:
+        raise damaged(path, error) from None
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"the number {word}")
+
+
+def _finite_float(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:
@@ -83,6 +136,7 @@ def load(path: Path) -> tuple[Tensors, Any]:
     """What `save` wrote. Raises `InputError` naming the file when it is missing, cut off or altered."""
     from safetensors import SafetensorError, safe_open
 
+    check_plain(path)
     if not path.exists():
         raise InputError("checkpoint", f"no file {path}", "a checkpoint written by aimfor train")
     try:

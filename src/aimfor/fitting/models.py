@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -94,8 +92,6 @@ def build(name: str, shape: Shape, outputs: int, hidden: int = 128, dropout: flo
 
 
 def _own(module: str, factory: str, shape: Shape, outputs: int) -> nn.Module:
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
     name = f"{module}:{factory}"
     try:
         model = getattr(importlib.import_module(module), factory)(shape, outputs)

@@ -39,7 +39,9 @@ def compare(
     with one_line_errors():
         from ...fitting.config import settings
         from ..compare import command as comparing
+        from ..run.trust import find_typed_code
 
+        find_typed_code(model)
         if not metric:
             raise missing("--metric")
         given = [

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from .errors import one_line_errors
+from .options import Trust
 
 
 def export(
@@ -18,9 +19,10 @@ def export(
     onnx: Annotated[
         bool, typer.Option("--onnx", help="ONNX instead of torch.export (needs onnx and onnxscript).")
     ] = False,
+    trust: Trust = None,
 ) -> None:
     """The network of a run for deployment: it takes encoded rows (see config.json) and gives scores."""
     with one_line_errors():
         from ..run.export import export as write
 
-        print(write(run, out, onnx))
+        print(write(run, out, onnx, trust))

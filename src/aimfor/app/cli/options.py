@@ -20,4 +20,7 @@ Rate = Annotated[float | None, typer.Option(help="Learning rate.")]
 Hidden = Annotated[int | None, typer.Option(help="Width of the MLP's hidden layers.")]
 Encoding = Annotated[str | None, typer.Option(help="Text encoding of the CSV, e.g. latin-1.")]
 Rows = Annotated[int | None, typer.Option(help="Read only the first rows of a table.")]
+Trust = Annotated[
+    str | None, typer.Option(help="Run the code module:factory that the run folder asks for; by default none is run.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .errors import one_line_errors
-from .options import Data, Encoding, Rows
+from .options import Data, Encoding, Rows, Trust
 
 
 def predict(
@@ -17,9 +17,10 @@ def predict(
     out: Annotated[Path | None, typer.Option(help="CSV file to write; by default standard output.")] = None,
     encoding: Encoding = None,
     rows: Rows = None,
+    trust: Trust = None,
 ) -> None:
     """Scores, probabilities and decisions at the stored threshold, as CSV. Exit code 0 means every row was scored."""
     with one_line_errors():
         from ..run.predict import predict as write
 
-        write(run, data, out, encoding or "utf8", rows)
+        write(run, data, out, encoding or "utf8", rows, trust)

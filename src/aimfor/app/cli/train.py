@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .errors import missing, one_line_errors
-from .options import BatchSize, Encoding, Epochs, Group, Hidden, Model, Out, Positive, Quiet, Rate, Rows, Target
+from .options import BatchSize, Encoding, Epochs, Group, Hidden, Model, Out, Positive, Quiet, Rate, Rows, Target, Trust
 
 
 def train(
@@ -35,20 +35,23 @@ def train(
     encoding: Encoding = None,
     rows: Rows = None,
     checkpoint_seconds: Annotated[float | None, typer.Option(help="Time between saves of the state.")] = None,
+    trust: Trust = None,
     quiet: Quiet = False,
 ) -> None:
     """Train a model on a table or an image folder, for a metric."""
     with one_line_errors():
         from ...fitting.config import find_recipe, settings
         from ..run import training
+        from ..run.trust import find_typed_code
         from . import progress
 
         if resume is not None:
             folder = resume
-            ready, plan = training.reopen(folder)
+            ready, plan = training.reopen(folder, trust)
         else:
             if data is None or metric is None:
                 raise missing("DATA" if data is None else "--metric")
+            find_typed_code(model)
             plan = find_recipe(recipe)
             if all_data is not None:
                 plan = plan.model_copy(update={"all_data": all_data})

@@ -12,7 +12,7 @@ from ...fitting import checkpoint
 from .folder import load_run
 
 
-def export(folder: Path, out: Path | None, onnx: bool = False) -> Path:
+def export(folder: Path, out: Path | None, onnx: bool = False, trust: str | None = None) -> Path:
     """Writes the network with a free batch size and returns the path.
 
     The input is what the run's encoder gives (its description is in config.json), float32; the output are raw scores.
@@ -20,7 +20,7 @@ def export(folder: Path, out: Path | None, onnx: bool = False) -> Path:
     Raises:
         InputError: No finished run, a model that cannot be exported, or ONNX packages missing.
     """
-    run = load_run(folder)
+    run = load_run(folder, trust)
     path = out or folder / ("model.onnx" if onnx else "model.pt2")
     example = torch.zeros(2, *run.encoder.shape)
     rows = torch.export.Dim("rows", min=1)

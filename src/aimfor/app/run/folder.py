@@ -20,6 +20,7 @@ from ...fitting.steps import Task
 from ..data.encode import ImageEncoder, TableEncoder, fit_encoder, restore_encoder
 from ..data.labels import Labels, Split, fit_labels, split
 from ..data.sources import Source, load
+from .trust import check_trust
 
 CHECKPOINT = "checkpoint.safetensors"
 
@@ -137,8 +138,12 @@ class Run:
         return np.asarray(torch.sigmoid(slope * scores.double() + offset).numpy())
 
 
-def load_run(folder: Path) -> Run:
-    """Raises `InputError` for a folder without a finished run, or with a damaged file."""
+def load_run(folder: Path, trust: str | None = None) -> Run:
+    """Reads a finished run. ``trust`` is the one ``module:factory`` that its config.json may name.
+
+    Raises:
+        InputError: A folder without a finished run, a damaged file, or code that was not trusted.
+    """
     if not folder.is_dir():
         raise InputError("run", f"{folder}, which is no folder", "the folder of an aimfor run")
     config = checkpoint.read_json(folder / "config.json")
@@ -146,10 +151,14 @@ def load_run(folder: Path) -> Run:
         raise InputError("run", f"{folder}, which is not finished", "a finished run", "Continue it with --resume.")
     decision = checkpoint.read_json(folder / "threshold.json")
     tensors, _ = checkpoint.load(folder / "model.safetensors")
-    settings, labels = Settings(**config["settings"]), Labels(**config["labels"])
-    encoder = restore_encoder(config["encoder"])
-    model = build(settings.model, encoder.shape, labels.outputs, settings.hidden, settings.dropout)
-    model.load_state_dict(tensors)
+    with checkpoint.reading(folder / "config.json"):
+        settings, labels = Settings(**config["settings"]), Labels(**config["labels"])
+        encoder = restore_encoder(config["encoder"])
+        check_trust(folder, settings.model, trust)
+        model = build(settings.model, encoder.shape, labels.outputs, settings.hidden, settings.dropout)
+    with checkpoint.reading(folder / "model.safetensors"):
+        model.load_state_dict(tensors)
     model.eval()
-    pair = tuple(decision["calibration"]) if decision.get("calibration") else None
-    return Run(folder, config, model, encoder, labels, float(decision["threshold"]), pair)
+    with checkpoint.reading(folder / "threshold.json"):
+        pair = tuple(decision["calibration"]) if decision.get("calibration") else None
+        return Run(folder, config, model, encoder, labels, float(decision["threshold"]), pair)

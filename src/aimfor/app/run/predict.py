@@ -14,13 +14,15 @@ from ..data.sources import load
 from .folder import load_run
 
 
-def predict(folder: Path, data: str, out: Path | None, encoding: str = "utf8", rows: int | None = None) -> None:
+def predict(
+    folder: Path, data: str, out: Path | None, encoding: str = "utf8", rows: int | None = None, trust: str | None = None
+) -> None:
     """Scores every row and writes the CSV to ``out`` or standard output, whole or not at all.
 
     Raises:
         InputError: An unfinished or damaged run, a missing column, unreadable data.
     """
-    run = load_run(folder)
+    run = load_run(folder, trust)
     size = run.encoder.shape[1] if run.encoder.kind == "image" else 0
     target = run.config["settings"]["target"]
     source = load(data, target, labelled=False, encoding=encoding, rows=rows, image_size=size)

@@ -22,6 +22,7 @@ from ...fitting.models import scores_of
 from .card import model_card
 from .evaluate import evaluate
 from .folder import CHECKPOINT, Prepared, new_folder, prepare
+from .trust import check_trust
 
 
 @contextmanager
@@ -59,12 +60,14 @@ def start(settings: Settings, recipe: Recipe, out: Path | None) -> tuple[Path, P
     return folder, ready
 
 
-def reopen(folder: Path) -> tuple[Prepared, Recipe]:
-    """A run to be continued. Raises `InputError` when it is finished or its data has changed."""
+def reopen(folder: Path, trust: str | None = None) -> tuple[Prepared, Recipe]:
+    """A run to be continued. Raises `InputError` when it is finished, has other data now, or names foreign code."""
     config = checkpoint.read_json(folder / "config.json")
     if (folder / "metrics.json").exists():
         raise InputError("--resume", f"{folder}, which is finished", "a run that was stopped")
-    ready = prepare(Settings(**config["settings"]))
+    settings = Settings(**config["settings"])
+    check_trust(folder, settings.model, trust)
+    ready = prepare(settings)
     if ready.fingerprint() != config["fingerprint"]:
         raise InputError("--resume", f"{folder}, whose data has changed since", "the data the run was started with")
     return ready, Recipe(**config["recipe"])

@@ -1,0 +1,112 @@
+"""A run folder is data: it is checked file by file, and nothing it names is executed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from aimfor.app.cli.main import app
+
+
+def invoke(*words: object) -> tuple[int, str]:
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    return result.exit_code, result.output
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("table") / "t.csv"
+    rng = np.random.default_rng(0)
+    rows = [f"{a:.3f},{b:.3f},{int(a + 0.3 * b > 0.5)}" for a, b in rng.normal(size=(120, 2))]
+    path.write_text("a,b,label\n" + "\n".join(rows) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("run") / "out"
+    words = ["--recipe", "cross_entropy", "--model", "linear", "--epochs", 2, "-q", "--out", out]
+    code, text = invoke("train", table, "--target", "label", "--metric", "f1", *words)
+    assert code == 0, text
+    return out
+
+
+def edit(path: Path, change: Callable[[dict[str, object]], object]) -> None:
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def test_code_named_by_a_folder_is_not_run(
+    finished: Path, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = shutil.copytree(finished, tmp_path / "run")
+    (tmp_path / "foreign.py").write_text("open('ran', 'w').close()\ndef net(shape, outputs):\n    raise SystemExit\n")
+    edit(run / "config.json", lambda config: config["settings"].update(model="foreign:net"))  # type: ignore[attr-defined]
+    monkeypatch.chdir(tmp_path)
+    for words in (["predict", run, table], ["export", run]):
+        code, text = invoke(*words)
+        assert code == 2
+        assert "asks for the code 'foreign:net'" in text
+        assert "--trust foreign:net" in text
+    # Trusted, but it stands in the current directory, where nothing is looked for.
+    code, text = invoke("predict", run, table, "--trust", "foreign:net")
+    assert code == 2
+    assert "No module named" in text
+    code, text = invoke("predict", run, table, "--trust", "another:net")
+    assert code == 2
+    assert "exactly that code" in text
+    (run / "metrics.json").unlink()
+    code, text = invoke("train", "--resume", run)
+    assert code == 2
+    assert "asks for the code" in text
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "says"),
+    [
+        ("threshold.json", lambda path: path.write_text('{"threshold": NaN}'), "the number NaN"),
+        ("threshold.json", lambda path: path.write_text('{"threshold": 1e999}'), "the number 1e999"),
+        ("threshold.json", lambda path: path.write_text("[1, 2]"), "it holds list"),
+        ("threshold.json", lambda path: path.write_text("[" * 100_000), "damaged"),
+        ("threshold.json", lambda path: edit(path, lambda content: content.pop("threshold")), "threshold"),
+        ("config.json", lambda path: edit(path, lambda content: content.pop("labels")), "labels"),
+        ("config.json", lambda path: edit(path, lambda content: content.update(encoder=[1])), "damaged"),
+        ("model.safetensors", lambda path: path.write_bytes(path.read_bytes()[:-3]), "damaged"),
+    ],
+)
+def test_a_damaged_file_is_named_in_one_line(
+    finished: Path, table: Path, tmp_path: Path, file: str, damage: Callable[[Path], object], says: str
+) -> None:
+    run = shutil.copytree(finished, tmp_path / "run")
+    damage(run / file)
+    code, text = invoke("predict", run, table)
+    assert code == 2
+    assert file in text
+    assert says in text
+    assert text.count("\n") == 1
+
+
+def test_a_state_that_does_not_fit_is_named(finished: Path, table: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(finished, tmp_path / "run")
+    edit(run / "config.json", lambda config: config["settings"].update(model="mlp"))  # type: ignore[attr-defined]
+    code, text = invoke("predict", run, table)
+    assert code == 2
+    assert "model.safetensors" in text
+    assert text.count("\n") == 1
+
+
+def test_links_are_refused(finished: Path, table: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(finished, tmp_path / "run")
+    shutil.move(run / "threshold.json", tmp_path / "elsewhere.json")
+    (run / "threshold.json").symlink_to(tmp_path / "elsewhere.json")
+    code, text = invoke("predict", run, table)
+    assert code == 2
+    assert "which is a link" in text
