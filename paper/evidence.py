@@ -30,7 +30,7 @@ listwise losses on ranked lists), the best of them also trained on with its own 
 at a tenth of its rate, and at its rate with averaged weights.
 
 The default goes on from the rivals' best checkpoint at its rate, weights averaged: by the rival's own loss, or by the
-metric's, or with the last layer refitted (`MetricHead`), where validation data is convinced (95 % of its bootstrap
+metric's, or with the last layer refitted (`HeadFitter`), where validation data is convinced (95 % of its bootstrap
 draws) that the metric's is better; not at all where it loses in every draw. Then it repeats what was chosen on **all**
 labelled data, validation data included, at the threshold found before. That last phase needs no metric loss: the last
 column gives it to the rival as well, and what is left there is what the metric's own candidates add. Test data is read

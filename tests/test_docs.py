@@ -12,12 +12,16 @@ from pathlib import Path
 import pytest
 
 import aimfor
+import paper
 
 ROOT = Path(__file__).parent.parent
 PAGES = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))] if path.exists()]
 GALLERY = sorted((ROOT / "examples").glob("*.py"))
 MODULES = sorted(
-    module.name for module in pkgutil.walk_packages(aimfor.__path__, "aimfor.") if "__main__" not in module.name
+    module.name
+    for package in (aimfor, paper)
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    if "__main__" not in module.name
 )
 
 

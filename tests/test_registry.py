@@ -35,6 +35,13 @@ def test_public_surface_is_small_and_complete() -> None:
         _ = aimfor.nonsense
 
 
+def test_the_old_name_of_a_class_still_works_but_is_not_shown() -> None:
+    assert aimfor.MetricHead is aimfor.HeadFitter
+    assert aimfor.refit.MetricHead is aimfor.HeadFitter
+    assert "MetricHead" not in dir(aimfor)
+    assert "MetricHead" not in dir(aimfor.refit)
+
+
 def test_stored_support_table_is_the_live_one() -> None:
     live = aimfor.support() + "\n"
     assert SUPPORT.read_text(encoding="utf-8") == live, "run: python tools/support.py"

@@ -1,4 +1,4 @@
-"""MetricHead at n = 100,000 × 512 features: seconds for the whole choice, and per solved problem."""
+"""HeadFitter at n = 100,000 × 512 features: seconds for the whole choice, and per solved problem."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def main() -> None:
         LogisticRegression(C=1 / (1e-3 * n), tol=1e-5, max_iter=1000).fit(train[0].numpy(), train[1].numpy())
         peer = time.perf_counter() - began
         for metric in metrics:
-            fit = aimfor.MetricHead(metric).fit(*train, validation=judge)
+            fit = aimfor.HeadFitter(metric).fit(*train, validation=judge)
             convex = [c for c in fit.record.candidates if c.convex]
             pairs = max(c.gradient for c in convex if c.objective == "all pairs")
             rows.append(
@@ -48,7 +48,7 @@ def main() -> None:
                     "peak MB of the process": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
                 }
             )
-    record("head", "MetricHead: the last layer refitted on all data", "python paper/benchmarks/bench_head.py", rows)
+    record("head", "HeadFitter: the last layer refitted on all data", "python paper/benchmarks/bench_head.py", rows)
 
 
 if __name__ == "__main__":

@@ -22,13 +22,12 @@ from torch import Tensor
 
 import aimfor
 from aimfor.lagrangian import (
-    Decay,
     LagrangianEngine,
-    Linear,
-    LinearOptimum,
+    LinearDecay,
+    PowerDecay,
     bound_from_scores,
-    linear_optimum,
 )
+from paper.experiments.ravi.linear_optimum import LinearOptimum, linear_optimum
 from paper.report.statistics import paired
 
 EPOCHS, STEPS = 300, 4
@@ -66,7 +65,9 @@ def train(
     all of them, as Ravi says.
     """
     torch.manual_seed(seed)
-    engine = LagrangianEngine(labels, primal_step=Linear(0.1, epochs), primal="optimizer" if adam else "own", **options)
+    engine = LagrangianEngine(
+        labels, primal_step=LinearDecay(0.1, epochs), primal="optimizer" if adam else "own", **options
+    )
     loss_fn = aimfor.MetricLoss(aimfor.FBeta(1.0), engine, validate=False).double()
     weights = torch.zeros(x.shape[1], dtype=x.dtype, requires_grad=True)
     optimizer = torch.optim.Adam([weights, *engine.parameters()], lr=adam) if adam else None
@@ -216,7 +217,7 @@ GRID = (0.03, 0.3, 1.0, 3.0)
 def plain() -> None:
     """penalty = 0, the papers' formula: for each way to step, the c that is best on CHOOSING, measured on FRESH."""
     ways: dict[str, dict[str, Any]] = {"SGD": {}, "Adam 0.01 on all (Ravi)": {"adam": 0.01}}
-    dual: dict[str, Callable[[float], Any]] = {"c/e": Decay, "c": lambda c: c}
+    dual: dict[str, Callable[[float], Any]] = {"c/e": PowerDecay, "c": lambda c: c}
     rows = [
         {"steps": "SGD", "dual step": "3, with penalty 3 (ours)", "best c": "", **_ends(over(FRESH[:10], mode="ravi"))}
     ]

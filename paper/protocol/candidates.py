@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from aimfor.metrics.base import Metric
-from aimfor.refit import MetricHead
+from aimfor.refit import HeadFitter
 from aimfor.refit.collect import collect, last_linear
-from aimfor.refit.objectives import Objective, objectives_for
-from aimfor.refit.part import Part as HeadPart
-from aimfor.refit.part import make_part
+from aimfor.refit.features import FeatureRows, make_rows
+from aimfor.refit.objectives import HeadObjective, objectives_for
 from aimfor.sorted import HasPairs
 
 from .protocol import Budget, Checkpoint, Loss, Method, Part, Task, scores_for
@@ -25,7 +24,7 @@ Way = Callable[[Task], Checkpoint]
 
 OWN, METRIC, HEAD = "own loss", "metric", "head"
 
-#: Fewer than `MetricHead`'s own, to fit many data sets into an hour.
+#: Fewer than `HeadFitter`'s own, to fit many data sets into an hour.
 RIDGES = (1.0, 0.03, 1e-3)
 
 
@@ -42,7 +41,7 @@ def ways_on(metric: Metric, leader: Checkpoint, own: Method, budget: Budget, see
 
 
 class Refit:
-    """`MetricHead` on a checkpoint's features. Objective and ridge are chosen at the first call and kept."""
+    """`HeadFitter` on a checkpoint's features. Objective and ridge are chosen at the first call and kept."""
 
     def __init__(self, metric: Metric, point: Checkpoint) -> None:
         self.metric, self.point = metric, point
@@ -59,7 +58,7 @@ class Refit:
         features, _, _ = collect(model, _batches(task.train), layer)
         judge, _, _ = collect(model, _batches(task.validation), layer)
         validation = [judge, task.validation.targets_for(self.metric), task.validation.where]
-        fit = MetricHead(self.metric, ridges=self.ridges, iterations=50, objectives=self.objectives).fit(
+        fit = HeadFitter(self.metric, ridges=self.ridges, iterations=50, objectives=self.objectives).fit(
             features,
             task.train.targets_for(self.metric),
             validation=tuple(part for part in validation if part is not None),
@@ -79,13 +78,13 @@ def metric_loss(metric: Metric) -> Loss:
 
     def loss(scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
         batch = Part(scores.detach().unsqueeze(-1) if targets.ndim == scores.ndim else scores.detach(), targets)
-        part = make_part(metric, "features", batch.x, batch.targets_for(metric), None, batch.where, None, len(shares))
+        part = make_rows(metric, "features", batch.x, batch.targets_for(metric), None, batch.where, None, len(shares))
         return fine_tune_objective(metric, part).loss(scores_for(metric, scores))
 
     return loss
 
 
-def fine_tune_objective(metric: Metric, part: HeadPart) -> Objective:
+def fine_tune_objective(metric: Metric, part: FeatureRows) -> HeadObjective:
     """What the whole network is tuned on: all pairs for AUROC and its kin, soft counts for F_β and IoU, the metric's
     own engine for ranked lists where it has one, the top pairs for the rest."""
     found = {objective.name: objective for objective in objectives_for(metric, part)}

@@ -1,7 +1,7 @@
 """One metric on one task: every rival, the best of them, and aimfor's default, all chosen on validation data.
 
 The default starts at the rivals' best checkpoint and goes on from there, by the rival's own loss unless validation
-data is convinced that the metric's loss, or the last layer refitted (`MetricHead`), is better; not at all where going
+data is convinced that the metric's loss, or the last layer refitted (`HeadFitter`), is better; not at all where going
 on loses in every draw of validation data. What was allowed on training data alone is then repeated on **all labelled
 data**, validation data included, which is done being asked; a threshold stays where training data alone had put it.
 Any loss may have that last phase, so the rival is also shown with it (``rival_all``): what the default has above that

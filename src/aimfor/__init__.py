@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "MetricLoss": "loss",
-    "MetricHead": "refit",
+    "HeadFitter": "refit",
     "Regularized": "regularized",
     "Engine": "engine",
     "EngineOutput": "engine",
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
         support,
     )
     from .rates import RateEngine, maximize, minimize
-    from .refit import MetricHead
+    from .refit import HeadFitter
     from .regularized import Regularized
     from .sorted import SortedEngine
 
@@ -89,10 +89,12 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
         globals()[name] = value
         return value
+    if name == "MetricHead":  # its name before 0.2.0
+        return __getattr__("HeadFitter")
     if name in ("lp", "direct", "lagrangian", "rates", "metrics", "distributed", "checks"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return list(__all__)  # dir() puts them in order; the name `sorted` is a subpackage here

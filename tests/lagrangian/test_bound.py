@@ -6,8 +6,9 @@ import pytest
 import torch
 
 import aimfor
-from aimfor.lagrangian import bound_from_scores, linear_optimum
+from aimfor.lagrangian import bound_from_scores
 from aimfor.lagrangian.surrogates import SURROGATES
+from paper.experiments.ravi.linear_optimum import linear_optimum
 
 
 @pytest.mark.parametrize("beta", [0.5, 1.0, 2.0])

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 import aimfor
-from aimfor.lagrangian import LagrangianEngine, Linear, LinearOptimum, bound_from_scores, linear_optimum
+from aimfor.lagrangian import LagrangianEngine, LinearDecay, bound_from_scores
+from paper.experiments.ravi.linear_optimum import LinearOptimum, linear_optimum
 
 
 def problem(seed: int, rows: int = 60) -> tuple[Tensor, Tensor]:
@@ -28,7 +29,7 @@ def problem(seed: int, rows: int = 60) -> tuple[Tensor, Tensor]:
 def train(
     x: Tensor, labels: Tensor, epochs: int, batches: int, beta: float = 1.0, **options: Any
 ) -> tuple[Tensor, LagrangianEngine]:
-    engine = LagrangianEngine(labels, primal_step=Linear(0.1, epochs), **options)
+    engine = LagrangianEngine(labels, primal_step=LinearDecay(0.1, epochs), **options)
     loss_fn = aimfor.MetricLoss(aimfor.FBeta(beta), engine).double()
     weights = torch.zeros(x.shape[1], dtype=x.dtype, requires_grad=True)
     optimizer = torch.optim.SGD([weights], lr=0.1)

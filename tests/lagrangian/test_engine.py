@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import aimfor
-from aimfor.lagrangian import Decay, LagrangianEngine, Linear, bound_from_scores
+from aimfor.lagrangian import LagrangianEngine, LinearDecay, PowerDecay, bound_from_scores
 
 LABELS = torch.tensor([1, 0, 0, 1, 0, 1, 0, 0])
 
@@ -133,12 +133,12 @@ def test_only_examples_seen_since_the_last_dual_step_get_one() -> None:
 
 
 def test_inner_epochs_and_schedules_decide_when_and_how_far() -> None:
-    loss_fn = make(inner=lambda dual_step: dual_step, dual_step=Decay(0.6))
+    loss_fn = make(inner=lambda dual_step: dual_step, dual_step=PowerDecay(0.6))
     scores = torch.zeros(8, dtype=torch.float64)
     for _ in range(6):
         loss_fn.engine.end_epoch(scores)
     assert loss_fn.engine.history["dual_step"] == pytest.approx([0.6, 0, 0.3, 0, 0, 0.2])
-    assert [Linear(1.0, 4)(e) for e in (1, 2, 3, 4, 9)] == [1.0, 0.75, 0.5, 0.25, 0.25]
+    assert [LinearDecay(1.0, 4)(e) for e in (1, 2, 3, 4, 9)] == [1.0, 0.75, 0.5, 0.25, 0.25]
 
 
 def test_ascent_variables_are_no_parameters_and_own_primal_ones_get_no_gradient() -> None:

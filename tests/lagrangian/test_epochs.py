@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import aimfor
-from aimfor.lagrangian import LagrangianEngine, Linear
+from aimfor.lagrangian import LagrangianEngine, LinearDecay
 from aimfor.metrics import PairwiseFBeta
 
 LABELS = torch.tensor([1, 0, 0, 1, 0, 1, 0, 0])
@@ -51,7 +51,7 @@ def test_venkatesh_keeps_epsilon_nonnegative_in_every_step() -> None:
 
 def test_primal_step_follows_its_schedule_over_the_epochs() -> None:
     """With scores far on the right side ∂L/∂ε is β² = 1, and a full batch takes the whole epoch's step."""
-    engine = stirred(mode="venkatesh", primal_step=Linear(0.4, 4), penalty=0.0)
+    engine = stirred(mode="venkatesh", primal_step=LinearDecay(0.4, 4), penalty=0.0)
     with torch.no_grad():
         engine.duals[0].gamma.zero_()
         engine.duals[0].tau.fill_(-5.0)

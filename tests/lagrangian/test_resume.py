@@ -10,7 +10,7 @@ import torch
 
 SCRIPT = """
 import sys, torch, aimfor
-from aimfor.lagrangian import Decay, LagrangianEngine
+from aimfor.lagrangian import PowerDecay, LagrangianEngine
 torch.set_num_threads(1)
 folder, resuming = sys.argv[1], sys.argv[2] == "resume"
 draw = torch.Generator().manual_seed(0)
@@ -21,7 +21,8 @@ def run(name, options):
     model = torch.nn.Linear(5, 1)
     torch.nn.init.constant_(model.weight, 0.1)
     torch.nn.init.constant_(model.bias, 0.0)
-    loss_fn = aimfor.MetricLoss(aimfor.FBeta(1.0), LagrangianEngine(labels, dual_step=Decay(0.5), inner=2, **options))
+    engine = LagrangianEngine(labels, dual_step=PowerDecay(0.5), inner=2, **options)
+    loss_fn = aimfor.MetricLoss(aimfor.FBeta(1.0), engine)
     optimizer = torch.optim.SGD([*model.parameters(), *loss_fn.parameters()], lr=0.02, momentum=0.9)
     parts = {"model": model, "loss": loss_fn, "optimizer": optimizer}
 

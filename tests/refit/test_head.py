@@ -1,4 +1,4 @@
-"""MetricHead: solved to optimality, folded back exactly, and never worse than the layer it replaces."""
+"""HeadFitter: solved to optimality, folded back exactly, and never worse than the layer it replaces."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def balanced_standard(x: Tensor, y: Tensor) -> np.ndarray[Any, Any]:
     return ((x - mean) / (share @ (x - mean).square()).sqrt()).numpy()
 
 
-def only(metric: str, objective: str, ridge: float, **rest: Any) -> aimfor.MetricHead:
-    return aimfor.MetricHead(metric, objectives=[objective], ridges=[ridge], iterations=500, tolerance=1e-9, **rest)
+def only(metric: str, objective: str, ridge: float, **rest: Any) -> aimfor.HeadFitter:
+    return aimfor.HeadFitter(metric, objectives=[objective], ridges=[ridge], iterations=500, tolerance=1e-9, **rest)
 
 
 def test_all_pairs_fit_equals_brute_force_over_explicit_pairs() -> None:
@@ -89,7 +89,7 @@ def test_listwise_fit_equals_brute_force() -> None:
 
 def test_every_convex_candidate_is_solved() -> None:
     x, y = problem(400)
-    fit = aimfor.MetricHead("auroc", tolerance=1e-8).fit(x, y, validation=(x, y))
+    fit = aimfor.HeadFitter("auroc", tolerance=1e-8).fit(x, y, validation=(x, y))
     assert len(fit.record.candidates) == 15
     assert max(c.gradient for c in fit.record.candidates if c.convex) < 1e-6
 
@@ -130,7 +130,7 @@ def test_never_loses_to_the_original_layer_on_validation_data(metric: str) -> No
         vx, vy = problem(80, dtype=torch.float32)
         original = nn.Linear(4, 1)
         before = float(aimfor.metric_from_name(metric).value(original(vx).squeeze(1), vy))
-        fit = aimfor.MetricHead(metric, ridges=[1.0, 0.01]).fit(x, y, validation=(vx, vy), original=original)
+        fit = aimfor.HeadFitter(metric, ridges=[1.0, 0.01]).fit(x, y, validation=(vx, vy), original=original)
         after = float(aimfor.metric_from_name(metric).value(fit.layer(vx).squeeze(1), vy))
         assert after == pytest.approx(fit.record.chosen.value, abs=1e-12)
         assert after >= before
@@ -140,7 +140,7 @@ def test_original_layer_wins_ties() -> None:
     x, y = problem(300)
     original = only("auroc", "all pairs", 0.01).fit(x, y, validation=(x, y)).layer
     perfect = (original(x).squeeze(1) > 0).long()
-    fit = aimfor.MetricHead("auroc").fit(x, perfect, validation=(x, perfect), original=original)
+    fit = aimfor.HeadFitter("auroc").fit(x, perfect, validation=(x, perfect), original=original)
     assert fit.record.chosen.objective == "original layer"
     torch.testing.assert_close(fit.layer.weight, original.weight)
 
@@ -150,7 +150,7 @@ def test_original_layer_wins_ties() -> None:
 def test_multiclass_head_beats_chance_and_solves_its_problem(metric: str, dtype: torch.dtype) -> None:
     x = torch.randn(300, 6, dtype=dtype)
     y = (x[:, :3] + torch.randn(300, 3)).argmax(1)
-    fit = aimfor.MetricHead(metric).fit(x[:200], y[:200], validation=(x[200:], y[200:]))
+    fit = aimfor.HeadFitter(metric).fit(x[:200], y[:200], validation=(x[200:], y[200:]))
     assert fit.layer.out_features == 3
     assert fit.record.chosen.value > 0.7
     assert fit.layer.weight.dtype == dtype
@@ -160,7 +160,7 @@ def test_multiclass_head_beats_chance_and_solves_its_problem(metric: str, dtype:
 def test_ranked_lists_are_learned() -> None:
     x = torch.randn(40, 8, 3)
     grades = (x[..., 0] + 0.3 * torch.randn(40, 8) > 1).long() + (x[..., 0] > 1.5).long()
-    fit = aimfor.MetricHead("ndcg@5").fit(x, grades, validation=0.25)
+    fit = aimfor.HeadFitter("ndcg@5").fit(x, grades, validation=0.25)
     assert fit.record.chosen.value > 0.9
 
 
@@ -206,7 +206,7 @@ def test_from_model_finds_the_layer_that_runs_last_and_installs() -> None:
     train, valid, vx, vy = loaders()
     model = Net().train()
     before = model.out
-    fit = aimfor.MetricHead("auroc").from_model(model, train, validation=valid, install=True)
+    fit = aimfor.HeadFitter("auroc").from_model(model, train, validation=valid, install=True)
     assert model.training
     assert model.out is not before
     assert model.out is not fit.layer
@@ -219,11 +219,11 @@ def test_from_model_finds_the_layer_that_runs_last_and_installs() -> None:
 def test_from_model_refuses_what_follows_the_layer_unless_named() -> None:
     train, valid, _, _ = loaders()
     with pytest.raises(InputError, match="goes on after its last linear layer 'out'"):
-        aimfor.MetricHead("auroc").from_model(Net(nn.Sigmoid()), train, validation=valid)
-    fit = aimfor.MetricHead("auroc").from_model(Net(nn.Sigmoid()), train, validation=valid, layer="out")
+        aimfor.HeadFitter("auroc").from_model(Net(nn.Sigmoid()), train, validation=valid)
+    fit = aimfor.HeadFitter("auroc").from_model(Net(nn.Sigmoid()), train, validation=valid, layer="out")
     assert fit.layer.in_features == 8
     with pytest.raises(InputError, match="runs no nn"):
-        aimfor.MetricHead("auroc").from_model(nn.Conv1d(4, 1, 1), [(torch.randn(2, 4, 1), torch.ones(2))])
+        aimfor.HeadFitter("auroc").from_model(nn.Conv1d(4, 1, 1), [(torch.randn(2, 4, 1), torch.ones(2))])
     with pytest.raises(InputError, match="the name of an nn"):
         fit.install(Net(), "body.1")
 
@@ -245,13 +245,13 @@ GOOD = torch.tensor([[0.0], [1.0], [2.0], [3.0]]), torch.tensor([0, 1, 0, 1])
         ("validation: got 1.5", lambda h: h.fit(*GOOD, validation=1.5)),
         ("original: got Linear", lambda h: h.fit(*GOOD, validation=GOOD, original=nn.Linear(2, 1))),
         ("weights: got a negative", lambda h: h.fit(*GOOD, -torch.ones(4), validation=GOOD)),
-        ("ridges: got 0", lambda h: aimfor.MetricHead("auroc", ridges=[0])),
-        ("ridges: got none", lambda h: aimfor.MetricHead("auroc", ridges=[])),
-        ("iterations: got 0", lambda h: aimfor.MetricHead("auroc", iterations=0)),
-        ("metric: got a int", lambda h: aimfor.MetricHead(3)),
+        ("ridges: got 0", lambda h: aimfor.HeadFitter("auroc", ridges=[0])),
+        ("ridges: got none", lambda h: aimfor.HeadFitter("auroc", ridges=[])),
+        ("iterations: got 0", lambda h: aimfor.HeadFitter("auroc", iterations=0)),
+        ("metric: got a int", lambda h: aimfor.HeadFitter(3)),
         (
             "objectives: got 'soft'",
-            lambda h: aimfor.MetricHead("auroc", objectives=["soft"]).fit(*GOOD, validation=GOOD),
+            lambda h: aimfor.HeadFitter("auroc", objectives=["soft"]).fit(*GOOD, validation=GOOD),
         ),
         ("loader: got no batch", lambda h: h.from_model(Net(), [])),
         ("loader: got batches of type dict", lambda h: h.from_model(Net(), [{"x": 1}])),
@@ -259,13 +259,13 @@ GOOD = torch.tensor([[0.0], [1.0], [2.0], [3.0]]), torch.tensor([0, 1, 0, 1])
 )
 def test_bad_input_is_named(match: str, call: Any) -> None:
     with pytest.raises(InputError, match=match):
-        call(aimfor.MetricHead("auroc"))
+        call(aimfor.HeadFitter("auroc"))
 
 
 def test_a_head_can_be_fitted_where_gradients_are_off() -> None:
     x = torch.randn(200, 4)
     y = (x[:, 0] + 0.5 * torch.randn(200) > 0.5).long()
     with torch.no_grad():
-        inside = aimfor.MetricHead("auroc").fit(x[:150], y[:150], validation=(x[150:], y[150:]))
-    outside = aimfor.MetricHead("auroc").fit(x[:150], y[:150], validation=(x[150:], y[150:]))
+        inside = aimfor.HeadFitter("auroc").fit(x[:150], y[:150], validation=(x[150:], y[150:]))
+    outside = aimfor.HeadFitter("auroc").fit(x[:150], y[:150], validation=(x[150:], y[150:]))
     assert torch.equal(inside.layer.weight, outside.layer.weight)

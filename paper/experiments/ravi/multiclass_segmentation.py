@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
-from aimfor.lagrangian.labels import STUFF_THRESHOLDS, class_fractions, labels_by_vote
+from paper.experiments.ravi.size_labels import STUFF_THRESHOLDS, class_fractions, labels_by_vote
 
 from ...data.mask_data import CLASSES, MaskTask, load_parts, sets_for
 from ...experiment import Cell, Experiment, Options, Result, data_folder

@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from aimfor.lagrangian.engine import LagrangianEngine
-from aimfor.lagrangian.labels import labels_by_mean
 from aimfor.loss import MetricLoss
 from aimfor.metrics.fbeta import FBeta
 from aimfor.regularized import Regularized
+from paper.experiments.ravi.size_labels import labels_by_mean
 
 from ...data.formats import read_split
 from ...experiment import Cell, Experiment, Options, Result, data_folder

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from aimfor.lagrangian.labels import class_fractions
+from paper.experiments.ravi.size_labels import class_fractions
 
 from ...data.mask_data import SKY, MaskTask, load_parts, one_class, sets_for, with_class
 from ...experiment import Cell, Experiment, Options, Result, data_folder

@@ -19,7 +19,7 @@ from torch.nn import functional
 from aimfor.direct import DirectEngine
 from aimfor.loss import MetricLoss
 from aimfor.metrics.average_precision import AveragePrecision
-from aimfor.refit import MetricHead
+from aimfor.refit import HeadFitter
 from aimfor.refit.collect import collect, last_linear
 
 from ...protocol.protocol import Budget, Checkpoint, State, Task
@@ -205,7 +205,7 @@ def best(task: Task, points: Sequence[Checkpoint]) -> tuple[Checkpoint, float]:
 
 
 def refit(task: Task, point: Checkpoint) -> Checkpoint:
-    """`MetricHead` for average precision, label by label, on a checkpoint's features."""
+    """`HeadFitter` for average precision, label by label, on a checkpoint's features."""
     model: nn.Module = task.make_model()
     model.load_state_dict(point.state)
     model.eval()
@@ -214,7 +214,7 @@ def refit(task: Task, point: Checkpoint) -> Checkpoint:
     layer = model.get_submodule(name)
     assert isinstance(layer, nn.Linear)
     features, judged = (collect(model, [(part.x, part.y)], name)[0] for part in (task.train, task.validation))
-    head = MetricHead("ap", ridges=RIDGES, iterations=30, objectives=OBJECTIVES)
+    head = HeadFitter("ap", ridges=RIDGES, iterations=30, objectives=OBJECTIVES)
     for label in range(layer.out_features):
         original = nn.Linear(layer.in_features, 1)
         original.load_state_dict({"weight": layer.weight[[label]], "bias": layer.bias[[label]]})

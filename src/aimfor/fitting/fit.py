@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import AimforError, InputError
-from ..refit import MetricHead
+from ..refit import HeadFitter
 from . import checkpoint
 from .config import Recipe, Settings, Stage
 from .losses import StageLoss, why_untrainable
@@ -286,7 +286,7 @@ def stage_title(stage: Stage) -> str:
 def why_no_head(objective: Objective) -> str | None:
     """A sentence when the last layer cannot be refitted for this metric, else None."""
     try:
-        MetricHead(objective.metric)
+        HeadFitter(objective.metric)
     except AimforError as error:
         return str(error)
     return None
@@ -302,4 +302,4 @@ def refit_head(fit: Fit) -> None:
         *([] if task.weights_validation is None else [task.weights_validation]),
     ]
     batches, validation = (list(zip(*(part.split(chunk) for part in parts), strict=True)) for parts in (train, judge))
-    MetricHead(task.objective.metric).from_model(fit.model, batches, validation=validation, install=True)
+    HeadFitter(task.objective.metric).from_model(fit.model, batches, validation=validation, install=True)

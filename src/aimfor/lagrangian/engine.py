@@ -16,8 +16,8 @@ from .attach import with_gradients, with_gradients_of_all
 from .bound import bound_from_scores
 from .duals import Duals
 from .form import ConstraintForm, ConstraintProblem, HasConstraints
+from .groups import group_labels
 from .history import History, diagnose
-from .labels import group_labels
 from .schedule import Schedule, schedule
 from .surrogates import SURROGATES
 
@@ -48,7 +48,7 @@ class LagrangianEngine(Engine):
         primal_step: Step of τ and ε per epoch for ``primal="own"``: a number or a function of the epoch. Keep it
             below ``1/(2·penalty)``.
         dual_step: Step of λ and μ: a number, or a function of the number of the dual step (1, 2, …), such as
-            `Decay`. None means ``penalty`` (1 if that is 0).
+            `PowerDecay`. None means ``penalty`` (1 if that is 0).
         inner: Calls of ``end_epoch()`` for each dual step: a number, or a function of the number of the dual step.
         projection: ``"exact"``; ``"batch"``: in mode "ravi-full" only ε and the τ_i of the batch between epochs (the
             two-sample rule when there is one); ``"sampled"``: threshold from ``sample`` entries.

@@ -23,11 +23,11 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Decay:
+class PowerDecay:
     """``c / epoch**power``; power 1 is the papers' dual step c/e.
 
     Example:
-        >>> Decay(0.5)(4)
+        >>> PowerDecay(0.5)(4)
         0.125
     """
 
@@ -43,11 +43,11 @@ class Decay:
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearDecay:
     """From ``step`` at the first epoch down to ``step / epochs`` at the last: for the last digits of an optimum.
 
     Example:
-        >>> Linear(0.2, 4)(3)
+        >>> LinearDecay(0.2, 4)(3)
         0.1
     """
 

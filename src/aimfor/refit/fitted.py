@@ -11,7 +11,7 @@ from ..errors import InputError
 
 
 @dataclass(frozen=True)
-class Candidate:
+class HeadCandidate:
     """One layer that was tried, with the metric it reached on validation data."""
 
     objective: str
@@ -35,13 +35,13 @@ class HeadRecord:
     """
 
     metric: str
-    chosen: Candidate
-    candidates: tuple[Candidate, ...] = field(repr=False)
+    chosen: HeadCandidate
+    candidates: tuple[HeadCandidate, ...] = field(repr=False)
     examples: int
     seconds: float
 
     @property
-    def original(self) -> Candidate | None:
+    def original(self) -> HeadCandidate | None:
         first = self.candidates[0]
         return first if first.objective == "original layer" else None
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .objectives import Objective
+from .objectives import HeadObjective
 from .space import Space
 
 
@@ -27,7 +27,7 @@ class Solution:
 
 @torch.enable_grad()
 def minimise(
-    objective: Objective,
+    objective: HeadObjective,
     space: Space,
     shape: Callable[[Tensor], Tensor],
     start: tuple[Tensor, Tensor],

@@ -16,11 +16,11 @@ from ..metrics.auroc import AUROC
 from ..metrics.base import Metric
 from ..metrics.confusion import CountMetric
 from ..sorted import HasPairs, SortedEngine
-from .part import Part
+from .features import FeatureRows
 
 
 @dataclass(frozen=True)
-class Objective:
+class HeadObjective:
     """A loss of the scores of the whole data set.
 
     Attributes:
@@ -37,7 +37,7 @@ class Objective:
     smooth: bool = True
 
 
-def objectives_for(metric: Metric, part: Part) -> list[Objective]:
+def objectives_for(metric: Metric, part: FeatureRows) -> list[HeadObjective]:
     """The objectives tried for a metric on this data set, convex ones first.
 
     All pairs (squared hinge, O(n log n)) for every binary metric, because a ranking that is good everywhere is good
@@ -49,40 +49,42 @@ def objectives_for(metric: Metric, part: Part) -> list[Objective]:
     elif part.kind == "multiclass":
         found = _multiclass(metric, part.batch)
     else:
-        found = [Objective("listwise softmax", True, partial(_listwise, part.batch))]
+        found = [HeadObjective("listwise softmax", True, partial(_listwise, part.batch))]
     if not isinstance(metric, HasPairs):
         found += _own(metric, part)
     return sorted(found, key=lambda objective: not objective.convex)
 
 
-def _pairs(name: str, metric: Metric, batch: Batch, surrogate: str = "squared_hinge") -> Objective:
+def _pairs(name: str, metric: Metric, batch: Batch, surrogate: str = "squared_hinge") -> HeadObjective:
     engine = SortedEngine(surrogate)
     smooth = getattr(metric, "max_fpr", None) in (None, 1, 1.0)
-    return Objective(name, True, lambda scores: engine(metric, replace(batch, scores=scores)).loss, smooth)
+    return HeadObjective(name, True, lambda scores: engine(metric, replace(batch, scores=scores)).loss, smooth)
 
 
-def _binary(metric: Metric, batch: Batch) -> list[Objective]:
+def _binary(metric: Metric, batch: Batch) -> list[HeadObjective]:
     ranking = metric if isinstance(metric, HasPairs) else AUROC()
     found = [_pairs("all pairs" if ranking == AUROC() else repr(ranking), ranking, batch)]
     if metric != AUROC():
         # A sum over the top of convex increasing terms is a maximum over subsets, hence convex as well.
         found.append(_pairs("top pairs", AUROC(max_fpr=0.1), batch))
     if isinstance(metric, CountMetric):
-        found.append(Objective("soft counts", False, partial(_soft_counts, metric, batch)))
+        found.append(HeadObjective("soft counts", False, partial(_soft_counts, metric, batch)))
     for name, balanced in (("cross-entropy", False), ("balanced cross-entropy", True)):
-        found.append(Objective(name, True, partial(_binary_entropy, batch, _class_weights(batch, 2, balanced))))
+        found.append(HeadObjective(name, True, partial(_binary_entropy, batch, _class_weights(batch, 2, balanced))))
     return found
 
 
-def _multiclass(metric: Metric, batch: Batch) -> list[Objective]:
+def _multiclass(metric: Metric, batch: Batch) -> list[HeadObjective]:
     found = [_pairs("all pairs", metric, batch)] if isinstance(metric, HasPairs) else []
     classes = int(batch.scores.shape[1])
     for name, balanced in (("cross-entropy", False), ("balanced cross-entropy", True)):
-        found.append(Objective(name, True, partial(_softmax_entropy, batch, _class_weights(batch, classes, balanced))))
+        found.append(
+            HeadObjective(name, True, partial(_softmax_entropy, batch, _class_weights(batch, classes, balanced)))
+        )
     return found
 
 
-def _own(metric: Metric, part: Part) -> list[Objective]:
+def _own(metric: Metric, part: FeatureRows) -> list[HeadObjective]:
     """The metric's own loss, if an engine without state trains it (duals per example need their own loop)."""
     try:
         engine = metric.default_engine()
@@ -90,7 +92,7 @@ def _own(metric: Metric, part: Part) -> list[Objective]:
         return []
     if not engine.stateless:
         return []
-    return [Objective("metric", False, lambda scores: engine(metric, part.as_judged(scores)).loss)]
+    return [HeadObjective("metric", False, lambda scores: engine(metric, part.as_judged(scores)).loss)]
 
 
 def _class_weights(batch: Batch, classes: int, balanced: bool) -> Tensor:

@@ -1,4 +1,4 @@
-"""The groups of a data set: reading those given, and making size labels as the papers do."""
+"""Size labels as the papers make them: by the mean, by a threshold, by a vote of the classes in an image."""
 
 from __future__ import annotations
 
@@ -7,23 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import checks
-from ..errors import InputError
-
-
-def group_labels(labels: Any) -> Tensor:
-    """``(N,)`` int16 group numbers 0 … p−1, every one of them present."""
-    given = checks.tensor("labels", labels).detach()
-    if given.ndim != 1 or given.is_complex():
-        raise InputError("labels", f"shape {tuple(given.shape)}", "one group per example, (N,)")
-    found = given.unique().tolist()
-    if len(found) < 2:
-        raise InputError("labels", "one class only", "at least two groups, 0 and 1", "F_β compares S⁺ with S⁻.")
-    if len(found) > 256 or found != list(range(len(found))):
-        listed = ", ".join(f"{value:g}" for value in found[:6]) + (", …" if len(found) > 6 else "")
-        raise InputError("labels", f"values {listed}", "0 and 1, or 0 … p−1 with every group present")
-    return given.to(torch.int16)
-
+from aimfor import checks
+from aimfor.errors import InputError
 
 #: The thresholds over which Ravi averages the results of the sky experiment, and of the stuff experiment.
 SKY_THRESHOLDS = (0.55, 0.6, 0.65)

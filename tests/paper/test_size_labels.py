@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from aimfor import InputError
-from aimfor.lagrangian import (
+from paper.experiments.ravi.size_labels import (
     SKY_THRESHOLDS,
     STUFF_THRESHOLDS,
     class_fractions,

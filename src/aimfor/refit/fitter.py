@@ -1,4 +1,4 @@
-"""MetricHead: the last layer refitted on the whole data set for the metric."""
+"""HeadFitter: the last layer refitted on the whole data set for the metric."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ..metrics.confusion import CountMetric
 from ..metrics.registry import metric_from_name
 from .choose import best_shift, held_out
 from .collect import batch_part, collect, last_linear
-from .fitted import Candidate, HeadFit, HeadRecord
+from .features import FeatureRows, make_rows, row_counts
+from .fitted import HeadCandidate, HeadFit, HeadRecord
 from .minimise import minimise
-from .objectives import Objective, objectives_for
-from .part import Part, make_part, row_counts
+from .objectives import HeadObjective, objectives_for
 from .space import Space, make_space
 
 RIDGES = (1.0, 0.1, 1e-2, 1e-3, 1e-4)
 
 
-class MetricHead:
+class HeadFitter:
     """Refits a network's last layer, on all data at once, for the metric you are judged by.
 
     With the features fixed, the scores are linear in the layer, so every convex loss of the scores has one optimum:
@@ -34,7 +34,7 @@ class MetricHead:
 
     features standardised, ``W₀`` the original layer (rescaled to suit the loss) or zero. The losses are exact sums
     over the whole data set (all pairs in O(n log n)), the solver is full-batch L-BFGS with the features' covariance
-    as preconditioner. Objective and ridge are chosen by the exact metric on validation data, **with the original
+    as preconditioner. HeadObjective and ridge are chosen by the exact metric on validation data, **with the original
     layer among the candidates**: on that data the head cannot lose. For metrics that decide at a threshold
     (F_β, IoU) the bias is tuned there too, for every candidate alike.
 
@@ -54,7 +54,7 @@ class MetricHead:
         >>> import torch, aimfor
         >>> x = torch.randn(400, 5)
         >>> y = (x[:, 0] + torch.randn(400) > 1.5).long()
-        >>> fit = aimfor.MetricHead("auroc").fit(x[:300], y[:300], validation=(x[300:], y[300:]))
+        >>> fit = aimfor.HeadFitter("auroc").fit(x[:300], y[:300], validation=(x[300:], y[300:]))
         >>> fit.layer
         Linear(in_features=5, out_features=1, bias=True)
         >>> fit.record.chosen.objective in ("all pairs", "cross-entropy", "balanced cross-entropy")
@@ -109,7 +109,7 @@ class MetricHead:
         began = time.perf_counter()
         if not isinstance(validation, tuple):
             fraction = checks.number("validation", validation, above=0, below=1)
-            whole = make_part(self.metric, "features", features, targets, weights, where, original)
+            whole = make_rows(self.metric, "features", features, targets, weights, where, original)
             kept, held = held_out(targets, whole.kind, fraction, seed)
             extra = where if whole.kind == "lists" else weights
             parts = (features, targets) if extra is None else (features, targets, extra)
@@ -118,10 +118,10 @@ class MetricHead:
             weights, where = (None if part is None else part[kept] for part in (weights, where))
         if not 2 <= len(validation) <= 3:
             raise InputError("validation", f"{len(validation)} parts", "(features, targets[, weights or where])")
-        train = make_part(self.metric, "features", features, targets, weights, where, original)
+        train = make_rows(self.metric, "features", features, targets, weights, where, original)
         third = validation[2] if len(validation) > 2 else None
         weighed, mask = (None, third) if train.kind == "lists" else (third, None)
-        judge = make_part(
+        judge = make_rows(
             self.metric, "validation", validation[0], validation[1], weighed, mask, original, train.outputs
         )
         candidates, layers = self._candidates(train, judge, original)
@@ -179,17 +179,17 @@ class MetricHead:
         return fit
 
     def _candidates(
-        self, train: Part, judge: Part, original: nn.Linear | None
-    ) -> tuple[list[Candidate], list[nn.Linear]]:
+        self, train: FeatureRows, judge: FeatureRows, original: nn.Linear | None
+    ) -> tuple[list[HeadCandidate], list[nn.Linear]]:
         space = make_space(train.rows, row_counts(train))
         tolerance = self.tolerance
         if tolerance is None:
             tolerance = 1e-5 if space.z.dtype == torch.float64 else 1e-4
-        candidates: list[Candidate] = []
+        candidates: list[HeadCandidate] = []
         layers: list[nn.Linear] = []
 
         def judged(layer: nn.Linear, name: str, ridge: float | None = None, **facts: Any) -> None:
-            candidates.append(Candidate(name, ridge, self._judge(layer, judge), **facts))
+            candidates.append(HeadCandidate(name, ridge, self._judge(layer, judge), **facts))
             layers.append(layer)
 
         if original is not None:
@@ -203,7 +203,7 @@ class MetricHead:
                 start = (found.weight, found.bias)
         return candidates, layers
 
-    def _chosen_objectives(self, train: Part) -> list[Objective]:
+    def _chosen_objectives(self, train: FeatureRows) -> list[HeadObjective]:
         found = objectives_for(self.metric, train)
         if self.objectives is None:
             return found
@@ -213,12 +213,12 @@ class MetricHead:
 
     def _start(
         self,
-        objective: Objective,
+        objective: HeadObjective,
         space: Space,
-        train: Part,
+        train: FeatureRows,
         original: nn.Linear | None,
         layers: list[nn.Linear],
-        candidates: list[Candidate],
+        candidates: list[HeadCandidate],
     ) -> tuple[tuple[Tensor, Tensor], Tensor]:
         """Where to begin, and where the ridge pulls to."""
         zero = torch.zeros(train.outputs, space.z.shape[1], dtype=torch.float64, device=space.z.device)
@@ -232,7 +232,7 @@ class MetricHead:
         factor = _best_factor(objective, space, train, weight, bias)
         return (factor * weight, factor * bias), factor * weight
 
-    def _judge(self, layer: nn.Linear, judge: Part) -> float:
+    def _judge(self, layer: nn.Linear, judge: FeatureRows) -> float:
         """The metric on validation data; the bias of a metric that decides at a threshold is tuned there first."""
         with torch.no_grad():
             batch = judge.as_judged(judge.shape(layer(judge.rows)))
@@ -245,7 +245,7 @@ class MetricHead:
         return value
 
 
-def _best_factor(objective: Objective, space: Space, train: Part, weight: Tensor, bias: Tensor) -> float:
+def _best_factor(objective: HeadObjective, space: Space, train: FeatureRows, weight: Tensor, bias: Tensor) -> float:
     """The scale of the original layer that suits the loss best: a network's scores have no fixed unit."""
     with torch.no_grad():
         scores = train.shape(space.z @ weight.to(space.z.dtype).T + bias.to(space.z.dtype))

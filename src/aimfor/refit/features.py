@@ -15,7 +15,7 @@ from ..metrics.base import Metric
 
 
 @dataclass(frozen=True)
-class Part:
+class FeatureRows:
     """Features as rows, and the way back from their scores to the metric's layout.
 
     Attributes:
@@ -40,7 +40,7 @@ class Part:
         return replace(self.judged, scores=scores.reshape(self.judged.scores.shape))
 
 
-def make_part(
+def make_rows(
     metric: Metric,
     name: str,
     features: Tensor,
@@ -49,7 +49,7 @@ def make_part(
     where: Tensor | None,
     original: nn.Linear | None,
     classes: int | None = None,
-) -> Part:
+) -> FeatureRows:
     """Raises `InputError` under ``name`` for features of the wrong kind, and the gate's own errors for the rest."""
     features = checks.tensor(name, features).detach()
     if features.dtype not in (torch.float32, torch.float64):
@@ -73,9 +73,9 @@ def make_part(
         return _lists(features, judged, name)
     checks.finite(name, features)
     if metric.layout == "multiclass":
-        return Part("multiclass", features, judged, judged, lambda scores: scores, outputs)
+        return FeatureRows("multiclass", features, judged, judged, lambda scores: scores, outputs)
     batch = judged if metric.layout == "binary" else checks.binary(blank, targets, weights=weights, where=where)
-    return Part("binary", features, batch, judged, lambda scores: scores.squeeze(1), 1)
+    return FeatureRows("binary", features, batch, judged, lambda scores: scores.squeeze(1), 1)
 
 
 def _classes(targets: Tensor) -> int:
@@ -90,7 +90,7 @@ def _defined(name: str, metric: Metric, batch: Batch) -> None:
         raise InputError(name, "data on which the metric is undefined", "at least one example of each class")
 
 
-def _lists(features: Tensor, batch: Batch, name: str) -> Part:
+def _lists(features: Tensor, batch: Batch, name: str) -> FeatureRows:
     flat = features.reshape(-1, features.shape[-1])
     if batch.where is None:
         keep = torch.arange(flat.shape[0], device=flat.device)
@@ -102,10 +102,10 @@ def _lists(features: Tensor, batch: Batch, name: str) -> Part:
     def to_lists(scores: Tensor) -> Tensor:
         return scores.new_zeros(size).index_copy(0, keep, scores.squeeze(1)).reshape(shape)
 
-    return Part("lists", rows, batch, batch, to_lists, 1)
+    return FeatureRows("lists", rows, batch, batch, to_lists, 1)
 
 
-def row_counts(part: Part) -> Tensor:
+def row_counts(part: FeatureRows) -> Tensor:
     """Each row's share in mean, deviation and covariance: every class counts alike, as it does among pairs."""
     batch = part.batch
     if part.kind == "lists":

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .. import checks
-from ..errors import InputError, SolverError
+from aimfor import checks
+from aimfor.errors import InputError, SolverError
 
 
 @dataclass(frozen=True)
