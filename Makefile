@@ -1,19 +1,25 @@
-# Two commands: `make demo` and `make test`. Both set everything up in .venv first.
+# Two commands: `make demo` and `make test`. Both set up what they need in .venv first: the demo the program alone,
+# the tests the developers' tools as well.
 PYTHON ?= python3.11
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types check clean
+.PHONY: demo test lint types check wheel evidence clean
 
-.venv/ready: pyproject.toml constraints.txt
+.venv/program: pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "aimfor needs Python 3.11 or newer: make PYTHON=/path/to/python"; exit 2; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	@# torch first and exactly, or gigabytes of CUDA follow
-	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt --group dev -e ".[train]"
+	$(PIP) torch
+	$(PIP) -e ".[train]"
 	@touch $@
 
-demo: .venv/ready
+.venv/ready: .venv/program
+	$(PIP) --group dev
+	@touch $@
+
+demo: .venv/program
 	@$(BIN)/aimfor demo --out runs/demo
 
 test: .venv/ready
@@ -26,7 +32,16 @@ lint: .venv/ready
 types: .venv/ready
 	$(BIN)/mypy
 
+# Wheel and sdist, installed in new environments: torch alone, then the program.
+wheel: .venv/ready
+	$(BIN)/python tools/check_wheel.py --program
+
 check: lint types test
+
+# EVIDENCE.md and every table beside it, from the cells that are stored; `python -m paper NAME` measures them anew.
+evidence: .venv/ready
+	$(BIN)/python -m paper all --cached-only
+	$(BIN)/python -m paper --evidence
 
 clean:
 	rm -rf .venv
