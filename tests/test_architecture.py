@@ -16,7 +16,7 @@ LAYERS = [
     {"checks", "distributed"},
     {"sorted", "smooth", "lp", "lagrangian", "direct", "rates"},
     {"metrics"},
-    {"compiled"},
+    {"compiled", "watch"},
     {"loss", "regularized", "refit"},
     {"fitting"},
     {"integrations"},

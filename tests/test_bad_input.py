@@ -110,7 +110,7 @@ def test_degenerate_batches_are_zero_attached_and_flagged(case: str, surrogate: 
 
 
 def test_degenerate_batches_warn_once_per_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aimfor.loss._warned", set())
+    monkeypatch.setattr("aimfor.watch.DegenerateWatch.first_in_process", True)
     loss_fn = aimfor.MetricLoss("auroc")
     with pytest.warns(aimfor.DegenerateBatchWarning, match="no positive") as record:
         loss_fn(SCORES, torch.zeros(N))

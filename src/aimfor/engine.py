@@ -54,6 +54,7 @@ class Batch:
         where: True where an entry counts, or None for all.
         index: Position of each example in the data set, int64, or None.
         groups: Group label of each example by attribute name.
+        one_list: The entries are one ranked list, ``(1, l)``: batches of several processes are joined along it.
     """
 
     scores: Tensor
@@ -62,6 +63,7 @@ class Batch:
     where: Tensor | None = None
     index: Tensor | None = None
     groups: Mapping[str, Tensor] = field(default_factory=dict)
+    one_list: bool = False
 
     def effective_weights(self) -> Tensor | None:
         """Weights with masked entries at zero; None when every entry counts once."""

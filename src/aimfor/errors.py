@@ -38,6 +38,10 @@ class DegenerateBatchWarning(UserWarning):
     """A batch left the metric undefined (no positive, one class, all masked): loss 0, gradient 0."""
 
 
+class ProbabilityWarning(UserWarning):
+    """Scores that are probabilities are decided at a threshold of 0, where all of them are positive."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """'Did you mean …?' with the closest known name, or the list of them."""
     known = list(known)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
+import dataclasses
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from . import compiled, distributed
-from .engine import Engine, EngineOutput, Status
-from .errors import DegenerateBatchWarning, InputError, UnsupportedPairError
+from . import checks, compiled, distributed
+from .engine import Batch, Engine, EngineOutput
+from .errors import InputError, UnsupportedPairError
 from .metrics.base import Metric
 from .metrics.registry import engines_for, metric_from_name
+from .watch import BatchCounts, DegenerateWatch
 
 
 class MetricLoss(nn.Module):
@@ -22,6 +22,8 @@ class MetricLoss(nn.Module):
     Args:
         metric: A `Metric`, or its name (``"auroc"``, ``"fbeta=2"``, ``"recall@precision=0.9"``, …).
         engine: An `Engine`; None takes the metric's best.
+        threshold: Where scores are decided, for metrics of decisions (F_β, IoU, accuracy, …): 0 for raw scores, 0.5 for
+            probabilities. It replaces the metric's own, in the loss and in `value` alike. None leaves it.
         validate: False skips the checks that read values off the device (NaN, label domain); shapes and types
             are always checked.
         gather: Under ``torch.distributed``, rank the joined batch of all processes (training mode only, with
@@ -31,7 +33,16 @@ class MetricLoss(nn.Module):
         Binary metrics take ``(n,)`` or ``(n, 1)``, multi-class ``(n, c)`` with ``(n,)`` class ids, ranked lists
         ``(b, l)`` with ``where``.
 
+    Attributes:
+        counts: How many training batches there were, how many left the metric undefined, and how many had a gradient
+            of exactly 0 (`BatchCounts`). `detailed` has the same numbers in its ``stats``. Not in ``state_dict``.
+
+    Warns:
+        DegenerateBatchWarning: At the first undefined batch of a process, and once for each loss that meets many.
+        ProbabilityWarning: Once, when probabilities are decided at a threshold of 0 or less.
+
     Raises:
+        InputError: For a threshold that the metric does not have.
         UnsupportedPairError: At construction, when no such pair exists; lists those that do.
 
     Example:
@@ -43,13 +54,21 @@ class MetricLoss(nn.Module):
     """
 
     def __init__(
-        self, metric: Metric | str, engine: Engine | None = None, *, validate: bool = True, gather: bool = True
+        self,
+        metric: Metric | str,
+        engine: Engine | None = None,
+        *,
+        threshold: float | None = None,
+        validate: bool = True,
+        gather: bool = True,
     ) -> None:
         super().__init__()
         if isinstance(metric, str):
             metric = metric_from_name(metric)
         if not isinstance(metric, Metric):
             raise InputError("metric", f"a {type(metric).__name__}", "a Metric or a metric's name")
+        if threshold is not None:
+            metric = _decided_at(metric, threshold)
         if engine is None:
             engine = metric.default_engine()
         if not isinstance(engine, Engine):
@@ -64,6 +83,8 @@ class MetricLoss(nn.Module):
         self.engine = engine
         self.validate = validate
         self.gather = gather
+        self.counts = BatchCounts()
+        self._probabilities, self._degenerate = checks.ProbabilityWatch(), DegenerateWatch()
         self._handle = compiled.register(self)
 
     def forward(
@@ -100,9 +121,17 @@ class MetricLoss(nn.Module):
         else:
             batch = self.metric.check(scores, targets, values=self.validate, **rest)
         output: EngineOutput = self.engine(self.metric, batch)
-        if output.status is Status.undefined_batch:
-            _warn_once(Status.undefined_batch)
-        return output
+        return self._noticed(scores, batch, output)
+
+    def _noticed(self, scores: Tensor, batch: Batch, output: EngineOutput) -> EngineOutput:
+        """Warnings and counters; nothing here changes the loss."""
+        checked = batch.scores if self.validate else None
+        self._probabilities.look(scores, checked, self.metric.decided_at(batch))
+        if self.training:
+            self.counts.add(output)
+        bank = getattr(self.engine, "bank", False) is None
+        self._degenerate.look(output, self.counts, self.metric, bank)
+        return dataclasses.replace(output, stats={**output.stats, **self.counts.stats()})
 
     def value(
         self, scores: Tensor, targets: Tensor, *, weights: Tensor | None = None, where: Tensor | None = None
@@ -122,19 +151,13 @@ class MetricLoss(nn.Module):
         self._handle = compiled.register(self)  # a copy is a module of its own
 
 
-_warned: set[Status] = set()
-
-
-def _warn_once(status: Status) -> None:
-    """One warning per process: degenerate batches are ordinary, and a flood of warnings hides others."""
-    if status not in _warned:
-        _warned.add(status)
-        warnings.warn(f"{status.message}. {status.remedy}.", DegenerateBatchWarning, stacklevel=_callers_level())
-
-
-def _callers_level() -> int:
-    """How far up the stack the user's own line is, past this package and torch."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("aimfor", "torch"):
-        level, frame = level + 1, frame.f_back
-    return level
+def _decided_at(metric: Metric, threshold: float) -> Metric:
+    """The same metric with another threshold."""
+    if not hasattr(metric, "threshold"):
+        raise InputError(
+            "threshold",
+            repr(threshold),
+            f"None: {metric!r} decides nothing at a threshold",
+            "Metrics of decisions have one: f1, fbeta=2, iou, accuracy.",
+        )
+    return dataclasses.replace(metric, threshold=threshold)  # type: ignore[type-var]

@@ -34,7 +34,7 @@ def loop_ndcg(scores: list[float], gains: list[float], k: int | None) -> float:
 
 @st.composite
 def graded_lists(draw: st.DrawFn) -> dict[str, torch.Tensor]:
-    b, l = draw(st.integers(1, 3)), draw(st.integers(1, 5))  # noqa: E741
+    b, l = draw(st.integers(1, 3)), draw(st.integers(2, 5))  # noqa: E741
     g = torch.Generator().manual_seed(draw(st.integers(0, 100_000)))
     return {
         "scores": torch.randint(-1, 2, (b, l), generator=g).double(),

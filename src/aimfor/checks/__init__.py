@@ -8,11 +8,14 @@ that need one (shapes, types and devices are always checked).
 """
 
 from .batches import binary, lists, masks, multiclass
+from .probabilities import ProbabilityWatch, callers_level
 from .settings import integer, number, one_of
 from .tensors import finite, floating_scores, index_like, tensor, weights_like
 
 __all__ = [
+    "ProbabilityWatch",
     "binary",
+    "callers_level",
     "finite",
     "floating_scores",
     "index_like",

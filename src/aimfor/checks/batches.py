@@ -151,10 +151,12 @@ def lists(
     values: bool = True,
     graded: bool = False,
 ) -> Batch:
-    """Layout "lists": ``(b, l)`` ranked lists, or one list ``(l,)``; 0/1 labels, or relevance >= 0 when ``graded``.
+    """Layout "lists": ``(b, l)`` ranked lists, or one list; 0/1 labels, or relevance >= 0 when ``graded``.
 
-    ``weights`` may have one entry per list, ``(b,)``, or (not when graded) one per item, ``(b, l)``; it comes out
-    as ``(b, 1)`` or ``(b, l)``. ``targets`` come out as bool, or in scores' dtype when graded.
+    One list comes as ``(l,)``, or as ``(l, 1)``, the column that a model with one output returns. (As lists of one
+    item each, a column would have nothing to rank.) ``weights`` may have one entry per list, ``(b,)``, or (not when
+    graded) one per item, ``(b, l)``; it comes out as ``(b, 1)`` or ``(b, l)``. ``targets`` come out as bool, or in
+    scores' dtype when graded.
     """
     scores, targets = floating_scores(scores), tensor("targets", targets)
     same_device("targets", targets, scores)
@@ -168,7 +170,8 @@ def lists(
         raise InputError("targets", describe(targets), "labels or relevance grades")
     shape = scores.shape
     targets, mask = reshape_like("targets", targets, shape), mask_like(where, shape, scores)
-    rows = torch.Size([1, scores.numel()]) if scores.ndim < 2 else shape
+    one_list = core_shape(shape) == core_shape(shape[:1])
+    rows = torch.Size([1, scores.numel()]) if one_list else shape
     scores, targets = scores.reshape(rows), targets.reshape(rows)
     mask = None if mask is None else mask.reshape(rows)
     scores, targets = blank_masked(scores, targets, mask)
@@ -181,15 +184,15 @@ def lists(
             relevance_values(targets)
         else:
             binary_values(targets)
-    return Batch(scores, targets.to(scores.dtype) if graded else targets.bool(), checked, mask)
+    targets = targets.to(scores.dtype) if graded else targets.bool()
+    return Batch(scores, targets, checked, mask, one_list=one_list)
 
 
 def _list_weights(weights: Any, rows: torch.Size, mask: Tensor | None, scores: Tensor, graded: bool) -> Tensor | None:
     if weights is None:
         return None
     weights = tensor("weights", weights)
-    per_list = weights.numel() == rows[0] and (graded or rows[0] > 1) and weights.shape != rows
-    if per_list:
+    if weights.numel() == rows[0] and weights.shape != rows and (graded or rows[1] != 1):
         return weights_like(weights.reshape(-1), torch.Size([rows[0]]), scores, False).reshape(-1, 1)  # type: ignore[union-attr]
     if graded:
         raise InputError(
@@ -198,7 +201,8 @@ def _list_weights(weights: Any, rows: torch.Size, mask: Tensor | None, scores: T
             f"one weight per list, ({rows[0]},)",
             "An item's weight has no meaning in a discounted gain; put it into the relevance.",
         )
-    weights = weights.reshape(rows) if weights.numel() == rows.numel() and weights.ndim <= 1 else weights
+    column = core_shape(weights.shape) == core_shape(weights.shape[:1])
+    weights = weights.reshape(rows) if weights.numel() == rows.numel() and column else weights
     checked = weights_like(weights, rows, scores, False)
     assert checked is not None
     return checked if mask is None else torch.where(mask, checked, checked.new_zeros(()))

@@ -36,11 +36,17 @@ class Metric(ABC):
     ) -> Tensor:
         """The exact metric as a float64 scalar tensor; NaN where it is undefined (one class only, all masked, …)."""
         with torch.no_grad():
-            return self.exact(self.check(scores, targets, weights=weights, where=where))
+            batch = self.check(scores, targets, weights=weights, where=where)
+            checks.ProbabilityWatch(batches=1).look(scores, batch.scores, self.decided_at(batch))
+            return self.exact(batch)
 
     def check(self, scores: Any, targets: Any, **rest: Any) -> Batch:
         """The input gate for this metric's layout. Raises `InputError`."""
         return _GATES[self.layout](scores, targets, **rest)
+
+    def decided_at(self, batch: Batch) -> float | None:
+        """The threshold above which a score of this batch is decided positive; None if the metric decides otherwise."""
+        return None
 
     def default_engine(self) -> Engine:
         """The engine that does best for this metric; see the evidence page for why."""

@@ -82,6 +82,9 @@ class CountMetric(Metric, HasArgmax):
     def exact(self, batch: Batch) -> Tensor:
         return self.of_counts(*binary_counts(batch, self.threshold))
 
+    def decided_at(self, batch: Batch) -> float | None:
+        return self.threshold if batch.targets.dtype == torch.bool else None  # class ids: the highest score decides
+
     def argmax_form(self, batch: Batch) -> ArgmaxForm:
         loss = 1.0 - self.exact(batch)
         return CountForm(rows_of(batch, threshold=self.threshold), loss.new_ones(1), loss, self._rule())

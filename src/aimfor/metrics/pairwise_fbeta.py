@@ -60,6 +60,9 @@ class PairwiseFBeta(Metric, HasConstraints):
                     values.append(one.exact(Batch(batch.scores[rows, j], batch.targets[rows] == j, part)))
         return torch.stack(values).nanmean()
 
+    def decided_at(self, batch: Batch) -> float | None:
+        return 0.0
+
     def constraint_form(self, batch: Batch) -> ConstraintForm:
         scores, groups, index = kept_rows(batch)
         p = scores.shape[1]
