@@ -92,7 +92,7 @@ def test_threshold_replaces_that_of_a_given_metric() -> None:
 
 @pytest.mark.parametrize("name", ["auroc", "ap", "ndcg", "auc_mu", "recall@precision=0.9"])
 def test_threshold_of_a_metric_without_one_is_refused(name: str) -> None:
-    with pytest.raises(aimfor.InputError, match="threshold.*decides nothing"):
+    with pytest.raises(aimfor.InputError, match=r"threshold.*decides nothing"):
         aimfor.MetricLoss(name, threshold=0.5)
 
 
