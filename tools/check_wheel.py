@@ -71,7 +71,7 @@ def main() -> None:
         pip = (python, "-m", "pip", "install", "--quiet", "-c", constraints)
         run(*pip, "torch", cwd=folder)
         run(*pip, wheel, cwd=folder)
-        print(run(python, "-W", "error", "-c", LIBRARY, cwd=folder), end="")
+        print(run(python, "-c", LIBRARY, cwd=folder), end="")
         if program:
             run(*pip, f"{wheel}[train]", cwd=folder)
             aimfor = folder / "new" / "bin" / "aimfor"
