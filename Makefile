@@ -4,7 +4,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types check wheel evidence clean
+.PHONY: demo test lint types check wheel evidence mutants clean
 
 .venv/program: pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "aimfor needs Python 3.11 or newer: make PYTHON=/path/to/python"; exit 2; }
@@ -42,6 +42,10 @@ check: lint types test
 evidence: .venv/ready
 	$(BIN)/python -m paper all --cached-only
 	$(BIN)/python -m paper --evidence
+
+# A sample of small changes to the core; every one of them should make a test fail. Takes an hour.
+mutants: .venv/ready
+	$(BIN)/python tools/mutants.py
 
 clean:
 	rm -rf .venv

@@ -110,6 +110,31 @@ def test_implicit_gives_costs_a_gradient_that_lowers_a_loss() -> None:
     assert solve(c, A, b, lower=0.0).x.tolist() == pytest.approx([1.0, 0.0], abs=1e-9)
 
 
+@pytest.mark.parametrize(("cost", "leaning"), [(-3.0, "upper"), (3.0, "lower")])
+def test_a_pinned_variable_follows_the_bound_it_leans_on(cost: float, leaning: str) -> None:
+    """With lower = upper the cost pulls x to one of them: moving that one outwards moves x, the other one nothing."""
+    outwards = {"lower": -1e-3, "upper": 1e-3}
+    bounds = {name: torch.tensor([2.0]).double().requires_grad_() for name in outwards}
+    c = torch.tensor([cost]).double()
+    s = solve(c, **bounds)
+    for readout, answer in (("value", s.value), ("x", s.x.sum())):
+        gradients = torch.autograd.grad(answer, list(bounds.values()), retain_graph=True)
+        for (name, step), gradient in zip(outwards.items(), gradients, strict=True):
+            moved = solve(c, **{**bounds, name: bounds[name].detach() + step})
+            numeric = float((getattr(moved, readout).sum() - answer).detach()) / step
+            assert float(gradient) == pytest.approx(numeric, abs=1e-6)
+            assert (numeric != pytest.approx(0.0, abs=1e-6)) == (name == leaning)
+
+
+def test_a_pin_given_as_lower_bounds_alone_moves_with_them() -> None:
+    """Where a user's upper bound is a number, the lower one carries the gradient of what leans on it."""
+    lower = torch.tensor([2.0, 0.0]).double().requires_grad_()
+    s = solve(torch.tensor([3.0, 1.0]).double(), lower=lower, upper=2.0)
+    s.value.backward()
+    assert lower.grad is not None
+    assert lower.grad.tolist() == pytest.approx([3.0, 1.0])
+
+
 def test_gradients_are_summed_over_the_batch_for_shared_parts() -> None:
     parts = nondegenerate(0, items=3)
     weight = torch.randn(3, 6, dtype=torch.float64)

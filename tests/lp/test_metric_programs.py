@@ -184,3 +184,17 @@ def test_what_has_no_program_is_refused_with_a_reason() -> None:
             aimfor.LPEngine(**wrong)  # type: ignore[arg-type]
     with pytest.raises(aimfor.InputError, match="numerator"):
         aimfor.CountRatio((1, 2), (1, 1, 1, 1))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("form", ["closed", "program"])
+def test_beyond_the_bound_the_loss_moves_the_positives_alone(form: str) -> None:
+    """Where no positive scores above zero the loss goes on along the tangent in tp, with fp held fixed."""
+    scores = torch.tensor([-0.5, -1.5, 0.3, -0.2, -2.0]).double().requires_grad_()
+    targets = torch.tensor([1, 1, 0, 0, 0])
+    loss_fn = aimfor.MetricLoss("f1", aimfor.LPEngine(form))
+    loss = loss_fn(scores, targets)
+    (gradient,) = torch.autograd.grad(loss, scores)
+    tp, fp = -0.5 - 1.5, 1.3 + 0.8
+    # F₁ = 2 tp / (2 + tp + fp) with tangent 2 / (2 + fp) at tp = 0.
+    assert float(loss.detach()) == pytest.approx(1.0 - 2.0 / (2.0 + fp) * tp)
+    assert gradient.tolist() == pytest.approx([-2.0 / (2.0 + fp)] * 2 + [0.0] * 3)

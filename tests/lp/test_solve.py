@@ -96,10 +96,22 @@ def test_unbounded_programs_are_named_with_a_ray(m: int, v: int, method: Method)
         assert bool(s.value.isneginf().all())
 
 
-def test_a_program_that_is_infeasible_with_a_ray_is_infeasible() -> None:
-    c = torch.tensor([-1.0, 0.0])
-    A = torch.tensor([[0.0, 1.0], [0.0, -1.0]])
-    assert solve(c, A, torch.tensor([0.0, -1.0])).status is Status.infeasible
+@pytest.mark.parametrize("gap", [1.0, 0.01, 1e-4])
+def test_a_program_that_is_infeasible_with_a_ray_is_infeasible(gap: float) -> None:
+    """A ray alone proves nothing: with a small gap the solver meets it long before the contradiction."""
+    draw = torch.Generator().manual_seed(0)
+    for _ in range(5):
+        ray, side, *rows = torch.randn(5, 3, generator=draw, dtype=torch.float64)
+        side = side - (side @ ray) / (ray @ ray) * ray
+        A = torch.stack([*(row * -torch.sign(row @ ray) for row in rows), side, -side])
+        b = torch.tensor([1.0, 1.0, 1.0, 0.0, -gap]).double()
+        c = -ray
+        assert float(c @ ray) < 0
+        assert float((A @ ray).max()) < 1e-12
+        s = solve(c, A, b)
+        assert s.status is Status.infeasible
+        assert float((A.T @ s.dual_ineq).abs().max()) < 1e-6
+        assert float(b @ s.dual_ineq) == pytest.approx(-1.0)
 
 
 def test_penalty_newton_agrees_with_interior_point() -> None:
