@@ -21,6 +21,7 @@ _HOME = {
     "EngineOutput": "engine",
     "Status": "engine",
     "SortedEngine": "sorted",
+    "SmoothEngine": "smooth",
     "DirectEngine": "direct",
     "LagrangianEngine": "lagrangian",
     "RateEngine": "rates",
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from .rates import RateEngine, maximize, minimize
     from .refit import HeadFitter
     from .regularized import Regularized
+    from .smooth import SmoothEngine
     from .sorted import SortedEngine
 
 
@@ -91,7 +93,7 @@ def __getattr__(name: str) -> Any:
         return value
     if name == "MetricHead":  # its name before 0.2.0
         return __getattr__("HeadFitter")
-    if name in ("lp", "direct", "lagrangian", "rates", "metrics", "distributed", "checks"):
+    if name in ("lp", "direct", "smooth", "lagrangian", "rates", "metrics", "distributed", "checks"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -1,7 +1,8 @@
 """ENGINE "direct": the gradient of the true metric, by loss-augmented inference."""
 
+from ..schedule import Decay
 from .counting import CountForm, CountRule
-from .engine import Decay, DirectEngine
+from .engine import DirectEngine
 from .form import ArgmaxForm, HasArgmax, LinearForm
 from .multiclass import ClassForm
 from .positions import PositionForm

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -16,29 +15,6 @@ from .form import ArgmaxForm, HasArgmax
 from .public import SIGNS
 
 MODES = ("direct", "hinge", "perceptron")
-
-
-@dataclass(frozen=True)
-class Decay:
-    """A schedule for ε: from ``start`` to ``end`` in ``steps`` training steps, by equal factors, then constant.
-
-    Example:
-        >>> from aimfor.direct import Decay
-        >>> [round(Decay(1.0, 0.01, 100)(step), 3) for step in (0, 50, 100, 1000)]
-        [1.0, 0.1, 0.01, 0.01]
-    """
-
-    start: float
-    end: float
-    steps: int
-
-    def __post_init__(self) -> None:
-        checks.number("start", self.start, above=0)
-        checks.number("end", self.end, above=0)
-        checks.integer("steps", self.steps, at_least=1)
-
-    def __call__(self, step: int) -> float:
-        return float(self.start * (self.end / self.start) ** min(1.0, step / self.steps))
 
 
 class DirectEngine(Engine):
@@ -62,7 +38,7 @@ class DirectEngine(Engine):
         epsilon: > 0; or ``"auto"``, the spread of the scores (root mean square about the threshold for decisions,
             what moves relevant items by two standard deviations for NDCG, ``4 p/q`` standard deviations for average
             precision), which makes the gradient follow any rescaling of the scores as the metric's own does; or a
-            schedule, a function of the number of training steps so far (`Decay` is one), saved with the module.
+            schedule, a function of the training steps so far (`aimfor.schedule.Decay` is one), saved with the module.
         sign: +1, −1 or ``"both"``; None takes the form's own: both, except for average precision of long lists, where
             −1 costs O((1 − AUC) · p · q), and +1 is taken as in the paper. ``hinge`` and ``perceptron`` know only +1.
         mode: One of the above.

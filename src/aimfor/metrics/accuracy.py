@@ -11,6 +11,7 @@ from torch import Tensor
 from .. import checks
 from ..direct import ArgmaxForm, ClassForm
 from ..engine import Batch
+from ..smooth import ClassDecisions, SmoothForm
 from .confusion import CountMetric, class_counts
 from .programs import Coefficients, RatioOfCounts
 
@@ -49,9 +50,14 @@ class Accuracy(RatioOfCounts, CountMetric):
     def exact(self, batch: Batch) -> Tensor:
         if batch.scores.ndim == 1:
             return super().exact(batch)
-        tp, fp, _, _ = class_counts(batch)
-        right, wrong = tp.sum(), fp.sum()
-        return right / (right + wrong)
+        return _of_class_counts(*class_counts(batch))
+
+    def smooth_form(self, batch: Batch) -> SmoothForm:
+        if batch.scores.ndim == 1:
+            return super().smooth_form(batch)
+        weights = batch.effective_weights()
+        mass = None if weights is None else weights[None]
+        return ClassDecisions(batch.scores, batch.scores[None], batch.targets[None], mass, _of_class_counts)
 
     def argmax_form(self, batch: Batch) -> ArgmaxForm:
         if batch.scores.ndim == 1:
@@ -60,3 +66,9 @@ class Accuracy(RatioOfCounts, CountMetric):
         mass = batch.scores.new_ones(batch.targets.shape) if weights is None else weights
         share = mass / mass.sum().clamp_min(torch.finfo(mass.dtype).tiny)
         return ClassForm(batch.scores, batch.targets, share, 1.0 - self.exact(batch))
+
+
+def _of_class_counts(tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
+    """Every example is decided once, for its own class (tp) or for another (fp)."""
+    right, wrong = tp.sum(), fp.sum()
+    return right / (right + wrong)

@@ -14,11 +14,12 @@ from ..direct import DirectEngine, HasArgmax, PositionForm
 from ..direct.positions import shared_discounts
 from ..engine import Batch, Engine
 from ..errors import InputError
+from ..smooth import HasSmooth, Ranking, asked_items
 from .base import Metric
-from .lists import list_weights, mean_over_lists, shares_of_lists
+from .lists import list_weights, mean_over_lists, shares_of_lists, soft_cut
 
 
-class _AtK(Metric, HasArgmax):
+class _AtK(Metric, HasArgmax, HasSmooth):
     """Positives among the first k, over a denominator: a discounted gain whose discount is 1 up to k and 0 beyond."""
 
     k: int
@@ -51,6 +52,17 @@ class _AtK(Metric, HasArgmax):
         gains, discounts, defined = self._parts(batch)
         share = shares_of_lists(batch, defined)
         return PositionForm(batch.scores, gains, discounts, batch.where, share, 1.0 - self.exact(batch))
+
+    def smooth_form(self, batch: Batch) -> Ranking:
+        gains, _, defined = self._parts(batch)
+        counted = torch.ones_like(gains) if batch.where is None else batch.where.double()
+        asked, by_list = asked_items(gains > 0), list_weights(batch)
+        own = asked.take(gains)
+
+        def measure(above: Tensor, relative: Tensor) -> Tensor:
+            return mean_over_lists((own * soft_cut(above[0], self.k, relative)).sum(1), defined, by_list)
+
+        return Ranking(batch.scores, asked, (counted,), measure, gains, counted, cuts=True)
 
     def default_engine(self) -> Engine:
         return DirectEngine()

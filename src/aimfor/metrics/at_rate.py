@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,6 +17,7 @@ from ..rates.engine import RateEngine
 from ..rates.form import Anchor, HasRates, grid, precision_at_recall, recall_at_precision, tpr_at_fpr
 from ..rates.problem import RateProblem
 from ..rates.statement import maximize
+from ..smooth import HasSmooth, Ranking, asked_items
 from .base import Metric
 from .curve import Curve, nan_like, threshold_curve
 
@@ -23,11 +25,20 @@ from .curve import Curve, nan_like, threshold_curve
 ROUNDING = 1e-12
 
 
-class AtRate(Metric, HasRates):
+class AtRate(Metric, HasRates, HasSmooth):
     """The best of one rate over all thresholds that hold another rate at its floor or above."""
 
     layout: ClassVar[str] = "binary"
     order_only: ClassVar[bool] = True
+    remembers: ClassVar[str] = "scores"
+    copies_tie: ClassVar[bool] = True
+
+    def smooth_form(self, batch: Batch) -> Ranking:
+        def best(curve: Curve, relative: Tensor) -> Tensor:
+            wanted, floored, floor = self.rates(curve)
+            return (wanted * soft_floor(floored, floor, relative)).amax()
+
+        return _curve_ranking(batch, best)
 
     def default_engine(self) -> Engine:
         return RateEngine()
@@ -182,7 +193,7 @@ class TPRAtFPR(AtRate):
 
 
 @dataclass(frozen=True)
-class AUPRC(Metric, HasRates):
+class AUPRC(Metric, HasRates, HasSmooth):
     """Area under the precision-recall curve as the mean of `PrecisionAtRecall` over a grid of recalls.
 
     With K points at ``(k + 1/2)/K`` it is the midpoint rule for the area under the best precision at each recall, an
@@ -205,6 +216,17 @@ class AUPRC(Metric, HasRates):
 
     layout: ClassVar[str] = "binary"
     order_only: ClassVar[bool] = True
+    remembers: ClassVar[str] = "scores"
+    copies_tie: ClassVar[bool] = True
+
+    def smooth_form(self, batch: Batch) -> Ranking:
+        floors = torch.tensor(grid(self.points), dtype=torch.float64, device=batch.scores.device)[:, None]
+
+        def mean_of_best(curve: Curve, relative: Tensor) -> Tensor:
+            met = soft_floor(curve.tp / curve.positives, floors, relative)
+            return (_precision(curve) * met).amax(1).mean()
+
+        return _curve_ranking(batch, mean_of_best)
 
     def __post_init__(self) -> None:
         checks.integer("points", self.points, at_least=1)
@@ -223,6 +245,29 @@ class AUPRC(Metric, HasRates):
 
     def default_engine(self) -> Engine:
         return RateEngine()
+
+
+def soft_floor(rate: Tensor, floor: Tensor | float, relative: Tensor) -> Tensor:
+    """The indicator of ``rate >= floor``, made soft over a tenth of ``relative``."""
+    return torch.sigmoid((rate - floor + ROUNDING**0.5) / (0.1 * relative))
+
+
+def _curve_ranking(batch: Batch, measure: Callable[[Curve, Tensor], Tensor]) -> Ranking:
+    """Every positive's score as a threshold: a metric of the soft counts there."""
+    weights = batch.effective_weights()
+    mass = torch.ones_like(batch.scores, dtype=torch.float64) if weights is None else weights.double()
+    mass = mass[None]
+    hit = mass * batch.targets
+    asked, positives, negatives = asked_items(hit > 0), hit.sum(), (mass - hit).sum()
+    thresholds = asked.take(batch.scores.detach()[None])[0]
+
+    def of_counts(above: Tensor, relative: Tensor) -> Tensor:
+        if not positives > 0:
+            return nan_like(batch)
+        return measure(Curve(above[0, 0], above[1, 0], thresholds, positives, negatives), relative)
+
+    masses = (hit, mass - hit)
+    return Ranking(batch.scores[None], asked, masses, of_counts, batch.targets[None], mass, cuts=True)
 
 
 def _precision(curve: Curve) -> Tensor:

@@ -14,11 +14,13 @@ from torch import Tensor
 from ..engine import Batch, Engine
 from ..errors import InputError
 from ..lp import HasProgram, LPForm
+from ..smooth import HasSmooth, SmoothForm
 from ..sorted import SIDE_BY_SIDE, HasPairs, PairForm, PairProblem, SortedEngine
 from .auroc import mean_of_problems
 from .base import Metric
 from .curve import nan_like
 from .programs import pair_program_form
+from .smooth_pairs import pair_ranking
 
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -28,7 +30,7 @@ WHOLE_ROWS = 1 << 12
 
 
 @dataclass(frozen=True)
-class AUCMu(Metric, HasPairs, HasProgram):
+class AUCMu(Metric, HasPairs, HasProgram, HasSmooth):
     """Mean over pairs of classes of the AUC that a cost matrix asks for.
 
     ``AUC_μ = 2/(c(c−1)) Σ_{k<k'} AUC(class k against class k', by the score ⟨A_k' − A_k, f(x)⟩)``
@@ -53,6 +55,7 @@ class AUCMu(Metric, HasPairs, HasProgram):
     partition: Matrix | Sequence[Sequence[float]] | Tensor | None = None
 
     layout: ClassVar[str] = "multiclass"
+    remembers: ClassVar[str] = "scores"
 
     def __post_init__(self) -> None:
         if self.partition is not None:
@@ -140,6 +143,9 @@ class AUCMu(Metric, HasPairs, HasProgram):
 
     def program_form(self, batch: Batch, margin: float, threshold: str) -> LPForm:
         return pair_program_form(self.pair_form(batch), margin)
+
+    def smooth_form(self, batch: Batch) -> SmoothForm:
+        return pair_ranking(self.pair_form(batch))
 
     def default_engine(self) -> Engine:
         return SortedEngine()

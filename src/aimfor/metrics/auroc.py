@@ -12,14 +12,16 @@ from .. import checks
 from ..engine import Batch, Engine
 from ..lp import HasProgram, LPForm
 from ..rates.form import Anchor, HasRates, grid, tpr_at_fpr
+from ..smooth import HasSmooth, SmoothForm
 from ..sorted import SIDE_BY_SIDE, HasPairs, PairForm, PairProblem, SortedEngine
 from .base import Metric
 from .curve import Curve, nan_like, threshold_curve
 from .programs import pair_program_form
+from .smooth_pairs import pair_ranking
 
 
 @dataclass(frozen=True)
-class AUROC(Metric, HasPairs, HasProgram, HasRates):
+class AUROC(Metric, HasPairs, HasProgram, HasRates, HasSmooth):
     """Area under the ROC curve.
 
     With ``max_fpr`` it is the area up to that false positive rate, standardised as scikit-learn does (McClish):
@@ -40,6 +42,7 @@ class AUROC(Metric, HasPairs, HasProgram, HasRates):
     max_fpr: float | None = None
 
     layout: ClassVar[str] = "binary"
+    remembers: ClassVar[str] = "scores"
     order_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -68,6 +71,9 @@ class AUROC(Metric, HasPairs, HasProgram, HasRates):
         upper = 1.0 if self.max_fpr is None else float(self.max_fpr)
         return tuple(tpr_at_fpr(ceiling) for ceiling in grid(10, upper))
 
+    def smooth_form(self, batch: Batch) -> SmoothForm:
+        return pair_ranking(self.pair_form(batch))
+
     def default_engine(self) -> Engine:
         return SortedEngine()
 
@@ -88,7 +94,7 @@ def _area(curve: Curve, max_fpr: float) -> Tensor:
 
 
 @dataclass(frozen=True)
-class AUROCOneVsRest(Metric, HasPairs, HasProgram):
+class AUROCOneVsRest(Metric, HasPairs, HasProgram, HasSmooth):
     """Mean over the classes of the AUROC of "this class" against "all others", by that class's column of scores.
 
     Undefined (NaN) if a class has no example or no rest; training takes the mean over the classes that the batch
@@ -105,6 +111,7 @@ class AUROCOneVsRest(Metric, HasPairs, HasProgram):
     """
 
     layout: ClassVar[str] = "multiclass"
+    remembers: ClassVar[str] = "scores"
     order_only: ClassVar[bool] = True
 
     def exact(self, batch: Batch) -> Tensor:
@@ -125,6 +132,9 @@ class AUROCOneVsRest(Metric, HasPairs, HasProgram):
 
     def program_form(self, batch: Batch, margin: float, threshold: str) -> LPForm:
         return pair_program_form(self.pair_form(batch), margin)
+
+    def smooth_form(self, batch: Batch) -> SmoothForm:
+        return pair_ranking(self.pair_form(batch))
 
     def default_engine(self) -> Engine:
         return SortedEngine()

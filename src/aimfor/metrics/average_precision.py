@@ -10,12 +10,13 @@ from torch import Tensor
 
 from ..direct import DirectEngine, HasArgmax, RankingForm, rows_of
 from ..engine import Batch, Engine
+from ..smooth import HasSmooth, Ranking, asked_items
 from .base import Metric
 from .lists import list_weights, mean_over_lists, shares_of_lists, sorted_lists
 
 
 @dataclass(frozen=True)
-class AveragePrecision(Metric, HasArgmax):
+class AveragePrecision(Metric, HasArgmax, HasSmooth):
     """Average precision of one list, or its mean over many (MAP).
 
     ``AP = Σ_t (R_t − R_{t−1}) P_t`` over the distinct scores t, highest first, as scikit-learn has it: no
@@ -33,15 +34,36 @@ class AveragePrecision(Metric, HasArgmax):
 
     layout: ClassVar[str] = "lists"
     order_only: ClassVar[bool] = True
+    remembers: ClassVar[str] = "scores"
+    copies_tie: ClassVar[bool] = True
 
     def exact(self, batch: Batch) -> Tensor:
-        by_list = list_weights(batch)
-        by_item = batch.effective_weights() if by_list is None else batch.where
         order, group_end = sorted_lists(batch.scores)
-        mass = torch.ones_like(batch.scores, dtype=torch.float64) if by_item is None else by_item.double()
-        mass = mass.gather(1, order)
+        mass = self._mass(batch).gather(1, order)
         hit = mass * batch.targets.gather(1, order)
         tp, decided = hit.cumsum(1).gather(1, group_end), mass.cumsum(1).gather(1, group_end)
+        return self._of_counts(hit, tp, decided, list_weights(batch))
+
+    def smooth_form(self, batch: Batch) -> Ranking:
+        mass, by_list = self._mass(batch), list_weights(batch)
+        hit = mass * batch.targets
+        asked = asked_items(hit > 0)
+        own = asked.take(hit)
+
+        def measure(above: Tensor, relative: Tensor) -> Tensor:
+            return self._of_counts(own, above[0], above[1], by_list)
+
+        return Ranking(batch.scores, asked, (hit, mass), measure, batch.targets, mass)
+
+    @staticmethod
+    def _mass(batch: Batch) -> Tensor:
+        """``(b, l)`` float64: what each item counts in its list."""
+        by_item = batch.where if list_weights(batch) is not None else batch.effective_weights()
+        return torch.ones_like(batch.scores, dtype=torch.float64) if by_item is None else by_item.double()
+
+    @staticmethod
+    def _of_counts(hit: Tensor, tp: Tensor, decided: Tensor, by_list: Tensor | None) -> Tensor:
+        """The definition: positives' masses, and what stands at or above each of them, ``(b, items)``."""
         # An item without weight may stand first; its precision 0/0 is multiplied by nothing.
         precision = torch.where(decided > 0, tp / decided, 0.0)
         positives = hit.sum(1)

@@ -17,7 +17,9 @@ from .. import checks
 from ..direct import ArgmaxForm, CountForm, CountRule, DirectEngine, HasArgmax, rows_of
 from ..engine import Batch, Engine
 from ..errors import InputError
+from ..smooth import Decisions, HasSmooth, SmoothForm
 from .base import Metric
+from .programs import RatioOfCounts
 
 
 class Counts(NamedTuple):
@@ -61,7 +63,7 @@ def class_counts(batch: Batch) -> Counts:
     return Counts(tp, fp, fn, table.sum((-2, -1)).unsqueeze(-1) - tp - fp - fn)
 
 
-class CountMetric(Metric, HasArgmax):
+class CountMetric(Metric, HasArgmax, HasSmooth):
     """A metric that is a function of (tp, fp, fn, tn); `of_counts` is that function and nothing else.
 
     `of_counts` broadcasts, so that an engine may evaluate it on a whole table of counts at once.
@@ -70,6 +72,7 @@ class CountMetric(Metric, HasArgmax):
     threshold: float
 
     layout: ClassVar[str] = "binary"
+    remembers: ClassVar[str] = "counts"
     #: Monotone in tp and fp, convex in fp and concave in tp: facts that make direct inference O(n log n).
     curved: ClassVar[bool] = False
     #: Largest minus smallest value, where it is known.
@@ -88,6 +91,11 @@ class CountMetric(Metric, HasArgmax):
     def argmax_form(self, batch: Batch) -> ArgmaxForm:
         loss = 1.0 - self.exact(batch)
         return CountForm(rows_of(batch, threshold=self.threshold), loss.new_ones(1), loss, self._rule())
+
+    def smooth_form(self, batch: Batch) -> SmoothForm:
+        rows = batch.scores - self.threshold if self.threshold else batch.scores
+        lines = self.lines() if isinstance(self, RatioOfCounts) else None
+        return Decisions(batch.scores, rows, batch.targets, batch.effective_weights(), self.of_counts, lines)
 
     def default_engine(self) -> Engine:
         return DirectEngine()

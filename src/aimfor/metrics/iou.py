@@ -12,6 +12,7 @@ from .. import checks
 from ..direct import ArgmaxForm, CountForm, class_rows, mean_shares, rows_of
 from ..engine import Batch
 from ..errors import InputError
+from ..smooth import ClassDecisions, Decisions, SmoothForm
 from .confusion import CountMetric, binary_counts, class_counts
 from .programs import Coefficients, RatioOfCounts
 
@@ -60,6 +61,10 @@ class IoU(RatioOfCounts, CountMetric):
             return "masks"
         return "binary" if self.classes == "binary" else "multiclass"
 
+    @property
+    def remembers(self) -> str:  # type: ignore[override]
+        return "counts" if self.average == "dataset" else "nothing"
+
     def check(self, scores: Any, targets: Any, **rest: Any) -> Batch:
         by_class = self.classes != "binary"
         if self.layout == "masks":
@@ -97,10 +102,27 @@ class IoU(RatioOfCounts, CountMetric):
             return self._table(self.check(scores, targets, weights=weights, where=where))
 
     def _table(self, batch: Batch) -> Tensor:
+        return self._as_table(binary_counts(batch, self.threshold) if self.classes == "binary" else class_counts(batch))
+
+    def _as_table(self, counts: tuple[Tensor, ...]) -> Tensor:
+        """``(images, classes)`` from counts of images, of classes, or of both."""
+        table = self.of_counts(*counts)
+        return table.reshape(-1, 1) if self.classes == "binary" else table.reshape(-1, table.shape[-1])
+
+    def smooth_form(self, batch: Batch) -> SmoothForm:
+        if self.layout == "binary":
+            return super().smooth_form(batch)
+        weights = batch.effective_weights()
+
+        def measure(*counts: Tensor) -> Tensor:
+            return self._mean(self._as_table(counts))
+
         if self.classes == "binary":
-            return self.of_counts(*binary_counts(batch, self.threshold)).reshape(-1, 1)
-        table = self.of_counts(*class_counts(batch))
-        return table if table.ndim == 2 else table[None]
+            rows = batch.scores - self.threshold
+            return Decisions(batch.scores, rows, batch.targets, weights, measure)
+        images = batch.scores if batch.scores.ndim == 3 else batch.scores[None]
+        mass = None if weights is None else weights.reshape(images.shape[:2])
+        return ClassDecisions(batch.scores, images, batch.targets.reshape(images.shape[:2]), mass, measure)
 
     def argmax_form(self, batch: Batch) -> ArgmaxForm:
         table = self._table(batch)

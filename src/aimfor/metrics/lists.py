@@ -32,6 +32,12 @@ def shares_of_lists(batch: Batch, defined: Tensor) -> Tensor:
     return mass / mass.sum().clamp_min(torch.finfo(mass.dtype).tiny)
 
 
+def soft_cut(ranks: Tensor, k: Tensor | float, relative: Tensor) -> Tensor:
+    """The indicator of ``rank <= k``, made soft over a share ``relative`` of k places (of 10, for a smaller k)."""
+    limit = torch.as_tensor(k, dtype=ranks.dtype, device=ranks.device)
+    return torch.sigmoid((limit + 0.5 - ranks) / (relative * limit.clamp_min(10.0)))
+
+
 def mean_over_lists(values: Tensor, defined: Tensor, weights: Tensor | None) -> Tensor:
     """Weighted mean of the defined lists' values; NaN (0/0) if there is none."""
     mass = defined.double() if weights is None else defined * weights

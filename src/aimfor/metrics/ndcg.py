@@ -12,8 +12,9 @@ from .. import checks
 from ..direct import DirectEngine, HasArgmax, PositionForm
 from ..engine import Batch, Engine
 from ..errors import InputError
+from ..smooth import HasSmooth, Ranking, asked_items
 from .base import Metric
-from .lists import list_weights, mean_over_lists, shares_of_lists, sorted_lists
+from .lists import list_weights, mean_over_lists, shares_of_lists, soft_cut, sorted_lists
 
 GAINS = ("linear", "exponential")
 #: 2^grade leaves float64 beyond this.
@@ -21,7 +22,7 @@ HIGHEST_EXPONENT = 1000
 
 
 @dataclass(frozen=True)
-class NDCG(Metric, HasArgmax):
+class NDCG(Metric, HasArgmax, HasSmooth):
     """Normalised discounted cumulative gain, meaned over lists.
 
     ``DCG = Σ_i g(rel_i) / log₂(1 + rank_i)`` over the first k places, divided by the DCG of the ideal order. Items
@@ -78,7 +79,7 @@ class NDCG(Metric, HasArgmax):
     def discounts(self, length: int, device: torch.device | None = None) -> Tensor:
         """``1 / log₂(1 + rank)`` for ranks 1 to ``length``, zero beyond k; float64 ``(length,)``."""
         ranks = torch.arange(1, length + 1, dtype=torch.float64, device=device)
-        discount = 1.0 / torch.log2(ranks + 1.0)
+        discount = _discount(ranks)
         return discount if self.k is None else torch.where(ranks <= self.k, discount, 0.0)
 
     def exact(self, batch: Batch) -> Tensor:
@@ -98,6 +99,22 @@ class NDCG(Metric, HasArgmax):
         ideal = (gains.sort(dim=1, descending=True).values * discounts).sum(1)
         return mean_over_lists(dcg / ideal, ideal > 0, list_weights(batch))
 
+    def smooth_form(self, batch: Batch) -> Ranking:
+        gains, by_list = self.gains(batch.targets), list_weights(batch)
+        counted = torch.ones_like(gains) if batch.where is None else batch.where.double()
+        gains = gains * counted
+        ideal = (gains.sort(dim=1, descending=True).values * self.discounts(gains.shape[1], gains.device)).sum(1)
+        asked = asked_items(gains > 0)
+        own = asked.take(gains)
+
+        def measure(above: Tensor, relative: Tensor) -> Tensor:
+            discount = _discount(above[0])
+            if self.k is not None:
+                discount = discount * soft_cut(above[0], self.k, relative)
+            return mean_over_lists((own * discount).sum(1) / ideal, ideal > 0, by_list)
+
+        return Ranking(batch.scores, asked, (counted,), measure, gains, counted, cuts=self.k is not None)
+
     def argmax_form(self, batch: Batch) -> PositionForm:
         gains = self.gains(batch.targets)
         if batch.where is not None:
@@ -111,3 +128,7 @@ class NDCG(Metric, HasArgmax):
 
     def default_engine(self) -> Engine:
         return DirectEngine()
+
+
+def _discount(ranks: Tensor) -> Tensor:
+    return 1.0 / torch.log2(ranks + 1.0)

@@ -11,13 +11,14 @@ from torch import Tensor
 from .. import checks
 from ..engine import Batch
 from ..lagrangian import ConstraintForm, ConstraintProblem, HasConstraints, kept_rows
+from ..smooth import Decisions, HasSmooth, SmoothForm
 from .base import Metric
 from .curve import nan_like
 from .fbeta import FBeta
 
 
 @dataclass(frozen=True)
-class PairwiseFBeta(Metric, HasConstraints):
+class PairwiseFBeta(Metric, HasConstraints, HasSmooth):
     """Mean over ordered pairs (j, k) of groups of F_β of "score j > 0" for group j against group k.
 
     The generalisation of Ravi §7.1 to |S| = p > 2: scores are ``(n, p)``, one column (one head) per group, and pair
@@ -41,6 +42,7 @@ class PairwiseFBeta(Metric, HasConstraints):
 
     layout: ClassVar[str] = "multiclass"
     group_count: ClassVar[int | None] = None
+    remembers: ClassVar[str] = "counts"
 
     def __post_init__(self) -> None:
         checks.number("beta", self.beta, above=0)
@@ -63,6 +65,20 @@ class PairwiseFBeta(Metric, HasConstraints):
     def decided_at(self, batch: Batch) -> float | None:
         return 0.0
 
+    def smooth_form(self, batch: Batch) -> SmoothForm:
+        p, one, weights = batch.scores.shape[1], FBeta(self.beta), batch.effective_weights()
+        first, second = (ids[:, None] for ids in _ordered_pairs(p, batch.targets.device))
+        positive = batch.targets == first
+        mass = (positive | (batch.targets == second)).to(batch.scores.dtype)
+        mass = mass if weights is None else mass * weights
+
+        def measure(tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
+            there = tp + fn > 0
+            values = torch.where(there, one.of_counts(tp, fp, fn, tn), torch.nan)
+            return values.nanmean()
+
+        return Decisions(batch.scores, batch.scores.t()[first[:, 0]], positive, mass, measure)
+
     def constraint_form(self, batch: Batch) -> ConstraintForm:
         scores, groups, index = kept_rows(batch)
         p = scores.shape[1]
@@ -74,3 +90,9 @@ class PairwiseFBeta(Metric, HasConstraints):
                     place = None if index is None else index[rows]
                     problems.append(ConstraintProblem(scores[rows, j], groups[rows] == j, place, (j, k)))
         return ConstraintForm(batch.scores, groups, index, tuple(problems), float(self.beta))
+
+
+def _ordered_pairs(p: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Every (j, k) with j ≠ k below p, ``(p(p − 1),)`` each."""
+    j, k = torch.cartesian_prod(*(torch.arange(p, device=device),) * 2).unbind(1)
+    return j[j != k], k[j != k]

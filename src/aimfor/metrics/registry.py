@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..lagrangian.engine import LagrangianEngine
 from ..lp import LPEngine
 from ..rates.engine import RateEngine
+from ..smooth import SmoothEngine
 from ..sorted.engine import SortedEngine
 from .accuracy import Accuracy
 from .at_rate import AUPRC, PrecisionAtRecall, RecallAtPrecision, TPRAtFPR
@@ -59,7 +60,7 @@ METRICS: tuple[Entry, ...] = (
     Entry("auprc@10", AUPRC, AUPRC, "auprc@"),
 )
 
-ENGINES: tuple[type[Engine], ...] = (SortedEngine, LPEngine, DirectEngine, LagrangianEngine, RateEngine)
+ENGINES: tuple[type[Engine], ...] = (SortedEngine, SmoothEngine, LPEngine, DirectEngine, LagrangianEngine, RateEngine)
 
 
 def metric_from_name(text: str) -> Metric:

@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .. import checks
+from ..bank import ScoreBank
 from ..engine import Batch, Engine, EngineOutput, internal_dtype, undefined
 from ..errors import InputError
-from .bank import ScoreBank
 from .form import HasPairs, PairForm, PairProblem
 from .kernels import KERNELS, top_fraction
 

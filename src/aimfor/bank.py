@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..engine import Batch
-from ..errors import InputError
+from .engine import Batch
+from .errors import InputError
 
 
 class ScoreBank(nn.Module):

@@ -1,0 +1,19 @@
+"""ENGINE "smooth": the metric's own definition, with soft decisions and soft ranks."""
+
+from .classes import ClassDecisions
+from .decisions import Decisions
+from .engine import SmoothEngine
+from .form import HasSmooth, SmoothForm, SmoothSum
+from .ranking import Asked, Ranking, asked_items
+
+__all__ = [
+    "Asked",
+    "ClassDecisions",
+    "Decisions",
+    "HasSmooth",
+    "Ranking",
+    "SmoothEngine",
+    "SmoothForm",
+    "SmoothSum",
+    "asked_items",
+]

@@ -1,0 +1,176 @@
+"""Engine "smooth": the metric's own definition, evaluated with soft decisions and soft ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from .. import checks
+from ..bank import ScoreBank
+from ..engine import Batch, Engine, EngineOutput, undefined
+from ..errors import InputError
+from .form import HasSmooth, SmoothForm, Softness
+
+Temperature = float | Callable[[int], float]
+
+
+class SmoothEngine(Engine):
+    """``1 − metric`` with every indicator ``x > 0`` replaced by ``sigmoid(x / T)``, exact in value and gradient.
+
+    Decisions become ``sigmoid((score − threshold)/T)`` (softmax for classes), ranks one plus the sum of
+    ``sigmoid((s_j − s_i)/T)``, and the metric's own formula is applied to them. As T → 0 the loss tends to 1 − metric
+    (ties aside, which count half). Example weights may be any numbers ≥ 0.
+
+    Args:
+        temperature: T > 0, or a function of the number of training steps so far (`aimfor.schedule.Decay` is one).
+        relative: T is in units of the spread of the scores (which is taken as a constant by the gradient), so that the
+            loss does not change when scores are rescaled.
+        anchor: Share in [0, 1] of a convex companion loss: cross-entropy with the metric's current prices for metrics
+            of decisions, the logistic loss of pairs for metrics of ranks.
+        bank: Number of recent examples that are counted with each batch (0: the batch alone). Metrics of decisions keep
+            four counts that fade, metrics of ranks the last scores. Filled in training mode only, and saved.
+
+    Raises:
+        InputError: A temperature ≤ 0, an anchor outside [0, 1], a negative bank.
+
+    Stats:
+        ``value``: the smooth metric; ``temperature``: T in the unit of the scores.
+
+    Example:
+        >>> import torch, aimfor
+        >>> loss_fn = aimfor.MetricLoss("f1", aimfor.SmoothEngine(temperature=0.5))
+        >>> scores = torch.tensor([2.0, -1.0, 0.5, -3.0], requires_grad=True)
+        >>> loss = loss_fn(scores, torch.tensor([1, 1, 0, 0]), weights=torch.tensor([1.0, 0.5, 2.0, 1.0]))
+        >>> loss.backward()
+
+    References:
+        Brown, Xie, Kalogeiton, Zisserman, Smooth-AP, 2020. Qin, Liu, Li, A general approximation framework for direct
+        optimization of information retrieval measures, 2010. Parambath, Usunier, Grandvalet, Optimizing F-measures by
+        cost-sensitive classification, 2014.
+    """
+
+    name: ClassVar[str] = "smooth"
+    capability: ClassVar[type] = HasSmooth
+    cost: ClassVar[str] = "O(n); ranks O(p n)"
+
+    step: Tensor
+    counts: Tensor
+
+    def __init__(
+        self, temperature: Temperature = 1.0, *, relative: bool = False, anchor: float = 0.0, bank: int = 0
+    ) -> None:
+        super().__init__()
+        if not callable(temperature):
+            checks.number("temperature", temperature, above=0)
+        self.temperature = temperature
+        self.relative = bool(checks.one_of("relative", relative, (True, False)))
+        self.anchor = checks.number("anchor", anchor, at_least=0, at_most=1)
+        self.size = checks.integer("bank", bank, at_least=0)
+        self.bank = ScoreBank(self.size) if bank else None
+        self.register_buffer("counts", torch.zeros(4, 0, dtype=torch.float64), persistent=bool(bank))
+        self.register_buffer("step", torch.zeros((), dtype=torch.int64), persistent=callable(temperature))
+
+    @property
+    def stateless(self) -> bool:  # type: ignore[override]
+        return self.bank is None and not callable(self.temperature)
+
+    def refuses(self, metric: Any) -> str | None:
+        reason = super().refuses(metric)
+        if reason is None and self.size and metric.remembers == "nothing":
+            return "its batches do not add up to one list, so a bank has no meaning: leave bank= out"
+        return reason
+
+    def formulate(self, metric: HasSmooth, batch: Batch) -> SmoothForm:
+        return metric.smooth_form(batch)
+
+    def forward(self, metric: HasSmooth, batch: Batch) -> EngineOutput:
+        learning = self.training and torch.is_grad_enabled()
+        if self.bank is None or not learning:
+            output = self.solve(self.formulate(metric, batch))
+        elif metric.remembers == "counts":
+            output = self._among_counts(metric, batch)
+        else:
+            output = self._among_scores(metric, batch)
+        if learning and callable(self.temperature):
+            self.step += 1
+        return output
+
+    def solve(self, form: SmoothForm) -> EngineOutput:
+        return self._solve(form, self._softness(form))[0]
+
+    def _solve(self, form: SmoothForm, softness: Softness) -> tuple[EngineOutput, Tensor | None]:
+        loss, value, counts = form.loss(softness)
+        stats = {"value": value, "temperature": softness.temperature}
+        if value != value:
+            return undefined(form.scores, stats), counts
+        return EngineOutput(loss, stats=stats), counts
+
+    def _softness(self, form: SmoothForm) -> Softness:
+        given = self.temperature
+        number = checks.number("temperature(step)", given(int(self.step)), above=0) if callable(given) else float(given)
+        if self.relative:
+            spread = form.spread() or 1.0  # all tied: any temperature sees the same
+            return Softness(number * spread, number, self.anchor)
+        return Softness(number, None, self.anchor)
+
+    def _among_counts(self, metric: HasSmooth, batch: Batch) -> EngineOutput:
+        """This batch's counts on top of those of the recent past, which fade as new ones come."""
+        form = self.formulate(metric, batch)
+        past = self.counts.to(batch.scores.device) if self.counts.numel() else None
+        output, counts = self._solve(form, replace(self._softness(form), past=past))
+        if counts is not None:
+            fade = max(0.0, 1.0 - float(counts.sum(0).max()) / self.size) if counts.numel() else 1.0
+            self.counts = counts if past is None else fade * past + counts
+        return output
+
+    def _among_scores(self, metric: HasSmooth, batch: Batch) -> EngineOutput:
+        """The batch as part of one list with the last scores, which are constants to the gradient."""
+        assert self.bank is not None
+        one_list = batch.scores.ndim == 2 and batch.targets.ndim == 2
+        if one_list and len(batch.scores) != 1:
+            raise InputError(
+                "scores",
+                f"{len(batch.scores)} lists",
+                "one list, of which every batch is a part, with bank=",
+                "Whole lists need no bank: leave it out.",
+            )
+        flat = _flat(batch) if one_list else batch
+        joined, _ = self.bank.join(flat)
+        form = self.formulate(metric, _as_list(joined) if one_list else joined)
+        n = max(1, flat.targets.numel())
+        output, _ = self._solve(form, replace(self._softness(form), enlarge=max(1.0, _mass(joined) / n)))
+        self.bank.push(flat)
+        return output
+
+    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
+        # The counts take their shape from the first batch; saved ones bring their own.
+        saved = state_dict.get(prefix + "counts")
+        if saved is not None:
+            self.counts = torch.empty_like(saved, device=self.step.device)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    def extra_repr(self) -> str:
+        bank = f", bank={self.size}" if self.size else ""
+        return f"temperature={self.temperature!r}, relative={self.relative}, anchor={self.anchor:g}{bank}"
+
+
+def _mass(batch: Batch) -> float:
+    weights = batch.effective_weights()
+    return float(batch.targets.numel() if weights is None else (weights > 0).sum())
+
+
+def _flat(batch: Batch) -> Batch:
+    """One list ``(1, l)`` as examples ``(l,)``: what a bank can keep."""
+    weights, where = (
+        None if part is None else part.expand_as(batch.scores)[0] for part in (batch.weights, batch.where)
+    )
+    return Batch(batch.scores[0], batch.targets[0], weights, where, batch.index)
+
+
+def _as_list(batch: Batch) -> Batch:
+    weights, where = (None if part is None else part[None] for part in (batch.weights, batch.where))
+    return Batch(batch.scores[None], batch.targets[None], weights, where)

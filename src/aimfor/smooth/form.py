@@ -1,0 +1,133 @@
+"""SmoothForm: a metric as a function of decisions or ranks, which the engine makes soft."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from ..engine import Batch
+
+#: A metric of float64 counts (tp, fp, fn, tn), each ``(r,)``: a scalar, NaN where undefined.
+Measure = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Softness:
+    """How soft, and what is added.
+
+    Attributes:
+        temperature: The indicator of ``x > 0`` becomes ``sigmoid(x / temperature)``; > 0, in the unit of the scores.
+        relative: Temperature over the spread of the scores, if it was given so; None leaves it to be found.
+        anchor: Share in [0, 1] of the convex companion loss in the result.
+        past: Counts of recent batches that are added to this batch's, as `Decisions` returns them, or None.
+        enlarge: Factor on the gradient, for lists joined with remembered scores. A batch of n among N joined examples
+            moves the metric by n/N of what it would move alone; N/n makes up for it. (With ``past`` forms do so
+            themselves.)
+    """
+
+    temperature: float
+    relative: float | None = None
+    anchor: float = 0.0
+    past: Tensor | None = None
+    enlarge: float = 1.0
+
+
+class SmoothForm(ABC):
+    """A metric on one batch that can be evaluated with soft indicators."""
+
+    #: The tensor the user passed, for degenerate batches.
+    scores: Tensor
+
+    @abstractmethod
+    def spread(self) -> float:
+        """The scale of the scores: their standard deviation, about the threshold where there is one; 0 if all equal."""
+
+    @abstractmethod
+    def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
+        """(loss attached to the graph, the smooth metric's value, this batch's soft counts ``(4, r)`` if it has any).
+
+        A value of NaN means that the metric is undefined on this batch.
+        """
+
+
+@dataclass(frozen=True)
+class SmoothSum(SmoothForm):
+    """``Σ scale · (1 − metric)`` over parts, on the scale of those that are defined."""
+
+    scores: Tensor
+    parts: tuple[tuple[float, SmoothForm], ...]
+
+    def spread(self) -> float:
+        spreads = [part.spread() for _, part in self.parts]
+        return sum(spreads) / len(spreads) if spreads else 0.0
+
+    def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
+        found = [(scale, *part.loss(softness)[:2]) for scale, part in self.parts]
+        defined = [(scale, loss, value) for scale, loss, value in found if value == value]
+        if not defined:
+            return self.scores.sum() * 0.0, float("nan"), None
+        whole, there = sum(scale for scale, *_ in found), sum(scale for scale, *_ in defined)
+        loss = torch.stack([scale * loss for scale, loss, _ in defined]).sum() * (whole / there)
+        return loss, sum(scale * value for scale, _, value in defined) * whole / there, None
+
+
+class HasSmooth(ABC):
+    """Capability: the metric's definition can be evaluated with soft decisions or soft ranks."""
+
+    #: What a bank of recent batches keeps: ``"counts"``, ``"scores"``, or ``"nothing"`` where batches do not add up.
+    remembers: ClassVar[str] = "nothing"
+    #: Soft ranks see two copies of an example as a tie, so an example of weight 2 is not two examples.
+    copies_tie: ClassVar[bool] = False
+
+    @abstractmethod
+    def smooth_form(self, batch: Batch) -> SmoothForm:
+        """The batch as decisions or ranks, with the metric's own formula."""
+
+
+def value_and_slopes(measure: Callable[[Tensor], Tensor], at: Tensor) -> tuple[float, Tensor]:
+    """A scalar function's value and gradient; entries on which it is undefined have gradient 0."""
+    with torch.enable_grad():
+        leaf = at.detach().requires_grad_()
+        value = measure(leaf)
+        if not value.requires_grad:
+            return float(value), torch.zeros_like(at)
+        (slopes,) = torch.autograd.grad(value, leaf, allow_unused=True)
+    slopes = torch.zeros_like(at) if slopes is None else slopes.nan_to_num(0.0, 0.0, 0.0)
+    return float(value.detach()), slopes
+
+
+class Found(torch.autograd.Function):
+    """A loss whose gradient was found with it: backward only scales."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, loss: float, gradient: Tensor) -> Tensor:
+        ctx.save_for_backward(gradient)
+        return scores.new_tensor(loss)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradient * grad, None, None
+
+
+def found(scores: Tensor, loss: float, gradient: Tensor) -> Tensor:
+    """``loss`` as a scalar of scores' dtype whose gradient with respect to ``scores`` is ``gradient``."""
+    return Found.apply(scores, loss, gradient)  # type: ignore[no-any-return]
+
+
+def with_past(counts: Tensor, past: Tensor | None) -> tuple[Tensor, float]:
+    """Counts joined with those of the past, and how many times more there are of them."""
+    if past is None:
+        return counts, 1.0
+    joined, own = counts + past, float(counts.sum())
+    return joined, float(joined.sum()) / own if own > 0 else 1.0
+
+
+def wants_gradient(scores: Tensor) -> bool:
+    return torch.is_grad_enabled() and scores.requires_grad

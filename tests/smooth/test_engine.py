@@ -1,0 +1,155 @@
+"""The smooth engine: temperatures, banks, state, degenerate batches and bad input."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor
+
+import aimfor
+from aimfor.metrics import PrecisionAtK
+from aimfor.schedule import Decay
+
+
+def batch(seed: int, n: int = 8) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    targets = torch.rand(n, generator=generator) < 0.4
+    targets[0], targets[1] = True, False
+    return torch.randn(n, generator=generator, dtype=torch.float64), targets
+
+
+def gradient(loss_fn: aimfor.MetricLoss, scores: Tensor, targets: Tensor) -> Tensor:
+    leaf = scores.clone().requires_grad_()
+    return torch.autograd.grad(loss_fn(leaf, targets), leaf)[0]
+
+
+@pytest.mark.parametrize("name", ["f1", "ap", "auroc", "recall@precision=0.9"])
+def test_relative_temperature_does_not_see_the_scale(name: str) -> None:
+    scores, targets = batch(0)
+    loss_fn = aimfor.MetricLoss(name, aimfor.SmoothEngine(0.5, relative=True))
+    torch.testing.assert_close(loss_fn(scores, targets), loss_fn(100.0 * scores, targets))
+    assert loss_fn(scores, targets) != aimfor.MetricLoss(name, aimfor.SmoothEngine(0.4, relative=True))(scores, targets)
+
+
+def test_schedule_moves_with_training_steps_only_and_is_saved() -> None:
+    scores, targets = batch(0)
+    scores.requires_grad_()
+    loss_fn = aimfor.MetricLoss("f1", aimfor.SmoothEngine(Decay(1.0, 0.01, 2)))
+    seen = [loss_fn.detailed(scores, targets).stats["temperature"] for _ in range(4)]
+    assert seen == pytest.approx([1.0, 0.1, 0.01, 0.01])
+    twin = aimfor.MetricLoss("f1", aimfor.SmoothEngine(Decay(1.0, 0.01, 2)))
+    twin.load_state_dict(loss_fn.state_dict())
+    assert twin.eval().detailed(scores, targets).stats["temperature"] == pytest.approx(0.01)
+    before = loss_fn.eval().state_dict()["engine.step"].clone()
+    loss_fn(scores, targets)
+    assert torch.equal(loss_fn.state_dict()["engine.step"], before)
+
+
+def test_counts_of_recent_batches_join_this_one() -> None:
+    first, second = batch(1), batch(2)
+    loss_fn = aimfor.MetricLoss("f1", aimfor.SmoothEngine(bank=1000))
+    gradient(loss_fn, *first)
+    leaf = second[0].clone().requires_grad_()
+    output = loss_fn.detailed(leaf, second[1])
+    # The first batch has faded by the share of the bank that the second takes: 8 of 1,000.
+    soft = torch.sigmoid(torch.cat((first[0], second[0])))
+    targets = torch.cat((first[1], second[1])).double()
+    fade = torch.tensor([1.0] * 16, dtype=torch.float64)
+    tp, decided, positives = ((fade * part).sum() for part in (soft * targets, soft, targets))
+    assert output.stats["value"] == pytest.approx(float(2 * tp / (decided + positives)), abs=1e-12)
+    both = torch.cat((first[0], second[0])).requires_grad_()
+    alone = aimfor.MetricLoss("f1", aimfor.SmoothEngine())(both, torch.cat((first[1], second[1])))
+    (whole,) = torch.autograd.grad(alone, both)
+    (own,) = torch.autograd.grad(output.loss, leaf)
+    torch.testing.assert_close(own, 2.0 * whole[8:])  # the batch is half of what was counted
+
+
+@pytest.mark.parametrize("name", ["f1", "iou", "ap", "auroc", "accuracy"])
+def test_a_batch_without_positives_has_a_gradient_with_a_bank(name: str) -> None:
+    loss_fn = aimfor.MetricLoss(name, aimfor.SmoothEngine(bank=100))
+    gradient(loss_fn, *batch(3))
+    scores, _ = batch(4)
+    found = gradient(loss_fn, scores, torch.zeros(8, dtype=torch.bool))
+    assert (found > 0).all()  # every negative is to fall
+
+
+def test_bank_of_scores_is_one_list_with_the_batch() -> None:
+    first, second = batch(1), batch(2)
+    loss_fn = aimfor.MetricLoss("ap", aimfor.SmoothEngine(0.5, bank=8))
+    gradient(loss_fn, *first)
+    leaf = second[0].clone().requires_grad_()
+    output = loss_fn.detailed(leaf, second[1])
+    both = torch.cat((second[0], first[0]))
+    alone = aimfor.MetricLoss("ap", aimfor.SmoothEngine(0.5))(both, torch.cat((second[1], first[1])))
+    torch.testing.assert_close(output.loss.detach(), alone)
+
+
+@pytest.mark.parametrize("name", ["f1", "ap"])
+def test_resume_equals_an_uninterrupted_run(name: str) -> None:
+    loss_fn = aimfor.MetricLoss(name, aimfor.SmoothEngine(bank=20, anchor=0.2))
+    for seed in range(3):
+        gradient(loss_fn, *batch(seed))
+    twin = aimfor.MetricLoss(name, aimfor.SmoothEngine(bank=20, anchor=0.2))
+    twin.load_state_dict(copy.deepcopy(loss_fn.state_dict()))
+    scores, targets = batch(9)
+    assert torch.equal(gradient(twin, scores, targets), gradient(loss_fn, scores, targets))
+    fresh = aimfor.MetricLoss(name, aimfor.SmoothEngine(bank=20, anchor=0.2))
+    assert not torch.equal(gradient(fresh, scores, targets), gradient(twin, scores, targets))
+
+
+def test_evaluation_neither_reads_nor_fills_the_bank() -> None:
+    loss_fn = aimfor.MetricLoss("f1", aimfor.SmoothEngine(bank=20))
+    gradient(loss_fn, *batch(0))
+    before = copy.deepcopy(loss_fn.state_dict())
+    scores, targets = batch(1)
+    loss_fn.eval()
+    expected = aimfor.MetricLoss("f1", aimfor.SmoothEngine())(scores, targets)
+    torch.testing.assert_close(loss_fn(scores, targets), expected)
+    assert all(torch.equal(before[key], value) for key, value in loss_fn.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"temperature": 0.0}, "temperature"),
+        ({"temperature": -1.0}, "temperature"),
+        ({"temperature": float("nan")}, "temperature"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"anchor": 1.5}, "anchor"),
+        ({"anchor": -0.1}, "anchor"),
+        ({"bank": -1}, "bank"),
+        ({"bank": 2.5}, "bank"),
+        ({"relative": "yes"}, "relative"),
+    ],
+)
+def test_bad_settings_are_named(arguments: dict[str, object], said: str) -> None:
+    with pytest.raises(aimfor.InputError, match=said):
+        aimfor.SmoothEngine(**arguments)  # type: ignore[arg-type]
+
+
+def test_schedule_that_ends_at_zero_is_refused() -> None:
+    scores, targets = batch(0)
+    with pytest.raises(aimfor.InputError, match="temperature"):
+        aimfor.MetricLoss("f1", aimfor.SmoothEngine(lambda step: 0.0))(scores, targets)
+
+
+def test_a_bank_of_whole_lists_is_refused() -> None:
+    with pytest.raises(aimfor.UnsupportedPairError, match="bank"):
+        aimfor.MetricLoss(PrecisionAtK(2), aimfor.SmoothEngine(bank=10))
+    loss_fn = aimfor.MetricLoss("ap", aimfor.SmoothEngine(bank=10))
+    with pytest.raises(aimfor.InputError, match="2 lists"):
+        loss_fn(torch.randn(2, 3), torch.ones(2, 3))
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30, 3e38])
+@pytest.mark.parametrize("name", ["f1", "ap", "auroc", "ndcg@10", "recall@precision=0.9", "accuracy"])
+@pytest.mark.parametrize("relative", [False, True])
+def test_extreme_scores_stay_finite(name: str, scale: float, relative: bool) -> None:
+    scores, targets = batch(5)
+    scores = (scale * (scores / scores.abs().max())).float().requires_grad_()
+    loss = aimfor.MetricLoss(name, aimfor.SmoothEngine(0.5, relative=relative, anchor=0.5))(scores, targets)
+    assert torch.isfinite(loss)
+    (found,) = torch.autograd.grad(loss, scores)
+    assert torch.isfinite(found).all()
