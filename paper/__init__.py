@@ -23,6 +23,7 @@ NAMES: dict[str, str] = {
     "sky_segmentation": "ravi.sky_segmentation",
     "multiclass_segmentation": "ravi.multiclass_segmentation",
     "adult_constraints": "ours.adult_constraints",
+    "validity": "ours.validity",
 }
 
 __all__ = ["NAMES", "Cell", "Experiment", "Options", "Result", "data_folder"]

@@ -1,6 +1,7 @@
 """Rate constraints with a certificate: "recall as high as possible, precision at least 0.9, and does it hold?" """
 
 from .certificate import Certificate, Finding, Verdict
+from .decision import Decision, Guarantee
 from .duals import Ascent, DualOptimizer, MomentumAscent, NuPI
 from .engine import RateEngine
 from .expressions import (
@@ -26,7 +27,6 @@ from .fairness import demographic_parity, equal_opportunity, equalized_odds
 from .iterates import Iterates, Mixture
 from .problem import RateProblem
 from .statement import maximize, minimize
-from .thresholds import Decision
 
 __all__ = [
     "Ascent",
@@ -35,6 +35,7 @@ __all__ = [
     "Decision",
     "DualOptimizer",
     "Finding",
+    "Guarantee",
     "Iterates",
     "Mixture",
     "MomentumAscent",

@@ -105,7 +105,7 @@ class RateEngine(Engine):
         self, form: RateForm, positive: Tensor, weights: Tensor, state: Tensor, counted: Tensor, slopes: Tensor
     ) -> None:
         """Exact counts at every threshold, and the thresholds' own gradient."""
-        passed = form.scores.detach()[None] >= state[:, THRESHOLD, None].to(form.scores)
+        passed = form.scores.detach()[None] > state[:, THRESHOLD, None].to(form.scores)
         hits = passed.to(weights.dtype) @ torch.stack((positive, weights - positive), 1)
         fresh = torch.cat((hits.cpu().double(), counted.expand(len(state), 2), slopes[:, None].cpu()), 1)
         if distributed.world_size() > 1:

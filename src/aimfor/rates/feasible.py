@@ -8,8 +8,8 @@ from typing import Any
 from ..errors import InputError
 from .counts import Counts
 from .expressions import Constraint, Expression, Gap, Rate, Sum, Worst, collect
-from .lagrangian import class_masses, decided
 from .parts import Part, parts_of
+from .prices import class_masses, decided
 
 
 def checked_objective(objective: Any) -> Expression:

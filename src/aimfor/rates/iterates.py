@@ -14,9 +14,10 @@ from ..checks import integer
 from ..errors import SolverError
 from .certificate import plain_value
 from .counts import Counts, counts_from_state
-from .lagrangian import all_parts
+from .decision import Decision
+from .prices import all_parts
 from .problem import RateProblem
-from .thresholds import MARGINS, Decision
+from .thresholds import MARGINS
 
 
 @dataclass(frozen=True, eq=False)

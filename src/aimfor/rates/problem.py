@@ -14,13 +14,16 @@ from ..engine import Batch, attached_zero
 from ..errors import InputError
 from .certificate import Certificate, certify
 from .counts import Counts, counts_from_state, encode, no_counts, tally
+from .decision import Decision
 from .duals import DualOptimizer, dual_optimizer
 from .expressions import Constraint, Expression
 from .feasible import attributes_of, checked_constraints, checked_objective, is_difference
-from .lagrangian import Prices, all_parts, objective_members, objective_terms, prices, proxy_slack
+from .guarantee import guaranteed_by
+from .learning import Learn, checked_rows
 from .parts import Part
+from .prices import Prices, all_parts, objective_members, objective_terms, prices, proxy_slack
 from .proxies import PROXIES, PricedDecisions, proxy
-from .thresholds import Decision, decide, tightened
+from .thresholds import decide, tightened
 
 
 class RateProblem(nn.Module):
@@ -28,7 +31,7 @@ class RateProblem(nn.Module):
 
     The loss is a smooth proxy of ``−objective − Σ λ·slack``; the multipliers λ see the exact 0-1 rates over the data
     set, from counts that run through the epoch, and take their step in `end_epoch` (and every ``dual_every`` calls).
-    An example counts as predicted positive when its score is at least 0.
+    An example counts as predicted positive when its score is above 0.
 
     Make one with `aimfor.maximize` or `aimfor.minimize`; the arguments are explained there.
 
@@ -100,7 +103,7 @@ class RateProblem(nn.Module):
         weights = batch.effective_weights()
         mass = float(batch.scores.shape[0]) if weights is None else float(weights.sum())
         if self.training and torch.is_grad_enabled():
-            self._count(batch, codes, tally(batch, batch.scores.detach() >= 0, codes, levels))
+            self._count(batch, codes, tally(batch, batch.scores.detach() > 0, codes, levels))
         if mass == 0.0:
             return attached_zero(batch.scores)
         up, down, constant = self._priced(batch.scores, levels)
@@ -223,10 +226,10 @@ class RateProblem(nn.Module):
         where: Tensor | None = None,
         decision: Decision | None = None,
     ) -> Counts:
-        """Exact counts of the decisions ``score >= 0``, or of a `Decision`, on these data."""
+        """Exact counts of the decisions ``score > 0``, or of a `Decision`, on these data."""
         batch = checks.binary(scores.detach(), targets, where=where, groups=groups)
         codes, levels = encode(batch, no_counts(self.attributes).levels)
-        predicted = batch.scores >= 0 if decision is None else decision(batch.scores, batch.groups)
+        predicted = batch.scores > 0 if decision is None else decision(batch.scores, batch.groups)
         return tally(batch, predicted, codes, levels)
 
     def certificate(
@@ -250,14 +253,41 @@ class RateProblem(nn.Module):
         *,
         groups: Mapping[str, Tensor] | None = None,
         per_group: str | None = None,
-        margin: str = "certify",
+        guarantee: float | None = None,
+        learn: Learn = "split",
+        starts: int = 1,
+        margin: str | None = None,
         confidence: float = 0.95,
+        weights: None = None,
     ) -> Decision:
-        """The threshold with the best objective among those that satisfy all constraints with a margin on these data.
+        """Threshold(s) with the best objective among those that keep all constraints: by guarantee, or with a margin.
 
-        See `aimfor.rates.thresholds.decide` for the margins.
+        With ``guarantee=0.95`` the constraints truly hold at the answer with at least that probability, for any
+        distribution of independent rows, or the answer is a `Decision` without threshold that says how many rows are
+        missing. Without it a ``margin`` ("none", "confident", "certify", the default) keeps clear of the bounds on
+        these data (see `aimfor.rates.thresholds.decide`), which is no theorem.
+
+        Args:
+            scores: ``(n,)``, of rows that took no part in training.
+            targets: ``(n,)`` of 0 and 1.
+            groups: Labels ``(n,)`` by attribute.
+            per_group: Attribute whose labels get thresholds of their own.
+            guarantee: The confidence of the promise, in (0.5, 1).
+            learn: What chooses the order of the tests: ``(scores, targets)`` or ``(scores, targets, groups)`` of
+                other rows (training rows will do), ``"split"`` for a random 30 % of these rows, or fold ids ``(n,)``:
+                each fold orders the tests on the others, at its share of the error.
+            starts: Starts of the sequence of tests; more are for objectives that one path may miss.
+            margin: Without a guarantee: how far inside the bounds to stay on these data.
+            confidence: Of the margin.
+            weights: Not supported: exact tests count rows.
         """
-        batch = checks.binary(scores.detach(), targets, groups=groups)
+        if weights is not None:
+            raise InputError("weights", "weights", "None", "Exact bounds count independent rows; repeat no row.")
+        if guarantee is not None and margin is not None:
+            raise InputError("margin", f"{margin!r} with a guarantee", "one of the two")
+        batch = checked_rows("scores", scores, targets, groups)
+        if guarantee is not None:
+            return guaranteed_by(self, batch, guarantee, learn, per_group, starts)
         return decide(
             self.direction,
             self.objective,
@@ -265,7 +295,7 @@ class RateProblem(nn.Module):
             batch,
             self.attributes,
             per_group=per_group,
-            margin=margin,
+            margin=margin or "certify",
             confidence=confidence,
         )
 

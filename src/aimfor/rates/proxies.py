@@ -1,7 +1,7 @@
 """Smooth stand-ins for a decision, so that the primal step has a gradient.
 
-The Lagrangian is linear in the decisions ``hᵢ = 1[sᵢ >= 0]``: example i has a price ``upᵢ`` for being predicted
-positive and a price ``downᵢ`` for being predicted negative. The proxy φ stands in for ``1[s >= 0]``:
+The Lagrangian is linear in the decisions ``hᵢ = 1[sᵢ > 0]``: example i has a price ``upᵢ`` for being predicted
+positive and a price ``downᵢ`` for being predicted negative. The proxy φ stands in for ``1[s > 0]``:
 
 =============  =============================  ==============================================
 proxy          φ(s)                           property

@@ -3,71 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from ..checks import number, one_of, tensor
+from ..checks import number, one_of
 from ..engine import Batch
 from ..errors import InputError
 from .binomial import normal_quantile, wilson_lower
-from .certificate import Certificate, certify
-from .counts import FN, FP, TN, TP, Counts, empty_levels, encode
-from .expressions import Constraint, Expression, Sum, Worst
-from .lagrangian import objective_members
+from .certificate import certify
+from .counts import Counts, empty_levels, encode
+from .decision import Decision
+from .expressions import Constraint, Expression
 from .parts import Part, parts_of
+from .sweep import candidates, objective_value, outer_sum, spaced, sweep
 
 MARGINS = ("none", "confident", "certify")
 #: With "certify", the chance that a fresh set of the same size certifies the constraints.
 POWER = 0.9
-#: Candidate thresholds in a sweep, and combinations of thresholds in a search over groups.
-MOST_CANDIDATES = 4096
+#: Combinations of thresholds in a search over groups.
 MOST_COMBINATIONS = 20_000
-
-
-@dataclass(frozen=True)
-class Decision:
-    """Predict positive where ``score >= threshold``, with one threshold for everyone or one for each group label.
-
-    Attributes:
-        threshold: For everyone, and for labels that were not there when the thresholds were chosen.
-        attribute: The group attribute that has thresholds of its own, or None.
-        thresholds: By label.
-        feasible: Whether the constraints held with the margin asked for on the data that chose the thresholds.
-        margin: The margin that was reached: "certify", "confident", "none", or "infeasible".
-        certificate: On the data that chose the thresholds: optimistic, for orientation only.
-    """
-
-    threshold: float
-    attribute: str | None = None
-    thresholds: Mapping[float, float] = field(default_factory=dict)
-    feasible: bool = True
-    margin: str = "none"
-    certificate: Certificate | None = None
-
-    def __call__(self, scores: Tensor, groups: Mapping[str, Tensor] | None = None) -> Tensor:
-        """Decisions as a bool tensor of the scores' shape."""
-        if self.attribute is None:
-            return scores >= self.threshold
-        if not groups or self.attribute not in groups:
-            raise InputError("groups", repr(sorted(groups or {})), f"labels for {self.attribute!r}")
-        labels = tensor(f"groups[{self.attribute!r}]", groups[self.attribute]).reshape(scores.shape)
-        cut = torch.full_like(scores, self.threshold)
-        for label, threshold in self.thresholds.items():
-            cut = torch.where(labels == label, threshold, cut)
-        return scores >= cut
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "threshold": self.threshold,
-            "attribute": self.attribute,
-            "thresholds": {f"{label:g}": threshold for label, threshold in self.thresholds.items()},
-            "feasible": self.feasible,
-            "margin": self.margin,
-        }
 
 
 def decide(
@@ -118,7 +75,7 @@ class _Search:
     confidence: float
 
     def common(self, wanted: Sequence[str]) -> Decision:
-        thresholds = _candidates(self.batch.scores)
+        thresholds = candidates(self.batch.scores, self.batch.targets)
         counts = self._sweep(thresholds)
         place, reached = self._best(counts, wanted)
         chosen = Counts(counts.levels, counts.table[place])
@@ -131,12 +88,12 @@ class _Search:
         points = max(4, int(MOST_COMBINATIONS ** (1.0 / len(labels))))
         if points ** len(labels) > 64 * MOST_COMBINATIONS:
             raise InputError("per_group", f"{len(labels)} labels", "at most 8 labels with thresholds of their own")
-        grids = [_candidates(self.batch.scores[mask]) for mask in own]
+        grids = [candidates(self.batch.scores[mask], self.batch.targets[mask]) for mask in own]
         spans = [(0, grid.numel() - 1) for grid in grids]
         for _ in range(4):
-            picks = [_spaced(span, points) for span in spans]
+            picks = [spaced(span, points) for span in spans]
             tables = [self._sweep(grid[pick], mask).table for grid, pick, mask in zip(grids, picks, own, strict=True)]
-            place, reached = self._best(Counts(self.empty.levels, _outer_sum(tables)), wanted)
+            place, reached = self._best(Counts(self.empty.levels, outer_sum(tables)), wanted)
             spots = torch.unravel_index(torch.tensor(place), [pick.numel() for pick in picks])
             spans = [_around(pick, int(spot)) for pick, spot in zip(picks, spots, strict=True)]
         chosen = torch.stack([table[int(spot)] for table, spot in zip(tables, spots, strict=True)]).sum(0)
@@ -148,27 +105,11 @@ class _Search:
         return self._decision(middle, attribute, cuts, reached, Counts(self.empty.levels, chosen))
 
     def _sweep(self, thresholds: Tensor, mask: Tensor | None = None) -> Counts:
-        """Counts at every threshold, ``(t, *sizes, 4)``, by one sort: masses above each cut, per label and class."""
-        levels = self.empty.levels
-        scores, codes, targets = self.batch.scores.double(), self.codes, self.batch.targets.long()
-        if mask is not None:
-            scores, codes, targets = scores[mask], codes[mask], targets[mask]
-        bins = torch.searchsorted(thresholds, scores, right=True)  # an example passes the first `bins` cuts
-        size = 2 * levels.combinations
-        flat = bins * size + codes * 2 + targets
-        mass = torch.bincount(flat, minlength=(thresholds.numel() + 1) * size).double()
-        mass = mass.reshape(-1, *levels.sizes, 2)
-        above = mass.flip(0).cumsum(0).flip(0)
-        passed, total = above[1:], above[0]
-        missed = total - passed
-        cells = [passed[..., 1], passed[..., 0], missed[..., 1], missed[..., 0]]
-        assert (TP, FP, FN, TN) == (0, 1, 2, 3)
-        return Counts(levels, torch.stack(cells, -1))
+        return sweep(self.batch, self.codes, self.empty.levels, thresholds, mask)
 
     def _best(self, counts: Counts, wanted: Sequence[str]) -> tuple[int, str]:
         sign = 1.0 if self.direction == "maximize" else -1.0
-        goal = sign * _objective_value(self.objective, counts, sign)
-        goal = torch.where(goal.isnan(), torch.full_like(goal, -math.inf), goal)
+        goal = objective_value(self.objective, counts, sign)
         for margin in wanted:
             fits = torch.ones_like(goal, dtype=torch.bool)
             for constraint in self.constraints:
@@ -231,40 +172,6 @@ def cautious_margin(part: Part, counts: Counts, z: float) -> Tensor:
     return total
 
 
-def _objective_value(objective: Expression, counts: Counts, sign: float) -> Tensor:
-    if isinstance(objective, Sum):
-        return objective.value(counts)
-    assert isinstance(objective, Worst)
-    values: Tensor = torch.stack([rate.value(counts) for rate in objective_members(objective, counts)])
-    values = torch.where(values.isnan(), torch.full_like(values, sign * math.inf), values)
-    extreme: Tensor = values.amin(0) if sign > 0 else values.amax(0)
-    return extreme
-
-
-def _candidates(scores: Tensor) -> Tensor:
-    """Cuts halfway between neighbouring scores, and beyond both ends, ascending; thinned out by rank when many."""
-    distinct = scores.double().unique()
-    if distinct.numel() == 0:
-        return torch.zeros(1, dtype=torch.float64)
-    middle = 0.5 * (distinct[1:] + distinct[:-1])
-    cuts = torch.cat((distinct[:1] - 1.0, middle, distinct[-1:] + 1.0))
-    return cuts[_spaced((0, cuts.numel() - 1), MOST_CANDIDATES)]
-
-
-def _spaced(span: tuple[int, int], points: int) -> Tensor:
-    low, high = span
-    places: Tensor = torch.linspace(low, high, min(points, high - low + 1), dtype=torch.float64).round().long()
-    return places[torch.cat((places.new_ones(1, dtype=torch.bool), places[1:] != places[:-1]))]
-
-
 def _around(pick: Tensor, spot: int) -> tuple[int, int]:
     """Two steps of the grid to either side."""
     return int(pick[max(spot - 2, 0)]), int(pick[min(spot + 2, pick.numel() - 1)])
-
-
-def _outer_sum(tables: Sequence[Tensor]) -> Tensor:
-    """Sums over all combinations of one row of each table, flattened; later tables vary fastest."""
-    total = tables[0]
-    for table in tables[1:]:
-        total = (total[:, None] + table[None]).flatten(0, 1)
-    return total

@@ -1,0 +1,104 @@
+"""Decision: thresholds for scores, and what was promised about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..checks import tensor
+from ..errors import InputError
+from .certificate import Certificate
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What `decide(..., guarantee=...)` promises, or why it cannot.
+
+    Attributes:
+        confidence: The promise holds with at least this probability over the draw of the calibration rows.
+        promise: The constraints, as printed.
+        rows: Calibration rows that the tests rest on.
+        learned_on: Rows that chose the order of the tests.
+        steps: Thresholds that were accepted; 0 where nothing can be guaranteed.
+        sentence: All of this in words.
+        more: Without a threshold: about how many more rows would be needed; None where that has no answer.
+        today: Without a threshold: bounds that these rows do support, all together, at the first threshold tried.
+        start: Without a threshold: that first threshold, or one for each group label.
+    """
+
+    confidence: float
+    promise: str
+    rows: int
+    learned_on: int
+    steps: int
+    sentence: str
+    more: int | None = None
+    today: tuple[str, ...] = ()
+    start: tuple[float, ...] = ()
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Predict positive where ``score > threshold``, with one threshold for everyone or one for each group label.
+
+    Attributes:
+        threshold: For everyone, and for labels that were not there when the thresholds were chosen; None where no
+            threshold can be guaranteed, and then the decision cannot be called.
+        attribute: The group attribute that has thresholds of its own, or None.
+        thresholds: By label.
+        feasible: Whether the constraints held with the margin or guarantee asked for.
+        margin: "guarantee", or the margin that was reached: "certify", "confident", "none", or "infeasible".
+        certificate: On the data that chose the thresholds: optimistic, for orientation only.
+        guarantee: What was promised, where a guarantee was asked for.
+    """
+
+    threshold: float | None
+    attribute: str | None = None
+    thresholds: Mapping[float, float] = field(default_factory=dict)
+    feasible: bool = True
+    margin: str = "none"
+    certificate: Certificate | None = None
+    guarantee: Guarantee | None = None
+
+    def __call__(self, scores: Tensor, groups: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Decisions as a bool tensor of the scores' shape."""
+        if self.threshold is None:
+            raise InputError("decision", "no threshold", "a decision with a threshold", str(self.guarantee or ""))
+        if self.attribute is None:
+            return scores.double() > self.threshold
+        if not groups or self.attribute not in groups:
+            raise InputError("groups", repr(sorted(groups or {})), f"labels for {self.attribute!r}")
+        labels = tensor(f"groups[{self.attribute!r}]", groups[self.attribute]).reshape(scores.shape)
+        if self.guarantee is not None and not bool(torch.isin(labels.double(), _keys(self.thresholds)).all()):
+            raise InputError(
+                f"groups[{self.attribute!r}]",
+                "a label that the calibration rows did not have",
+                "one of " + ", ".join(f"{label:g}" for label in self.thresholds),
+                "Nothing was promised to other groups.",
+            )
+        cut = torch.full_like(scores, self.threshold, dtype=torch.float64)
+        for label, threshold in self.thresholds.items():
+            cut = torch.where(labels == label, threshold, cut)
+        return scores.double() > cut
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        plain: dict[str, Any] = {
+            "threshold": self.threshold,
+            "attribute": self.attribute,
+            "thresholds": {f"{label:g}": threshold for label, threshold in self.thresholds.items()},
+            "feasible": self.feasible,
+            "margin": self.margin,
+        }
+        return plain if self.guarantee is None else plain | {"guarantee": asdict(self.guarantee)}
+
+
+def _keys(thresholds: Mapping[float, float]) -> Tensor:
+    return torch.tensor(list(thresholds), dtype=torch.float64)

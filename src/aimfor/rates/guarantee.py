@@ -1,0 +1,237 @@
+"""Thresholds with a guarantee: fixed-sequence testing from a start that other rows have learned.
+
+Let H(t) say that some constraint is violated at threshold t. For every t there is a test of H(t) that is wrong with
+probability at most α whatever the distribution (`exact`). Thresholds are tested in an order that does not depend on
+the calibration rows (`path`), each at the full α, up to the first that is not accepted. The first threshold on the
+path that violates its constraints is accepted with probability at most α; so with confidence 1 − α all accepted ones
+keep them, and the best of those may be taken. Several constraints: all tests have to accept. Several starts: α is
+divided among them.
+
+References:
+    Angelopoulos, Bates, Candès, Jordan, Lei, Learn then test: calibrating predictive algorithms to achieve risk
+    control, 2021. Wiens, A fixed sequence Bonferroni procedure for testing multiple endpoints, 2003.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from .. import checks
+from ..engine import Batch
+from ..errors import InputError
+from .binomial import normal_quantile
+from .certificate import certify
+from .counts import Counts, Levels, empty_levels, encode
+from .decision import Decision, Guarantee
+from .exact import Claim
+from .expressions import Constraint, Expression
+from .learning import Learn, learning_pairs
+from .parts import parts_of
+from .path import Path, learned_path, path_counts
+from .shortfall import shortfall
+from .sweep import objective_value
+
+#: Fewer calibration rows than this cannot guarantee anything worth having.
+FEWEST_ROWS = 20
+
+
+class Problem(Protocol):
+    """What a `RateProblem` says about itself."""
+
+    direction: str
+    objective: Expression
+    constraints: tuple[Constraint, ...]
+    attributes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is to be decided: the problem's own words, and how sure the answer has to be."""
+
+    direction: str
+    objective: Expression
+    constraints: tuple[Constraint, ...]
+    attributes: tuple[str, ...]
+    confidence: float
+    per_group: str | None = None
+    starts: int = 1
+
+    @property
+    def sign(self) -> float:
+        return 1.0 if self.direction == "maximize" else -1.0
+
+
+def guaranteed(wish: Wish, learning: Sequence[tuple[Batch, Batch]]) -> Decision:
+    """The best threshold that can be guaranteed, or a decision without threshold that says what is missing.
+
+    Args:
+        wish: The problem and its settings.
+        learning: Pairs (learning rows, calibration rows) without a row in common, each run at its share of α.
+    """
+    checks.number("guarantee", wish.confidence, above=0.5, below=1)
+    checks.integer("starts", wish.starts, at_least=1)
+    if not wish.constraints:
+        raise InputError("guarantee", "a problem without constraints", "at least one, e.g. precision >= 0.9")
+    alpha = (1.0 - wish.confidence) / (len(learning) * wish.starts)
+    runs = [_run(wish, learn, calibrate, alpha) for learn, calibrate in learning]
+    best = max(runs, key=lambda run: run.rank)
+    if best.chosen is None:
+        return _none(wish, best, alpha)
+    return _given(wish, best)
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """One path, tested: which steps were accepted, and which of those is best."""
+
+    path: Path
+    counts: Counts
+    rows: int
+    learned_on: int
+    accepted: tuple[int, ...]
+    chosen: int | None
+    goal: float
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Better objective first; without any, the start with more power."""
+        return (self.goal, 0.0) if self.chosen is not None else (-math.inf, float(self.path.power[0]))
+
+
+def _run(wish: Wish, learn: Batch, calibrate: Batch, alpha: float) -> _Run:
+    names = tuple(sorted({*wish.attributes, *([wish.per_group] if wish.per_group else [])}))
+    codes, levels = encode(calibrate, empty_levels(names))
+    learn_codes, seen = encode(learn, levels)
+    _check_rows(wish, calibrate, learn, levels, seen)
+    rows, critical = calibrate.scores.numel(), normal_quantile(1.0 - alpha)
+    path = learned_path(
+        wish.sign, wish.objective, wish.constraints, learn, learn_codes, levels, rows, wish.per_group, critical
+    )
+    if not path.power.numel():
+        raise InputError(
+            "subject_to",
+            ", ".join(map(repr, wish.constraints)),
+            "constraints that some threshold comes near on the learning rows",
+            "No threshold is within four standard errors of them: loosen a bound, or improve the scores.",
+        )
+    counts = path_counts(path, calibrate, codes, levels, wish.per_group)
+    accepted = _accepted(wish, path, counts, levels, alpha, critical)
+    if not accepted:
+        return _Run(path, counts, rows, learn.scores.numel(), (), None, -math.inf)
+    pooled = Counts(levels, counts.table + path.counts.table)
+    goals = objective_value(wish.objective, pooled, wish.sign)[list(accepted)]
+    chosen = accepted[int(goals.argmax())]
+    return _Run(path, counts, rows, learn.scores.numel(), accepted, chosen, float(goals.max()))
+
+
+def _accepted(wish: Wish, path: Path, counts: Counts, levels: Levels, alpha: float, critical: float) -> tuple[int, ...]:
+    """Steps that some start's sequence of tests reaches and accepts."""
+    claims = [Claim(part) for constraint in wish.constraints for part in parts_of(constraint, levels)]
+    known: dict[int, bool] = {}
+
+    def holds(step: int) -> bool:
+        if step not in known:
+            at = Counts(levels, counts.table[step])
+            known[step] = all(claim.passes(at, alpha) for claim in claims)
+        return known[step]
+
+    accepted: set[int] = set()
+    for start in _starts(path, wish.starts, critical):
+        for step in range(start, path.power.numel()):
+            if not holds(step):
+                break
+            accepted.add(step)
+    return tuple(sorted(accepted))
+
+
+def _starts(path: Path, starts: int, critical: float) -> list[int]:
+    """First the most power; further ones evenly between it and the step that would just be accepted."""
+    top = float(path.power[0])
+    wanted = [top - (top - min(critical, top)) * k / starts for k in range(starts)]
+    places = torch.searchsorted(-path.power, -torch.tensor(wanted, dtype=path.power.dtype))
+    return sorted({min(int(place), path.power.numel() - 1) for place in places})
+
+
+def _check_rows(wish: Wish, calibrate: Batch, learn: Batch, levels: Levels, seen: Levels) -> None:
+    for name, batch in (("scores", calibrate), ("learn", learn)):
+        n, positives = batch.scores.numel(), int(batch.targets.sum())
+        if n < FEWEST_ROWS:
+            raise InputError(
+                name, f"{n} rows", f"at least {FEWEST_ROWS}", "Label more rows; a guarantee rests on their number."
+            )
+        if positives in (0, n):
+            raise InputError(
+                name,
+                f"{n} rows with {positives} positives",
+                "rows of both classes",
+                "Check which label is positive; with few positives pass learn=(scores, targets) of training rows.",
+            )
+        if float(batch.scores.min()) == float(batch.scores.max()):
+            raise InputError(name, f"one score, {float(batch.scores[0]):g}, for all rows", "scores that differ")
+    for name, here, wider in zip(levels.names, levels.labels, seen.labels, strict=True):
+        missing = sorted(set(wider) - set(here))
+        if missing:
+            raise InputError(
+                "groups",
+                f"{name} = {missing[0]:g} among the learning rows only",
+                "every group among the calibration rows",
+                "Nothing can be promised to a group that was never measured: add rows of it or drop it.",
+            )
+    for conditions in {rate for constraint in wish.constraints for rate in _conditions(constraint)}:
+        for name, label in conditions:
+            if label not in levels.of(name):
+                raise InputError(
+                    "groups", f"no row with {name} = {label:g}", f"rows of the group that a constraint names ({name})"
+                )
+
+
+def _conditions(constraint: Constraint) -> list[tuple[tuple[str, float], ...]]:
+    left = constraint.left
+    rates = [left.rate] if hasattr(left, "rate") else [rate for _, rate in left.terms]  # type: ignore[attr-defined]
+    return [rate.conditions for rate in rates]
+
+
+def _given(wish: Wish, run: _Run) -> Decision:
+    assert run.chosen is not None
+    cuts = [float(cut) for cut in run.path.cuts[run.chosen]]
+    levels = run.counts.levels
+    own = {} if wish.per_group is None else dict(zip(levels.of(wish.per_group), cuts, strict=True))
+    at = Counts(levels, run.counts.table[run.chosen])
+    certificate = certify(wish.objective, wish.constraints, at, wish.confidence)
+    promise = " and ".join(map(repr, wish.constraints))
+    sentence = f"{promise}: guaranteed at {100 * wish.confidence:g}% confidence by {run.rows} calibration rows."
+    guarantee = Guarantee(wish.confidence, promise, run.rows, run.learned_on, len(run.accepted), sentence)
+    middle = sum(cuts) / len(cuts)
+    return Decision(middle, wish.per_group, own, True, "guarantee", certificate, guarantee)
+
+
+def _none(wish: Wish, run: _Run, alpha: float) -> Decision:
+    start = Counts(run.counts.levels, run.counts.table[0])
+    learned = Counts(run.counts.levels, run.path.counts.table[0])
+    missing = shortfall(wish.constraints, start, learned, run.rows, alpha)
+    promise = " and ".join(map(repr, wish.constraints))
+    sure = f"{100 * wish.confidence:g}%"
+    sentence = f"No threshold: {promise} cannot be guaranteed at {sure} confidence. {missing.sentence}"
+    guarantee = Guarantee(
+        wish.confidence, promise, run.rows, run.learned_on, 0, sentence, missing.more, missing.today,
+        tuple(float(cut) for cut in run.path.cuts[0]),
+    )  # fmt: skip
+    certificate = certify(wish.objective, wish.constraints, start, wish.confidence)
+    return Decision(None, None, {}, False, "guarantee", certificate, guarantee)
+
+
+def guaranteed_by(
+    problem: Problem, batch: Batch, confidence: float, learn: Learn, per_group: str | None, starts: int
+) -> Decision:
+    """`guaranteed` for a problem, with the learning rows in any of the forms that `RateProblem.decide` takes."""
+    if per_group is not None and per_group not in batch.groups:
+        raise InputError("per_group", repr(per_group), f"one of the groups given, {sorted(batch.groups)}")
+    wish = Wish(
+        problem.direction, problem.objective, problem.constraints, problem.attributes, confidence, per_group, starts
+    )
+    return guaranteed(wish, learning_pairs(batch, learn))
