@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -88,24 +89,42 @@ WORKER = textwrap.dedent(
 )
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="gloo by file store is not tested on Windows")
-def test_two_processes_equal_one_on_the_joined_batch(tmp_path: Path) -> None:
-    script = tmp_path / "worker.py"
-    script.write_text(WORKER)
+LAWS = Path(__file__).with_name("two_ranks.py")
+
+
+def run_twice(script: Path) -> list[str]:
+    """Two processes of a script that initialises gloo; their outputs."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    settings = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    settings["PYTHONPATH"] = os.pathsep.join((str(LAWS.parent), os.environ.get("PYTHONPATH", "")))
     workers = [
         subprocess.Popen(
             [sys.executable, str(script)],
-            env={**os.environ, "RANK": str(r), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)},
+            env={**os.environ, **settings, "RANK": str(rank)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
-        for r in range(2)
+        for rank in range(2)
     ]
-    outputs = [worker.communicate(timeout=120)[0] for worker in workers]
+    outputs = [worker.communicate(timeout=300)[0] for worker in workers]
     for rank, (worker, output) in enumerate(zip(workers, outputs, strict=True)):
         assert worker.returncode == 0, f"rank {rank}:\n{output}"
+    return outputs
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="gloo by file store is not tested on Windows")
+def test_two_processes_equal_one_on_the_joined_batch(tmp_path: Path) -> None:
+    script = tmp_path / "worker.py"
+    script.write_text(WORKER)
+    for rank, output in enumerate(run_twice(script)):
         assert f"worker {rank} done" in output
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="gloo by file store is not tested on Windows")
+def test_every_metric_and_engine_on_two_processes_equals_one_on_the_joined_batch() -> None:
+    """Even, uneven, one-class and empty processes, lists and images of different sizes, groups, disagreement."""
+    for output in run_twice(LAWS):
+        assert json.loads(output.splitlines()[-1])["compared"] >= 160

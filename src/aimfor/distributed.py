@@ -3,112 +3,207 @@
 Under DistributedDataParallel each process computes the loss of the joined batch. The gradient that flows back to a
 process's own scores is the sum over processes, and DDP's average over processes makes it the gradient of one
 process holding the whole batch. (Gathering and putting one's own slice back, as is common, is 1/world_size of it.)
+
+Examples, lists and images are joined one after the other; one ranked list, cut among the processes, is joined to one
+list again. Processes may hold different numbers of rows, even none, and lists of different lengths.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.nn import functional
 
 from .engine import Batch
 from .errors import AimforError, InputError
 
 
-def world_size() -> int:
-    """Number of processes; 1 when torch.distributed is not in use."""
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+class Processes:
+    """The processes that train together: a process group, or None for all. Copies share it; pickles refuse it."""
+
+    def __init__(self, group: Any = None) -> None:
+        if group is not None and not (dist.is_available() and isinstance(group, dist.ProcessGroup)):
+            raise InputError(
+                "process_group",
+                f"a {type(group).__name__}",
+                "a torch.distributed process group that this process belongs to",
+                "Make one with torch.distributed.new_group(ranks); None takes all processes.",
+            )
+        self.group = group
+
+    def size(self) -> int:
+        return world_size(self.group)
+
+    def __deepcopy__(self, memo: Any) -> Processes:
+        return self
+
+    def __reduce__(self) -> Any:
+        if self.group is None:
+            return Processes, ()
+        raise InputError(
+            "process_group",
+            "a loss with a process group to pickle",
+            "a loss without one: a group belongs to the running job",
+            "Save loss_fn.state_dict() instead.",
+        )
 
 
-@contextmanager
-def agree_on_input(given: tuple[bool, ...] = ()) -> Iterator[None]:
-    """An error in one process becomes an error in all: the others would wait for it forever.
+def world_size(group: Any = None) -> int:
+    """Number of processes in the group (None: all); 1 when torch.distributed is not in use."""
+    return dist.get_world_size(group) if dist.is_available() and dist.is_initialized() else 1
+
+
+def joined_batch(check: Callable[[], Batch], given: tuple[bool, ...], processes: Processes) -> Batch:
+    """The joined batch of all processes.
+
+    An error in one process becomes an error in all: the others would wait for it forever. So does disagreement about
+    the kind of input, which a collective operation would answer with an abort.
 
     Args:
-        given: Which optional arguments this process was called with; all processes must agree on them.
+        check: Makes this process's own batch; may raise `AimforError`.
+        given: Which optional arguments this process was called with.
+        processes: Who takes part.
     """
-    error: AimforError | None = None
+    error, batch = None, None
     try:
-        yield
+        batch = check()
     except AimforError as caught:
         error = caught
-    signature = sum(1 << position for position, one in enumerate(given) if one)
-    every = _all_gather_counts(-1 if error else signature)
+    aspects = {} if batch is None else _aspects(batch, given)
+    sizes = (0, 0) if batch is None else _sizes(batch)
+    header = [int(error is not None), *sizes, *(zlib.crc32(repr(value).encode()) for value in aspects.values())]
+    every = _all_gather_numbers(header + [0] * (3 + len(_ASPECTS) - len(header)), processes)
     if error is not None:
         raise error
-    if -1 in every:
+    assert batch is not None
+    _agree(every)
+    return _join(batch, [(rows, length) for _, rows, length, *_ in every], processes)
+
+
+#: What all processes must agree on: (argument, what came, the next move).
+_ASPECTS = {
+    "given": (
+        "weights, where, index",
+        "different sets of optional arguments in different processes",
+        "Pass weights of one, or a mask of True, where a process has nothing to say.",
+    ),
+    "dtype": ("scores", "different dtypes in different processes", "Convert them to one dtype."),
+    "shape": (
+        "scores",
+        "shapes of different kinds in different processes",
+        "One list, in a row or a column, is not the same as lists as rows; classes must be the same number.",
+    ),
+    "weights": ("weights", "a weight per list in one process and per item in another", "Use one kind everywhere."),
+    "groups": ("groups", "different attributes in different processes", "Name the same attributes everywhere."),
+}
+
+
+def _aspects(batch: Batch, given: tuple[bool, ...]) -> dict[str, Any]:
+    return {
+        "given": given,
+        "dtype": batch.scores.dtype,
+        "shape": (batch.one_list, batch.targets.ndim, tuple(batch.scores.shape[batch.targets.ndim :])),
+        "weights": _per_list(batch),
+        "groups": [(name, labels.dtype) for name, labels in sorted(batch.groups.items())],
+    }
+
+
+def _per_list(batch: Batch) -> bool:
+    weights = batch.weights
+    return weights is not None and weights.ndim == 2 and weights.shape != batch.targets.shape
+
+
+def _sizes(batch: Batch) -> tuple[int, int]:
+    """(rows to join, length of each row), where the entries of one list are its rows."""
+    if batch.one_list:
+        return batch.targets.shape[1], 0
+    return batch.targets.shape[0], batch.targets.shape[1] if batch.targets.ndim == 2 else 0
+
+
+def _agree(every: list[list[int]]) -> None:
+    refused = [rank for rank, header in enumerate(every) if header[0]]
+    if refused:
         raise InputError(
             "scores",
-            f"an input that process {every.index(-1)} refused",
+            f"an input that process {refused[0]} refused",
             "valid input in every process",
             "Its own message says what was wrong.",
         )
-    if len(set(every)) > 1:
-        raise InputError(
-            "weights, where, index",
-            "different sets of optional arguments in different processes",
-            "the same set in every process",
-            "Pass weights of one, or a mask of True, where a process has nothing to say.",
-        )
+    for position, (argument, came, remedy) in enumerate(_ASPECTS.values(), start=3):
+        if len({header[position] for header in every}) > 1:
+            raise InputError(argument, came, "the same set in every process", remedy)
 
 
-def _device() -> torch.device:
-    return torch.device("cuda", torch.cuda.current_device()) if dist.get_backend() == "nccl" else torch.device("cpu")
+def _join(batch: Batch, sizes: list[tuple[int, int]], processes: Processes) -> Batch:
+    counts = [rows for rows, _ in sizes]
+    parts = {name: getattr(batch, name) for name in ("scores", "targets", "weights", "where", "index")}
+    if batch.one_list:
+        # Entry by entry; the weight of a list that all processes hold a piece of is the largest they name.
+        weight = gather(batch.weights, [1] * len(sizes), processes).amax(0, True) if _per_list(batch) else None  # type: ignore[arg-type]
+        flat = {name: None if part is None else part[0] for name, part in parts.items()}
+        whole = {name: None if part is None else gather(part, counts, processes)[None] for name, part in flat.items()}
+        return replace(batch, **{**whole, "weights": whole["weights"] if weight is None else weight}, joined=True)
+    lengths = {length for _, length in sizes}
+    if len(lengths) > 1:
+        parts = _padded(batch, parts, max(lengths))
+    whole = {name: None if part is None else gather(part, counts, processes) for name, part in parts.items()}
+    groups = {name: gather(labels, counts, processes) for name, labels in sorted(batch.groups.items())}
+    return replace(batch, **whole, groups=groups, joined=True)
 
 
-def _all_gather_counts(count: int) -> list[int]:
-    own = torch.tensor([count], dtype=torch.int64, device=_device())
-    every = [torch.empty_like(own) for _ in range(world_size())]
-    dist.all_gather(every, own)
-    return [int(one) for one in every]
+def _padded(batch: Batch, parts: dict[str, Tensor | None], longest: int) -> dict[str, Tensor | None]:
+    """Lists (or images) of the length of the longest anywhere; what is added does not count."""
+    more = longest - batch.targets.shape[1]
+    where = torch.ones_like(batch.targets, dtype=torch.bool) if batch.where is None else batch.where
+    weights = batch.weights if batch.weights is None or _per_list(batch) else functional.pad(batch.weights, (0, more))
+    beyond = (0,) * (2 * (batch.scores.ndim - 2))
+    return {
+        "scores": functional.pad(batch.scores, (*beyond, 0, more)),
+        "targets": functional.pad(batch.targets, (0, more)),
+        "weights": weights,
+        "where": functional.pad(where, (0, more)),
+        "index": parts["index"],
+    }
+
+
+def _all_gather_numbers(numbers: list[int], processes: Processes) -> list[list[int]]:
+    backend = dist.get_backend(processes.group)
+    device = torch.device("cuda", torch.cuda.current_device()) if backend == "nccl" else torch.device("cpu")
+    own = torch.tensor(numbers, dtype=torch.int64, device=device)
+    every = [torch.empty_like(own) for _ in range(processes.size())]
+    dist.all_gather(every, own, group=processes.group)
+    return [one.tolist() for one in every]
 
 
 class _Gather(torch.autograd.Function):
     """Concatenate rows of all processes; backward sums the gradient over processes and returns the own slice."""
 
     @staticmethod
-    def forward(ctx: Any, own: Tensor, counts: list[int]) -> Tensor:
-        rank, longest = dist.get_rank(), max(counts)
-        ctx.rank, ctx.counts = rank, counts
+    def forward(ctx: Any, own: Tensor, counts: list[int], group: Any) -> Tensor:
+        rank, longest = dist.get_rank(group), max(counts)
+        ctx.rank, ctx.counts, ctx.group = rank, counts, group
         padded = own.new_zeros((longest, *own.shape[1:]))
         padded[: counts[rank]] = own
         every = [torch.empty_like(padded) for _ in counts]
-        dist.all_gather(every, padded)
+        dist.all_gather(every, padded, group=group)
         return torch.cat([part[:count] for part, count in zip(every, counts, strict=True)])
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
         total = grads[0].contiguous().clone()
-        dist.all_reduce(total)
+        dist.all_reduce(total, group=ctx.group)
         start = sum(ctx.counts[: ctx.rank])
-        return total[start : start + ctx.counts[ctx.rank]], None
+        return total[start : start + ctx.counts[ctx.rank]], None, None
 
 
-def gather(own: Tensor) -> Tensor:
-    """Rows of all processes, in rank order; processes may hold different numbers of rows, even none."""
-    if world_size() == 1:
-        return own
-    counts = _all_gather_counts(own.shape[0])
+def gather(own: Tensor, counts: list[int], processes: Processes) -> Tensor:
+    """Rows of all processes, in rank order; ``counts`` is how many each of them holds."""
     if own.dtype == torch.bool:  # not every backend carries bool
-        return _gather_rows(own.to(torch.uint8), counts).bool()
-    return _gather_rows(own, counts)
-
-
-def _gather_rows(own: Tensor, counts: list[int]) -> Tensor:
-    return _Gather.apply(own, counts)  # type: ignore[no-any-return]
-
-
-def gather_batch(batch: Batch) -> Batch:
-    """The joined batch of all processes. All processes pass the same optional arguments (`agree_on_input`)."""
-    return Batch(
-        gather(batch.scores),
-        gather(batch.targets),
-        None if batch.weights is None else gather(batch.weights),
-        None if batch.where is None else gather(batch.where),
-        None if batch.index is None else gather(batch.index),
-        {name: gather(labels) for name, labels in batch.groups.items()},
-    )
+        return gather(own.to(torch.uint8), counts, processes).bool()
+    return _Gather.apply(own, counts, processes.group)  # type: ignore[no-any-return]

@@ -55,6 +55,7 @@ class Batch:
         index: Position of each example in the data set, int64, or None.
         groups: Group label of each example by attribute name.
         one_list: The entries are one ranked list, ``(1, l)``: batches of several processes are joined along it.
+        joined: The batches of all processes stand in it, so that nothing counted from it needs a sum over processes.
     """
 
     scores: Tensor
@@ -64,6 +65,7 @@ class Batch:
     index: Tensor | None = None
     groups: Mapping[str, Tensor] = field(default_factory=dict)
     one_list: bool = False
+    joined: bool = False
 
     def effective_weights(self) -> Tensor | None:
         """Weights with masked entries at zero; None when every entry counts once."""

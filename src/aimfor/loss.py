@@ -28,6 +28,8 @@ class MetricLoss(nn.Module):
             are always checked.
         gather: Under ``torch.distributed``, rank the joined batch of all processes (training mode only, with
             exact gradients). False keeps every process to its own batch.
+        process_group: Whose batches are joined: the data-parallel group of a job that also cuts the model among
+            processes. None is all processes.
 
     Shape:
         Binary metrics take ``(n,)`` or ``(n, 1)``, multi-class ``(n, c)`` with ``(n,)`` class ids, ranked lists
@@ -61,6 +63,7 @@ class MetricLoss(nn.Module):
         threshold: float | None = None,
         validate: bool = True,
         gather: bool = True,
+        process_group: Any = None,
     ) -> None:
         super().__init__()
         if isinstance(metric, str):
@@ -83,6 +86,7 @@ class MetricLoss(nn.Module):
         self.engine = engine
         self.validate = validate
         self.gather = gather
+        self._processes = distributed.Processes(process_group)
         self.counts = BatchCounts()
         self._probabilities, self._degenerate = checks.ProbabilityWatch(), DegenerateWatch()
         self._handle = compiled.register(self)
@@ -112,14 +116,14 @@ class MetricLoss(nn.Module):
         return self._run(scores, targets, **rest)
 
     def _run(self, scores: Tensor, targets: Tensor, **rest: Any) -> EngineOutput:
-        joined = self.gather and self.training and torch.is_grad_enabled() and distributed.world_size() > 1
-        if joined:
+        def check() -> Batch:
+            return self.metric.check(scores, targets, values=self.validate, **rest)
+
+        if self.gather and self.training and torch.is_grad_enabled() and self._processes.size() > 1:
             given = tuple(rest.get(name) is not None for name in ("weights", "where", "index", "groups"))
-            with distributed.agree_on_input(given):
-                batch = self.metric.check(scores, targets, values=self.validate, **rest)
-            batch = distributed.gather_batch(batch)
+            batch = distributed.joined_batch(check, given, self._processes)
         else:
-            batch = self.metric.check(scores, targets, values=self.validate, **rest)
+            batch = check()
         output: EngineOutput = self.engine(self.metric, batch)
         return self._noticed(scores, batch, output)
 

@@ -73,7 +73,7 @@ class RateEngine(Engine):
         self._anchors: tuple[Anchor, ...] = ()
 
     def formulate(self, metric: HasRates, batch: Batch) -> RateForm:
-        return RateForm(batch.scores, batch.targets, batch.effective_weights(), metric.anchors())
+        return RateForm(batch.scores, batch.targets, batch.effective_weights(), metric.anchors(), batch.joined)
 
     def solve(self, form: RateForm) -> EngineOutput:
         state = self._state_for(form.anchors)
@@ -108,13 +108,14 @@ class RateEngine(Engine):
         passed = form.scores.detach()[None] > state[:, THRESHOLD, None].to(form.scores)
         hits = passed.to(weights.dtype) @ torch.stack((positive, weights - positive), 1)
         fresh = torch.cat((hits.cpu().double(), counted.expand(len(state), 2), slopes[:, None].cpu()), 1)
-        if distributed.world_size() > 1:
+        processes = 1 if form.joined else distributed.world_size()
+        if processes > 1:
             dist.all_reduce(fresh)
         state = state.clone()
         state[:, TPS : SLOPE + 1] += fresh
-        state[:, CALLS] += distributed.world_size()
+        state[:, CALLS] += processes
         self._anchors, self._state = form.anchors, state
-        if self.every and float(state[0, CALLS]) >= self.every * distributed.world_size():
+        if self.every and float(state[0, CALLS]) >= self.every * processes:
             self._step()
 
     def end_epoch(self) -> None:

@@ -52,12 +52,14 @@ class RateForm:
         positive: ``(n,)`` bool.
         weights: ``(n,)`` or None.
         anchors: One threshold and one multiplier each.
+        joined: The scores of all processes are in it already.
     """
 
     scores: Tensor
     positive: Tensor
     weights: Tensor | None
     anchors: tuple[Anchor, ...]
+    joined: bool = False
 
 
 class HasRates(ABC):
