@@ -142,34 +142,57 @@ def _agree(every: list[list[int]]) -> None:
 
 def _join(batch: Batch, sizes: list[tuple[int, int]], processes: Processes) -> Batch:
     counts = [rows for rows, _ in sizes]
-    parts = {name: getattr(batch, name) for name in ("scores", "targets", "weights", "where", "index")}
+
+    def whole(part: Tensor | None) -> Tensor | None:
+        return None if part is None else gather(part, counts, processes)
+
     if batch.one_list:
-        # Entry by entry; the weight of a list that all processes hold a piece of is the largest they name.
-        weight = gather(batch.weights, [1] * len(sizes), processes).amax(0, True) if _per_list(batch) else None  # type: ignore[arg-type]
-        flat = {name: None if part is None else part[0] for name, part in parts.items()}
-        whole = {name: None if part is None else gather(part, counts, processes)[None] for name, part in flat.items()}
-        return replace(batch, **{**whole, "weights": whole["weights"] if weight is None else weight}, joined=True)
+        return _join_one_list(batch, counts, processes)
     lengths = {length for _, length in sizes}
-    if len(lengths) > 1:
-        parts = _padded(batch, parts, max(lengths))
-    whole = {name: None if part is None else gather(part, counts, processes) for name, part in parts.items()}
-    groups = {name: gather(labels, counts, processes) for name, labels in sorted(batch.groups.items())}
-    return replace(batch, **whole, groups=groups, joined=True)
+    batch = _padded(batch, max(lengths)) if len(lengths) > 1 else batch
+    return Batch(
+        gather(batch.scores, counts, processes),
+        gather(batch.targets, counts, processes),
+        whole(batch.weights),
+        whole(batch.where),
+        whole(batch.index),
+        {name: gather(labels, counts, processes) for name, labels in sorted(batch.groups.items())},
+        joined=True,
+    )
 
 
-def _padded(batch: Batch, parts: dict[str, Tensor | None], longest: int) -> dict[str, Tensor | None]:
+def _join_one_list(batch: Batch, counts: list[int], processes: Processes) -> Batch:
+    """Entry by entry."""
+
+    def row(part: Tensor | None) -> Tensor | None:
+        return None if part is None else gather(part[0], counts, processes)[None]
+
+    weights = batch.weights
+    if weights is not None and _per_list(batch):
+        # All processes hold a piece of the same list: it weighs the most that any of them says.
+        weights = gather(weights, [1] * len(counts), processes).amax(0, keepdim=True)
+    else:
+        weights = row(weights)
+    scores, targets = (
+        gather(batch.scores[0], counts, processes)[None],
+        gather(batch.targets[0], counts, processes)[None],
+    )
+    return Batch(scores, targets, weights, row(batch.where), one_list=True, joined=True)
+
+
+def _padded(batch: Batch, longest: int) -> Batch:
     """Lists (or images) of the length of the longest anywhere; what is added does not count."""
     more = longest - batch.targets.shape[1]
     where = torch.ones_like(batch.targets, dtype=torch.bool) if batch.where is None else batch.where
     weights = batch.weights if batch.weights is None or _per_list(batch) else functional.pad(batch.weights, (0, more))
     beyond = (0,) * (2 * (batch.scores.ndim - 2))
-    return {
-        "scores": functional.pad(batch.scores, (*beyond, 0, more)),
-        "targets": functional.pad(batch.targets, (0, more)),
-        "weights": weights,
-        "where": functional.pad(where, (0, more)),
-        "index": parts["index"],
-    }
+    return replace(
+        batch,
+        scores=functional.pad(batch.scores, (*beyond, 0, more)),
+        targets=functional.pad(batch.targets, (0, more)),
+        weights=weights,
+        where=functional.pad(where, (0, more)),
+    )
 
 
 def _all_gather_numbers(numbers: list[int], processes: Processes) -> list[list[int]]:
