@@ -62,7 +62,7 @@ class AtRate(Metric, HasRates, HasSmooth):
         curve = threshold_curve(batch)
         if not curve.positives > 0:
             return nan_like(batch)
-        return self._allowed(curve).max().clamp_min(0.0)
+        return self.allowed(curve).max().clamp_min(0.0)
 
     def decide(
         self, scores: Tensor, targets: Tensor, *, weights: Tensor | None = None, where: Tensor | None = None
@@ -87,12 +87,12 @@ class AtRate(Metric, HasRates, HasSmooth):
             curve = threshold_curve(_counted(batch))
             if not curve.positives > 0:
                 return nan_like(batch).to(scores.dtype)
-            best, place = self._allowed(curve).max(0)
+            best, place = self.allowed(curve).max(0)
             if not best > 0:
                 return torch.full_like(curve.positives, torch.inf, dtype=scores.dtype)
             return _just_below(curve.thresholds.to(scores.dtype), int(place))
 
-    def _allowed(self, curve: Curve) -> Tensor:
+    def allowed(self, curve: Curve) -> Tensor:
         """The rate to maximise, −1 where the floor is not met."""
         best, floored, floor = self.rates(curve)
         return torch.where(floored >= floor - ROUNDING, best, -1.0)
