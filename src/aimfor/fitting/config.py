@@ -61,10 +61,21 @@ class Settings(_Strict):
     patience: int = Field(default=15, ge=1)
     seed: int = Field(default=0, ge=0, lt=2**31)
     threads: int = Field(default=1, ge=1)
+    #: What columns are to be, where it should not be found out: "NAME=KIND", see columns/schema.py.
+    column: tuple[str, ...] = ()
     encoding: str = "utf8"
     rows: int | None = Field(default=None, ge=1)
     image_size: int = Field(default=0, ge=0, le=1024)
     checkpoint_seconds: float = Field(default=10.0, ge=0)
+
+    @property
+    def wishes(self) -> dict[str, str]:
+        """Column and kind. Raises `InputError` for an entry without ``=``."""
+        pairs = [one.rpartition("=") for one in self.column]
+        wrong = next((kind for name, mark, kind in pairs if not mark or not name), None)
+        if wrong is not None:
+            raise InputError("--column", repr(wrong), "NAME=KIND", "For instance: --column when=date:%d/%m/%Y.")
+        return {name.strip(): kind for name, _, kind in pairs}
 
     def budget(self, n: int, image: bool) -> Settings:
         """Epochs and batch size where they were left open, from the number of training rows."""

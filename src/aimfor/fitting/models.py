@@ -13,14 +13,22 @@ from ..errors import InputError
 Shape = tuple[int, ...]
 
 
+class Clip(nn.Module):
+    """Inputs held within ±10, so that one stray value cannot dominate; the encoder leaves them as they are."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.clamp(-10.0, 10.0)
+
+
 def linear(shape: Shape, outputs: int, hidden: int, dropout: float) -> nn.Module:
     """One affine layer."""
-    return nn.Sequential(nn.Flatten(), nn.Linear(_size(shape), outputs))
+    return nn.Sequential(Clip(), nn.Flatten(), nn.Linear(_size(shape), outputs))
 
 
 def mlp(shape: Shape, outputs: int, hidden: int, dropout: float) -> nn.Module:
     """Two hidden layers with ReLU and a little dropout."""
     return nn.Sequential(
+        Clip(),
         nn.Flatten(),
         nn.Linear(_size(shape), hidden),
         nn.ReLU(),
@@ -110,15 +118,23 @@ def _own(module: str, factory: str, shape: Shape, outputs: int) -> nn.Module:
     return model
 
 
-def scores_of(model: nn.Module, x: Tensor, outputs: int, chunk: int = 4096) -> Tensor:
-    """Scores of many rows without gradient: ``(n,)`` for one output, else ``(n, c)``. Leaves the mode as it was."""
+def scores_of(model: nn.Module, x: Tensor, outputs: int) -> Tensor:
+    """Scores of many rows without gradient: ``(n,)`` for one output, else ``(n, c)``. Leaves the mode as it was.
+
+    The model always sees blocks of one size, filled up with zeros: matrix products choose their order of summation by
+    the number of rows, and a row's score must not depend on who else is in the file, not even in its last bit.
+    """
     mode = model.training
     model.eval()
-    step = chunk if x.ndim == 2 else 256
+    step = 256 if x.ndim == 2 else 64
     with torch.no_grad():
-        parts = [shaped(model(x[i : i + step]), outputs) for i in range(0, len(x), step)]
+        parts = [shaped(model(_filled(x[i : i + step], step)), outputs) for i in range(0, len(x), step)]
     model.train(mode)
-    return torch.cat(parts)
+    return torch.cat(parts)[: len(x)]
+
+
+def _filled(x: Tensor, rows: int) -> Tensor:
+    return x if len(x) == rows else torch.cat((x, x.new_zeros(rows - len(x), *x.shape[1:])))
 
 
 def shaped(scores: Tensor, outputs: int) -> Tensor:

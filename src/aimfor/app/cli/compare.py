@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .errors import missing, one_line_errors
-from .options import BatchSize, Data, Encoding, Epochs, Hidden, Model, Out, Positive, Quiet, Rate, Rows, Target
+from .options import BatchSize, Columns, Data, Encoding, Epochs, Hidden, Model, Out, Positive, Quiet, Rate, Rows, Target
 
 
 def compare(
@@ -17,6 +17,7 @@ def compare(
         list[str] | None, typer.Option(help="The metric to judge by; may be given several times.")
     ] = None,
     positive: Positive = None,
+    column: Columns = None,
     model: Model = "auto",
     seeds: Annotated[int, typer.Option(help="Paired seeds and splits.")] = 5,
     seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
@@ -50,6 +51,7 @@ def compare(
                 target=target,
                 metric=one,
                 positive=positive,
+                column=column,
                 model=model,
                 epochs=epochs,
                 batch_size=batch_size,

@@ -18,6 +18,10 @@ Epochs = Annotated[int | None, typer.Option(help="Epoch budget; by default from 
 BatchSize = Annotated[int | None, typer.Option(help="Rows per batch; by default from the number of rows.")]
 Rate = Annotated[float | None, typer.Option(help="Learning rate.")]
 Hidden = Annotated[int | None, typer.Option(help="Width of the MLP's hidden layers.")]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--column", help="NAME=KIND: number, category, date[:%d/%m/%Y], text or ignore; repeatable."),
+]
 Encoding = Annotated[str | None, typer.Option(help="Text encoding of the CSV, e.g. latin-1.")]
 Rows = Annotated[int | None, typer.Option(help="Read only the first rows of a table.")]
 Trust = Annotated[

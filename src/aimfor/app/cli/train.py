@@ -8,7 +8,22 @@ from typing import Annotated
 import typer
 
 from .errors import missing, one_line_errors
-from .options import BatchSize, Encoding, Epochs, Group, Hidden, Model, Out, Positive, Quiet, Rate, Rows, Target, Trust
+from .options import (
+    BatchSize,
+    Columns,
+    Encoding,
+    Epochs,
+    Group,
+    Hidden,
+    Model,
+    Out,
+    Positive,
+    Quiet,
+    Rate,
+    Rows,
+    Target,
+    Trust,
+)
 
 
 def train(
@@ -16,6 +31,7 @@ def train(
     target: Target = None,
     metric: Annotated[str | None, typer.Option(help="The metric to train for.")] = None,
     positive: Positive = None,
+    column: Columns = None,
     group: Group = None,
     model: Model = "auto",
     recipe: Annotated[str, typer.Option(help="A built-in recipe, FILE.toml, or FILE.toml:NAME.")] = "auto",
@@ -60,6 +76,7 @@ def train(
                 target=target,
                 metric=metric,
                 positive=positive,
+                column=column,
                 group=group,
                 model=model,
                 epochs=epochs,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import InputError
-from .tables import Column, check_size
+from .tables import check_size
 
 if TYPE_CHECKING:
     from PIL import Image
 
+Array = NDArray[Any]
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 
 
@@ -21,7 +23,7 @@ def image_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
 
 
-def read_folder(folder: Path, size: int = 0, *, labelled: bool = True) -> tuple[Column, Column, list[str]]:
+def read_folder(folder: Path, size: int = 0, *, labelled: bool = True) -> tuple[Array, Array, list[str]]:
     """Images ``(n, h, w, 3)`` uint8, labels (the subfolder's name) and relative paths.
 
     All images are brought to one size: ``size`` pixels square, or for 0 that of the first image, at most 64.
@@ -61,7 +63,7 @@ def _open(path: Path) -> Image.Image:
     return image
 
 
-def _pixels(path: Path, side: int) -> Column:
+def _pixels(path: Path, side: int) -> Array:
     from PIL import Image
 
     image = _open(path).convert("RGB")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,10 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InputError, nearest
-from .tables import Column
+from ...fitting.columns.cells import Column, canonical, is_number
 
+Array = NDArray[Any]
 Rows = NDArray[np.int64]
+#: What the negative class is called when it is all other labels.
+REST = "rest"
+_CODE = re.compile(r"[+-]?0\d")
 _POSITIVE_WORDS = ("1", "yes", "true", "y", "t", "positive", "pos")
+
+
+def labels_of(column: Column) -> Array:
+    """Labels as text, ``(n,)`` objects; None where missing. ``1.0`` and ``1`` are one label, ``01`` is another."""
+    codes, found = column.distinct()
+    tidy = [canonical(text) if is_number(text) and not _CODE.match(text) else text for text in found]
+    return np.array([*tidy, None], dtype=object)[codes]
 
 
 @dataclass
@@ -33,17 +45,20 @@ class Labels:
         """Columns the model must give: one score for binary tasks, else one per class."""
         return 1 if self.binary else len(self.classes)
 
-    def encode(self, labels: Column) -> Rows:
-        if self.binary:
-            return np.array([label == self.classes[1] for label in labels], dtype=np.int64)
-        place = {label: i for i, label in enumerate(self.classes)}
-        strange = next((label for label in labels if label not in place), None)
+    def encode(self, labels: Array) -> Rows:
+        """Class ids ``(n,)``. A label may be spelled in another way than in training, as ``1.0`` or ``True``."""
+        known = {canonical(label): i for i, label in enumerate(self.classes)}
+        known |= {label: i for i, label in enumerate(self.classes)}
+        ids = {label: known.get(label, known.get(canonical(label), -1)) for label in set(labels)}
+        if self.binary and self.classes[0] == REST:
+            ids = {label: int(place == 1) for label, place in ids.items()}
+        strange = next((label for label, place in ids.items() if place < 0), None)
         if strange is not None:
             raise InputError("target", f"the label {strange!r}", "a label seen in training: " + ", ".join(self.classes))
-        return np.array([place[label] for label in labels], dtype=np.int64)
+        return np.array([ids[label] for label in labels], dtype=np.int64)
 
 
-def fit_labels(labels: Column, *, binary: bool, positive: str | None = None) -> Labels:
+def fit_labels(labels: Array, *, binary: bool, positive: str | None = None) -> Labels:
     """Finds the classes, and for binary metrics which of them is the positive one.
 
     Raises:
@@ -74,9 +89,19 @@ def _natural(label: str) -> tuple[int, float, str]:
         return 1, 0.0, label
 
 
+def _spelled_as_in(counts: Counter[str], wanted: str) -> str:
+    """The label that says the same: ``True`` is ``true``, ``1.0`` is ``1``."""
+    same = [label for label in counts if label == wanted] or [
+        label for label in counts if canonical(label) == canonical(wanted)
+    ]
+    if not same:
+        raise InputError("positive", repr(wanted), "a value of the target column", nearest(wanted, counts))
+    return same[0]
+
+
 def _binary(counts: Counter[str], positive: str | None) -> Labels:
-    if positive is not None and positive not in counts:
-        raise InputError("positive", repr(positive), "a value of the target column", nearest(positive, counts))
+    if positive is not None:
+        positive = _spelled_as_in(counts, positive)
     if len(counts) > 2:
         if positive is None:
             raise InputError(
@@ -85,7 +110,7 @@ def _binary(counts: Counter[str], positive: str | None) -> Labels:
                 "two classes for this metric",
                 "Name the one to find with --positive VALUE, or use a multi-class metric such as auroc_ovr.",
             )
-        return Labels(["rest", positive], True)
+        return Labels([REST, positive], True)
     notes = []
     if positive is None:
         words = [label for label in counts if label.lower() in _POSITIVE_WORDS]
@@ -118,7 +143,7 @@ class Split:
     test: Rows
 
 
-def split(ids: Rows, seed: int, test: Column | None = None, *, fraction: float = 0.2) -> Split:
+def split(ids: Rows, seed: int, test: Array | None = None, *, fraction: float = 0.2) -> Split:
     """Stratified: every class gives about ``fraction`` to validation and test each, and at least one row to every part.
 
     With ``test`` (True for rows that the data sets aside) those are the test part whatever the seed.

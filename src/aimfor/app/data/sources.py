@@ -1,4 +1,4 @@
-"""Where data comes from: a CSV, Parquet or npz file, a folder of images, or a built-in set by name."""
+"""Where data comes from: a CSV, Parquet, Arrow or npz file, a folder of images, or a built-in set by name."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import InputError, nearest
+from ...fitting.columns.cells import Column, from_array
+from ...fitting.columns.frames import columns_of
 from .images import read_folder
-from .tables import Column, as_labels, is_text, read_table
+from .labels import labels_of
+from .tables import read_table
 
+Array = NDArray[Any]
 BUILT_IN = ("digits", "digits_imbalanced", "breast_cancer", "wine", "iris")
 
 
@@ -34,11 +39,11 @@ class Source:
 
     name: str
     columns: dict[str, Column]
-    images: Column | None = None
-    labels: Column | None = None
+    images: Array | None = None
+    labels: Array | None = None
     row_names: list[str] | None = None
-    test: Column | None = None
-    groups: Column | None = None
+    test: Array | None = None
+    groups: Array | None = None
     extras: dict[str, Column] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -102,9 +107,9 @@ def _from_path(
     return Source(name, columns, labels=found)
 
 
-def _take_target(columns: dict[str, Column], target: str | None, labelled: bool) -> Column | None:
+def _take_target(columns: dict[str, Column], target: str | None, labelled: bool) -> Array | None:
     if target is not None and target in columns:
-        return as_labels(columns.pop(target))
+        return labels_of(columns.pop(target))
     if not labelled:
         return None
     if target is None:
@@ -116,7 +121,7 @@ def _read_npz(path: Path, name: str, target: str | None, labelled: bool) -> Sour
     try:
         # Opened here: numpy leaves a damaged file open.
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            arrays: dict[str, Column] = {key: file[key] for key in file.files}
+            arrays: dict[str, Array] = {key: file[key] for key in file.files}
     except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
         raise InputError(
             "data", f"{path.name}, which cannot be read ({error})", "an npz file of plain arrays"
@@ -136,11 +141,11 @@ def _read_npz(path: Path, name: str, target: str | None, labelled: bool) -> Sour
     if mask is not None and mask.dtype == bool and mask.shape == (n,) and not mask.all():
         source.test = ~arrays.pop("train")
         source.notes.append(f"the array 'train' of {path.name} sets {int(source.test.sum())} rows aside for testing")
-    source.extras = {extra: values for extra, values in arrays.items() if values.shape == (n,)}
+    source.extras = {extra: from_array(extra, values) for extra, values in arrays.items() if values.shape == (n,)}
     return source
 
 
-def _feature_key(path: Path, arrays: dict[str, Column], target: str | None) -> str:
+def _feature_key(path: Path, arrays: dict[str, Array], target: str | None) -> str:
     for key in ("X", "x", "features", "images"):
         if key in arrays and key != target and arrays[key].ndim >= 2:
             return key
@@ -151,14 +156,13 @@ def _feature_key(path: Path, arrays: dict[str, Column], target: str | None) -> s
     return wide[0]
 
 
-def _npz_labels(target: str, values: Column, n: int) -> Column:
+def _npz_labels(target: str, values: Array, n: int) -> Array:
     if values.shape not in ((n,), (n, 1)):
         raise InputError("target", f"{target!r} of shape {values.shape}", f"one label per row, ({n},)")
-    values = values.reshape(-1)
-    return as_labels(values.astype(object) if values.dtype.kind in "US" else values.astype(np.float64))
+    return labels_of(from_array(target, values.reshape(-1)))
 
 
-def _features(path: Path, features: Column, names: Column | None) -> tuple[Column | None, dict[str, Column]]:
+def _features(path: Path, features: Array, names: Array | None) -> tuple[Array | None, dict[str, Column]]:
     if len(features) == 0:
         raise InputError("data", f"{path.name} with 0 rows", "at least a few dozen rows")
     if features.dtype.kind not in "biuf":
@@ -170,10 +174,11 @@ def _features(path: Path, features: Column, names: Column | None) -> tuple[Colum
                 "data", f"an array of shape {features.shape} and type {features.dtype}", "uint8 images (n, h, w, c)"
             )
         return images, {}
+    columns = columns_of(features)
     titles = [str(one) for one in names] if names is not None and len(names) == features.shape[1] else []
     if len(set(titles)) != features.shape[1]:
-        titles = [f"x{i}" for i in range(features.shape[1])]
-    return None, {title: features[:, i].astype(np.float64) for i, title in enumerate(titles)}
+        titles = list(columns)
+    return None, dict(zip(titles, columns.values(), strict=True))
 
 
 def _built_in(name: str, target: str | None) -> Source:
@@ -182,7 +187,7 @@ def _built_in(name: str, target: str | None) -> Source:
     base = name.removesuffix("_imbalanced")
     bunch: Any = getattr(datasets, f"load_{base}")()
     labels = np.array([str(bunch.target_names[i]) for i in bunch.target], dtype=object)
-    columns = {str(title): bunch.data[:, i].astype(np.float64) for i, title in enumerate(bunch.feature_names)}
+    columns = {str(title): from_array(title, bunch.data[:, i]) for i, title in enumerate(bunch.feature_names)}
     if target is not None and target not in ("target", "y", "label"):
         raise InputError("target", repr(target), f"'target' (or nothing) for the built-in set {name}")
     source = Source(name, columns, labels=labels)
@@ -190,7 +195,7 @@ def _built_in(name: str, target: str | None) -> Source:
         # The digit 8 against all others, every other eight left out: about one positive in twenty.
         keep = np.ones(len(labels), dtype=bool)
         keep[np.flatnonzero(labels == "8")[::2]] = False
-        source.columns = {title: values[keep] for title, values in columns.items()}
+        source.columns = {title: column.take(keep) for title, column in columns.items()}
         source.labels = np.where(labels[keep] == "8", "1", "0").astype(object)
     return source
 
@@ -199,9 +204,7 @@ def _take_group(source: Source, group: str) -> None:
     known = {**source.extras, **source.columns}
     if group not in known:
         raise InputError("group", repr(group), "a column of the data", nearest(group, known))
-    values = known[group]
-    labels = as_labels(values if is_text(values) else values.astype(np.float64)) if values.dtype.kind != "U" else values
-    source.groups = np.array(["(missing)" if one is None else str(one) for one in labels], dtype=object)
+    source.groups = np.array(["(missing)" if one is None else one for one in known[group].texts()], dtype=object)
     if len(set(source.groups)) > 50:
         raise InputError("group", f"{group!r} with {len(set(source.groups))} values", "a column with at most 50 values")
 
@@ -215,7 +218,7 @@ def _drop_unlabelled(source: Source) -> None:
     if not known.any():
         raise InputError("target", "a column without a single value", "a label in at least some rows")
     source.labels = source.labels[known]
-    source.columns = {name: values[known] for name, values in source.columns.items()}
+    source.columns = {name: column.take(known) for name, column in source.columns.items()}
     if source.images is not None:
         source.images = source.images[known]
     for part in ("test", "groups"):

@@ -1,23 +1,21 @@
-"""CSV and Parquet to named columns: numbers as float64 with NaN for missing, text as str or None."""
+"""CSV, Parquet and Arrow files to columns. Cells of a CSV stay text: what they mean is decided once, elsewhere."""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
-from itertools import islice
+import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ...errors import InputError
-
-Column = NDArray[Any]
+from ...fitting.columns.cells import Column, from_arrow
+from ...fitting.columns.frames import named
 
 #: Reading, encoding and training together hold about this many copies of the text.
 _COPIES = 3
-_MISSING = ["", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A", "n/a", "-nan", "<NA>"]
+_PARQUET, _ARROW = (".parquet", ".pq"), (".feather", ".arrow", ".ipc")
 
 
 def available_memory() -> int:
@@ -49,7 +47,7 @@ def _gigabytes(size: float) -> str:
 
 
 def read_table(path: Path, *, encoding: str = "utf8", rows: int | None = None) -> dict[str, Column]:
-    """Columns of a CSV (also ``.gz``, also with ``;``, tab or ``|``) or Parquet file.
+    """Columns of a CSV (also ``.gz``, also with ``;``, tab or ``|``), Parquet or Arrow (feather) file.
 
     Raises:
         InputError: Not readable, no rows, duplicate column names, not in the stated encoding, too large.
@@ -57,22 +55,17 @@ def read_table(path: Path, *, encoding: str = "utf8", rows: int | None = None) -
     import pyarrow as pa
 
     try:
-        table = (
-            _read_parquet(path, rows) if path.suffix.lower() in (".parquet", ".pq") else _read_csv(path, encoding, rows)
-        )
-    except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError, LookupError, EOFError, gzip.BadGzipFile) as error:
+        if path.suffix.lower() in _PARQUET:
+            table = _read_parquet(path, rows)
+        elif path.suffix.lower() in _ARROW:
+            table = _read_arrow(path, rows)
+        else:
+            table = _read_csv(path, encoding, rows)
+    except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeError, LookupError, EOFError, gzip.BadGzipFile) as error:
         raise InputError("data", f"{path.name}, which cannot be read ({_first_line(error)})", *_cure(error)) from None
-    repeated = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
-    if repeated:
-        raise InputError(
-            "data",
-            f"{path.name} with the column name {repeated[0]!r} more than once",
-            "column names that differ",
-            "Rename one of them in the header line.",
-        )
     if table.num_rows == 0:
         raise InputError("data", f"{path.name} with 0 rows", "at least a few dozen rows below the header line")
-    return {name: _column(name, table.column(name)) for name in table.column_names}
+    return named([(name, from_arrow(name, table.column(i))) for i, name in enumerate(table.column_names)])
 
 
 def _first_line(error: Exception) -> str:
@@ -81,62 +74,85 @@ def _first_line(error: Exception) -> str:
 
 def _cure(error: Exception) -> tuple[str, str]:
     text = str(error).lower()
-    if "utf8" in text or "utf-8" in text or isinstance(error, UnicodeDecodeError):
+    if "utf8" in text or "utf-8" in text or isinstance(error, UnicodeError):
         return "text in UTF-8", "Name the encoding with --encoding latin-1 (or cp1252, utf-16), or convert the file."
     if "empty csv" in text:
         return "a header line and rows", "The file is empty."
-    return "a CSV or Parquet file", "Check that every line has as many fields as the header."
+    return "a CSV, Parquet or Arrow file", "Check that every line has as many fields as the header."
 
 
 def _read_parquet(path: Path, rows: int | None) -> Any:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    file = pq.ParquetFile(path)
-    if rows is None:
-        meta = file.metadata
-        check_size(path, sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups)))
-        return file.read()
-    import pyarrow as pa
+    with pq.ParquetFile(path) as file:
+        if rows is None:
+            meta = file.metadata
+            check_size(path, sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups)))
+            return file.read()
+        batches, seen = [], 0
+        for batch in file.iter_batches(batch_size=min(rows, 65536)):
+            batches.append(batch.slice(0, rows - seen))
+            seen += batches[-1].num_rows
+            if seen >= rows:
+                break
+        return pa.Table.from_batches(batches, schema=file.schema_arrow)
 
-    batches, seen = [], 0
-    for batch in file.iter_batches(batch_size=min(rows, 65536)):
-        batches.append(batch.slice(0, rows - seen))
-        seen += batches[-1].num_rows
-        if seen >= rows:
-            break
-    return pa.Table.from_batches(batches, schema=file.schema_arrow)
+
+def _read_arrow(path: Path, rows: int | None) -> Any:
+    from pyarrow import feather
+
+    if rows is None:
+        check_size(path, path.stat().st_size)
+    table = feather.read_table(path)
+    return table if rows is None else table.slice(0, rows)
 
 
 def _read_csv(path: Path, encoding: str, rows: int | None) -> Any:
+    """Every cell as text: what a column is must not depend on the file at hand."""
     import pyarrow as pa
-    from pyarrow import csv
+    from pyarrow import csv as arrow_csv
 
     opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
     with opener(path, "rb") as file:
-        header = file.readline()
+        start = file.read(1 << 20)
+    encoding = _encoding(start, encoding)
+    delimiter, names = _header(start.decode(encoding, "replace").removeprefix("\ufeff"))
+    options = {
+        "read_options": arrow_csv.ReadOptions(encoding=encoding, block_size=1 << 24),
+        "parse_options": arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        "convert_options": arrow_csv.ConvertOptions(column_types={name: pa.string() for name in names}, null_values=[]),
+    }
     if rows is None:
         check_size(path, _text_size(path))
-        source: Any = str(path)
-    else:
-        with opener(path, "rb") as file:
-            source = io.BytesIO(b"".join(islice(file, rows + 1)))
-    table = csv.read_csv(
-        source,
-        read_options=csv.ReadOptions(encoding=encoding, block_size=1 << 24),
-        parse_options=csv.ParseOptions(
-            delimiter=_delimiter(header.decode(encoding, "replace")), newlines_in_values=True
-        ),
-        convert_options=csv.ConvertOptions(null_values=_MISSING, strings_can_be_null=True),
-    )
-    for column in table.schema:
-        if pa.types.is_binary(column.type):  # what Arrow makes of text that it cannot decode
-            raise pa.ArrowInvalid(f"column {column.name!r} is not {encoding.upper().replace('UTF8', 'UTF-8')}")
-    return table
+        return arrow_csv.read_csv(str(path), **options)
+    batches, seen = [], 0
+    with arrow_csv.open_csv(str(path), **options) as reader:
+        for batch in reader:
+            batches.append(batch.slice(0, rows - seen))
+            seen += batches[-1].num_rows
+            if seen >= rows:
+                break
+        return pa.Table.from_batches(batches, schema=reader.schema)
 
 
-def _delimiter(header: str) -> str:
-    """The mark that splits the header line most often."""
-    return max(",;\t|", key=header.count)
+def _encoding(start: bytes, stated: str) -> str:
+    """UTF-16 is told by its first bytes, or by a zero in every other one; else it is what was stated."""
+    if stated.lower().replace("-", "") != "utf8":
+        return stated
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    if start[:400].count(0) > 100:
+        return "utf-16-le" if start[1] == 0 else "utf-16-be"
+    return "utf8"
+
+
+def _header(text: str) -> tuple[str, list[str]]:
+    """The mark that splits the header line most often (outside of quotes), and the names between the marks."""
+    line = text.split("\n", 1)[0]
+    outside = re.sub(r'"[^"]*"', "", line)
+    delimiter = max(",;\t|", key=outside.count)
+    return delimiter, next(csv.reader(io.StringIO(text), delimiter=delimiter), [])
 
 
 def _text_size(path: Path) -> int:
@@ -146,53 +162,3 @@ def _text_size(path: Path) -> int:
             file.seek(-4, 2)
             return max(size, int.from_bytes(file.read(4), "little"))  # the length a gzip file states, modulo 4 GB
     return size
-
-
-def _column(name: str, column: Any) -> Column:
-    """One Arrow column as float64 (numbers, dates as days, booleans as 0 and 1) or as objects (text)."""
-    import pyarrow as pa
-
-    kind = column.type
-    if pa.types.is_null(kind):
-        return np.full(len(column), np.nan)
-    if pa.types.is_temporal(kind) and not pa.types.is_duration(kind) and not pa.types.is_time(kind):
-        seconds = column.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
-        return _floats(seconds) / 86400.0
-    if (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_decimal(kind)
-    ):
-        return _floats(column)
-    try:
-        values = column.cast(pa.string()).to_pylist()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise InputError(
-            "data", f"the column {name!r} of type {kind}", "columns of numbers, text, dates or booleans", "Drop it."
-        ) from None
-    return np.array([None if value is None else value.strip() for value in values], dtype=object)
-
-
-def _floats(column: Any) -> Column:
-    import pyarrow as pa
-
-    return np.array(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
-
-
-def is_text(column: Column) -> bool:
-    return column.dtype == object
-
-
-def as_labels(column: Column) -> Column:
-    """Values as text, ``1.0`` as ``1``; None where missing."""
-    if is_text(column):
-        return column
-    whole = column == np.floor(column)
-    return np.array(
-        [
-            None if value != value else str(int(value)) if integral else repr(float(value))
-            for value, integral in zip(column, whole, strict=True)
-        ],
-        dtype=object,
-    )

@@ -17,7 +17,7 @@ from ...fitting.config import Settings
 from ...fitting.models import build, scores_of
 from ...fitting.objective import Objective
 from ...fitting.steps import Task
-from ..data.encode import ImageEncoder, TableEncoder, fit_encoder, restore_encoder
+from ..data.encode import Encoder, encode, fit_encoder, restore_encoder
 from ..data.labels import Labels, Split, fit_labels, split
 from ..data.sources import Source, load
 from .trust import check_trust
@@ -34,7 +34,7 @@ class Prepared:
     labels: Labels
     ids: Tensor
     parts: Split
-    encoder: TableEncoder | ImageEncoder
+    encoder: Encoder
     x: Tensor
     settings: Settings
 
@@ -78,9 +78,9 @@ def prepare(settings: Settings, source: Source | None = None) -> Prepared:
     labels = fit_labels(source.labels, binary=objective.binary, positive=settings.positive)
     ids = labels.encode(source.labels)
     parts = split(ids, settings.seed, source.test)
-    encoder = fit_encoder(source, parts.train)
+    encoder = fit_encoder(source, parts.train, settings.wishes)
     settings = settings.budget(len(parts.train), source.images is not None)
-    x = torch.from_numpy(encoder.transform(source))
+    x = torch.from_numpy(encode(encoder, source))
     build(
         settings.model, tuple(x.shape[1:]), labels.outputs, settings.hidden, settings.dropout
     )  # a wrong --model is found now
@@ -118,7 +118,7 @@ class Run:
     folder: Path
     config: dict[str, Any]
     model: nn.Module
-    encoder: TableEncoder | ImageEncoder
+    encoder: Encoder
     labels: Labels
     threshold: float
     calibration: tuple[float, float] | None
@@ -128,7 +128,7 @@ class Run:
         return str(self.config["settings"]["metric"])
 
     def scores(self, source: Source) -> Tensor:
-        return scores_of(self.model, torch.from_numpy(self.encoder.transform(source)), self.labels.outputs)
+        return scores_of(self.model, torch.from_numpy(encode(self.encoder, source)), self.labels.outputs)
 
     def probabilities(self, scores: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Calibrated on validation data: Platt's sigmoid for one score, softmax for classes."""
