@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,50 +14,16 @@ from sklearn import metrics as sk
 from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
-from aimfor.app.report.page import certificate_part, render, script_json, write_report
-from aimfor.app.run.evaluate import curves, evaluate, exact_interval, rates
+from aimfor.app.report.evaluated import certificate_part
+from aimfor.app.report.page import render, script_json
+from aimfor.app.report.write import write_report
+from aimfor.app.run.evaluate import evaluate
+from aimfor.app.run.evaluate.curves import curves
+from aimfor.app.run.evaluate.decisions import rates
+from aimfor.app.run.evaluate.intervals import exact_interval
 from aimfor.fitting.objective import Objective
 
 NASTY = "<script>document.title='owned'</script>"
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small run on a table whose file, columns, classes and groups carry HTML."""
-    folder = tmp_path_factory.mktemp("report")
-    rng = np.random.default_rng(0)
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(["x", f"group{NASTY}", "constant <b>", "label"])
-    for _ in range(400):
-        x = rng.normal()
-        positive = rng.random() < 1 / (1 + np.exp(2 - 2 * x))
-        writer.writerow([x, rng.choice(["<i>a</i>", "b&c", "</script>"]), 1, "<u>yes</u>" if positive else "no"])
-    (folder / "a<b>&.csv").write_text(text.getvalue())
-    words = ["train", str(folder / "a<b>&.csv"), "--target", "label", "--metric", "f1", "--epochs", "3", "-q"]
-    words += ["--group", f"group{NASTY}", "--recipe", "cross_entropy", "--model", "linear", "--positive", "<u>yes</u>"]
-    result = CliRunner().invoke(app, [*words, "--out", str(folder / "run")])
-    assert result.exit_code == 0, result.output
-    return folder / "run"
-
-
-@pytest.fixture(scope="module")
-def page(run: Path) -> Iterator[Any]:
-    """The report in a real browser without a network."""
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("no Chromium on this machine (Debian: apt-get install chromium)")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        context = browser.new_context(offline=True, viewport={"width": 1000, "height": 800})
-        tab = context.new_page()
-        tab.problems = []
-        tab.on("pageerror", lambda error: tab.problems.append(str(error)))
-        tab.on("console", lambda message: tab.problems.append(message.text) if message.type == "error" else None)
-        tab.goto((run / "report.html").as_uri())
-        yield tab
-        browser.close()
 
 
 def test_file_is_small_and_asks_nothing_of_the_network(run: Path) -> None:

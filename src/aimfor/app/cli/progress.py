@@ -23,7 +23,7 @@ def console() -> Console:
 
 def training(folder: Path, ready: Prepared, recipe: Recipe, quiet: bool) -> None:
     """Trains with a live line, writes the report, and prints where everything is."""
-    from ..report.page import write_run_report
+    from ..report.run import write_run_report
 
     screen = console()
     if not quiet:

@@ -15,6 +15,6 @@ def report(
 ) -> None:
     """Write report.html of a run or comparison anew and print its path."""
     with one_line_errors():
-        from ..report.page import write_report
+        from ..report.write import write_report
 
         print(write_report(run))

@@ -53,7 +53,7 @@ def compare(
     summaries = [{**summarize(one, plan), **_pictures(one, plan)} for one, plan in zip(everything, plans, strict=True)]
     document = {"data": given[0].data, "settings": given[0].model_dump(), "parts": summaries}
     checkpoint.write_json(folder / "comparison.json", document)
-    from ..report.page import write_report
+    from ..report.write import write_report
 
     path = write_report(folder)
     for summary in summaries:

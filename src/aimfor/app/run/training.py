@@ -15,10 +15,12 @@ from ... import __version__
 from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.all_data import Ending, check, end
-from ...fitting.calibrate import platt
+from ...fitting.calibrate import platt, probability
 from ...fitting.config import Recipe, Settings
-from ...fitting.fit import Event, Fit
+from ...fitting.fit import Event, Fit, Interrupted
+from ...fitting.importance import permutation_importance
 from ...fitting.models import scores_of
+from ..data.encode import ImageEncoder
 from .card import model_card
 from .evaluate import evaluate
 from .folder import CHECKPOINT, Prepared, new_folder, prepare
@@ -83,7 +85,7 @@ def finish(folder: Path, ready: Prepared, recipe: Recipe, report: Callable[[Even
     fit.report = _logging(folder, report)
     with stop_on_signal() as stop:
         ending = end(fit.run(path, stop), stop)
-    metrics = _results(ready, fit, ending)
+        metrics = _results(ready, fit, ending, stop)
     checkpoint.save(folder / "model.safetensors", ending.model.state_dict(), {"threshold": ending.threshold})
     checkpoint.write_json(folder / "threshold.json", _decision(ready, ending))
     checkpoint.write_text(folder / "README.md", model_card(ready, recipe, metrics))
@@ -115,20 +117,27 @@ def _decision(ready: Prepared, ending: Ending) -> dict[str, Any]:
         "classes": ready.labels.classes,
     }
     if ready.labels.binary:
-        decision["calibration"] = list(platt(ending.scores, ready.task.y_validation))
+        decision["calibration"] = list(_calibration(ready, ending))
     return decision
 
 
-def _results(ready: Prepared, fit: Fit, ending: Ending) -> dict[str, Any]:
+def _calibration(ready: Prepared, ending: Ending) -> tuple[float, float]:
+    return platt(ending.scores, ready.task.y_validation)
+
+
+def _results(ready: Prepared, fit: Fit, ending: Ending, stop: Callable[[], bool]) -> dict[str, Any]:
     """Validation: the weights that were chosen on it. Test: the model that is saved, which has seen no test row."""
     x, y = ready.test
     scores = scores_of(ending.model, x, ready.labels.outputs)
     groups = None if ready.source.groups is None else ready.source.groups[ready.parts.test]
+    stated = probability(scores, _calibration(ready, ending)) if ready.labels.binary else scores.double().softmax(1)
+    test = evaluate(ready.objective, scores, y, ending.threshold, groups, probabilities=stated.numpy(), thorough=True)
     best = fit.state.best
     return {
         "metric": ready.settings.metric,
         "validation": best["value"],
-        "test": evaluate(ready.objective, scores, y, ending.threshold, groups),
+        "test": test,
+        "importance": _importance(ready, ending, stop),
         "threshold": ending.threshold,
         "last_phase": ending.phase,
         "chosen": {key: best[key] for key in ("stage", "loss", "balanced", "epoch")},
@@ -139,3 +148,21 @@ def _results(ready: Prepared, fit: Fit, ending: Ending) -> dict[str, Any]:
         "torch": torch.__version__,
         "history": fit.state.history,
     }
+
+
+def _importance(ready: Prepared, ending: Ending, stop: Callable[[], bool]) -> dict[str, Any]:
+    """Of each column of a table, on test rows."""
+    if isinstance(ready.encoder, ImageEncoder):
+        return {"left_out": "pixels have no importance of their own"}
+
+    def interrupt() -> None:
+        if stop():
+            raise Interrupted("stopped; the state is saved")
+
+    return permutation_importance(
+        lambda rows: scores_of(ending.model, rows, ready.labels.outputs),
+        lambda scores, y: ready.objective.value(scores, y, ending.threshold),
+        *ready.test,
+        ready.encoder.feature_columns,
+        stopped=interrupt,
+    )

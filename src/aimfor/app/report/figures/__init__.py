@@ -1,0 +1,20 @@
+"""Figures as inline SVG text, one file a kind. Legends are HTML beside them, so that none ever covers a line."""
+
+from .base import COLOURS, Legend
+from .curves import curve_panels
+from .differences import differences
+from .importance import importance
+from .learning import learning_curves
+from .reliability import reliability
+from .scores import score_histogram
+
+__all__ = [
+    "COLOURS",
+    "Legend",
+    "curve_panels",
+    "differences",
+    "importance",
+    "learning_curves",
+    "reliability",
+    "score_histogram",
+]

@@ -1,0 +1,111 @@
+"""The report of one run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ...fitting import checkpoint
+from . import figures
+from .evaluated import test_parts
+from .page import between, number, render, safe_svg
+
+#: Columns shown in the picture of importance.
+MOST_COLUMNS = 20
+
+
+def write_run_report(folder: Path) -> Path:
+    """report.html of a finished run. Raises `InputError` for anything else."""
+    metrics = checkpoint.read_json(folder / "metrics.json")
+    config = checkpoint.read_json(folder / "config.json")
+    with checkpoint.reading(folder / "metrics.json"):
+        page = _page(metrics, config)
+    path = folder / "report.html"
+    checkpoint.write_text(path, page)
+    return path
+
+
+def _page(metrics: dict[str, Any], config: dict[str, Any]) -> str:
+    settings, test, rows = config["settings"], metrics["test"], metrics["rows"]
+    metric = metrics["metric"]
+    return render(
+        title=f"{Path(settings['data']).name}: trained for {metric}",
+        subtitle=f"aimfor {config['aimfor']}, {rows['train']} training, {rows['validation']} validation and "
+        f"{rows['test']} test rows",
+        metric=metric,
+        headline=_headline(metrics),
+        remark=(metrics.get("last_phase") or {}).get("text", ""),
+        committee=committee_part(metrics.get("committee")),
+        slider_text=f"{test['n']} test rows; the tuned threshold was chosen on validation rows.",
+        group_name=settings.get("group") or "",
+        facts=_facts(metrics, config),
+        notes=metrics["notes"],
+        **test_parts(test, metrics["threshold"], config["labels"]["classes"], metric),
+        **_learning(metrics, metric),
+        **importance_part(metrics.get("importance"), metric),
+    )
+
+
+def _headline(metrics: dict[str, Any]) -> list[tuple[str, str, str]]:
+    metric, test = metrics["metric"], metrics["test"]
+    interval = test.get("interval")
+    return [
+        (f"{metric}, test", number(test["metric"]), f"95 %: {between(interval)}" if interval else ""),
+        (f"{metric}, validation", number(metrics["validation"]), "the rows that chose"),
+        (f"{metric}, without a model", number(test.get("baseline")), "the best constant"),
+    ]
+
+
+def _facts(metrics: dict[str, Any], config: dict[str, Any]) -> list[tuple[str, Any]]:
+    settings = config["settings"]
+    return [
+        ("recipe", config["recipe"]["title"]),
+        ("best weights from", f"stage {metrics['chosen']['stage'] + 1} ({metrics['chosen']['loss']})"),
+        ("model", f"{settings['model']}, {metrics['parameters']} parameters"),
+        (
+            "epochs, batch size, learning rate",
+            f"{settings['epochs']}, {settings['batch_size']}, {settings['learning_rate']:g}",
+        ),
+        ("seed", settings["seed"]),
+        ("seconds", number(metrics["seconds"], 1)),
+    ]
+
+
+def _learning(metrics: dict[str, Any], metric: str) -> dict[str, Any]:
+    if not metrics["history"]:
+        return {}
+    svg, legend = figures.learning_curves(metrics["history"], metric)
+    return {"learning": safe_svg(svg), "learning_legend": legend}
+
+
+def importance_part(found: dict[str, Any] | None, metric: str) -> dict[str, Any]:
+    """Picture and sentence; a sentence alone where nothing was computed."""
+    if found is None:
+        return {}
+    if "left_out" in found:
+        return {"importance_text": f"Not computed: {found['left_out']}."}
+    rows = found["columns"]
+    text = f"{metric} lost on {found['rows']} test rows when one column's values change places among them, mean of "
+    text += f"{found['shuffles']} shuffles; bars are 95 % intervals over rows and shuffles. "
+    text += "It says what this model uses: of two columns that say the same, either may get the credit."
+    if len(rows) > MOST_COLUMNS:
+        text += f" Shown: the first {MOST_COLUMNS} of {len(rows)} columns; metrics.json has them all."
+    return {"importance": safe_svg(figures.importance(rows[:MOST_COLUMNS], metric)), "importance_text": text}
+
+
+def committee_part(found: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Members by weight: ``{"members": [{title, weight, out_of_fold, seconds}], "folds", "rule"}``."""
+    if not found:
+        return None
+    members = sorted(found["members"], key=lambda one: -one["weight"])
+    rows = [
+        {
+            "title": one.get("title") or one["name"],
+            "weight": number(one["weight"], 3),
+            "width": f"{8 * max(0.0, min(1.0, one['weight'])):.2f}",
+            "out_of_fold": number(one.get("out_of_fold")),
+            "seconds": number(one.get("seconds"), 1),
+        }
+        for one in members
+    ]
+    return {"members": rows, "folds": found.get("folds"), "rule": found.get("rule", "")}

@@ -1,0 +1,147 @@
+"""Everything the report shows about one part of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ....fitting.objective import Objective
+from ....metrics import AUROC, Accuracy, AUROCOneVsRest, AveragePrecision
+from .classes import class_table, confusion_matrix
+from .curves import curves, histogram, steps
+from .decisions import by_group, confusion, rates
+from .intervals import bootstrap_interval, exact_interval
+from .probabilities import brier, log_loss, reliability
+
+Array = NDArray[np.float64]
+
+
+def evaluate(
+    objective: Objective,
+    scores: Tensor,
+    targets: Tensor,
+    threshold: float,
+    groups: NDArray[Any] | None = None,
+    *,
+    probabilities: Array | None = None,
+    thorough: bool = False,
+) -> dict[str, Any]:
+    """The metric and what explains it.
+
+    Args:
+        objective: The metric the model was trained for.
+        scores: ``(n,)``, or ``(n, c)`` for several classes.
+        targets: ``(n,)`` class ids.
+        threshold: Decisions are ``score > threshold`` (two classes).
+        groups: A name for every row, for the table by group.
+        probabilities: ``(n,)`` of the positive class or ``(n, c)``, for Brier score and reliability.
+        thorough: Bootstrap intervals too. A comparison over seeds has intervals of its own and leaves them out.
+    """
+    result: dict[str, Any] = {
+        "metric": objective.value(scores, targets, threshold),
+        "baseline": constant_value(objective, targets, scores.shape[1:]),
+        "n": len(targets),
+    }
+    if thorough:
+        result["interval"] = metric_interval(objective, scores, targets, threshold)
+    if probabilities is not None:
+        result["reliability"] = reliability(probabilities, targets.double().numpy())
+    result["beside"] = _beside(objective, scores, targets, probabilities, thorough)
+    if objective.binary:
+        return result | _of_two_classes(objective, scores, targets, threshold, groups)
+    matrix = confusion_matrix(scores, targets)
+    return result | {"confusion": matrix.tolist(), "per_class": class_table(scores, targets, matrix)}
+
+
+def _of_two_classes(
+    objective: Objective, scores: Tensor, targets: Tensor, threshold: float, groups: NDArray[Any] | None
+) -> dict[str, Any]:
+    s, y = scores.double().numpy(), targets.double().numpy()
+    counts = confusion(s, y, threshold)
+    result: dict[str, Any] = {
+        "positives": int(y.sum()),
+        "counts": counts,
+        "rates": rates(counts),
+        "curves": curves(s, y),
+        "intervals": {
+            "precision": exact_interval(counts["tp"], counts["tp"] + counts["fp"]),
+            "recall": exact_interval(counts["tp"], counts["tp"] + counts["fn"]),
+            "specificity": exact_interval(counts["tn"], counts["tn"] + counts["fp"]),
+        },
+        "histogram": histogram(s, y),
+        "steps": steps(s, y, threshold),
+    }
+    certificate = objective.certificate(scores, targets, threshold)
+    if certificate is not None:
+        result["certificate"] = certificate.to_dict() | {"text": str(certificate)}
+    if groups is not None:
+        result["groups"] = by_group(s, y, threshold, groups)
+    return result
+
+
+def constant_value(objective: Objective, targets: Tensor, columns: tuple[int, ...] = ()) -> float:
+    """The metric of the best constant: one score, or one decision, for every row. NaN where it has none.
+
+    For AUROC this is 0.5, for average precision the share of positives, for F1 "all positive", for accuracy the
+    share of the largest class.
+    """
+    n = len(targets)
+    if objective.binary:
+        candidates = [torch.full((n,), one, dtype=torch.float64) for one in (-1.0, 1.0)]
+    else:
+        candidates = [torch.eye(columns[0], dtype=torch.float64)[k].expand(n, -1) for k in range(columns[0])]
+    found = [objective.value(one, targets) for one in candidates]
+    known = [one for one in found if np.isfinite(one)]
+    return max(known) if known else float("nan")
+
+
+def metric_interval(
+    objective: Objective, scores: Tensor, targets: Tensor, threshold: float
+) -> tuple[float, float] | None:
+    """95 % interval of the metric at a threshold that these rows did not choose; exact for accuracy."""
+    n = len(targets)
+    if isinstance(objective.metric, Accuracy):
+        return exact_interval(round(objective.value(scores, targets, threshold) * n), n)
+    return bootstrap_interval(lambda rows: objective.value(scores[rows], targets[rows], threshold), n)
+
+
+def _beside(
+    objective: Objective, scores: Tensor, targets: Tensor, probabilities: Array | None, thorough: bool
+) -> list[dict[str, Any]]:
+    """Numbers that any reader asks for, whatever the model was trained for; each with what a constant reaches."""
+    y = targets.double().numpy()
+    shares = np.bincount(targets.numpy(), minlength=2 if objective.binary else scores.shape[1]) / len(targets)
+    found: list[tuple[str, Callable[[Tensor], float], float, bool]] = []
+    if objective.binary:
+        found += [
+            ("AUROC", lambda rows: float(AUROC().value(scores[rows], targets[rows])), 0.5, True),
+            ("average precision", lambda rows: _ap(scores[rows], targets[rows]), float(shares[1]), True),
+        ]
+    else:
+        accuracy, ovr = Accuracy(), AUROCOneVsRest()
+        found += [
+            ("accuracy", lambda rows: float(accuracy.value(scores[rows], targets[rows])), float(shares.max()), True),
+            ("AUROC, one versus rest", lambda rows: float(ovr.value(scores[rows], targets[rows])), 0.5, True),
+        ]
+    if probabilities is not None:
+        p = probabilities
+        constant = np.broadcast_to(shares[1] if objective.binary else shares, p.shape)
+        found += [
+            ("Brier score", lambda rows: brier(p[rows.numpy()], y[rows.numpy()]), brier(constant, y), False),
+            ("log loss", lambda rows: log_loss(p[rows.numpy()], y[rows.numpy()]), log_loss(constant, y), False),
+        ]
+    every, rows = torch.arange(len(targets)), []
+    for name, value, constant_number, higher in found:
+        interval = bootstrap_interval(value, len(targets)) if thorough else None
+        row = {"name": name, "value": value(every), "constant": constant_number, "higher_is_better": higher}
+        rows.append(row | {"interval": interval})
+    return rows
+
+
+def _ap(scores: Tensor, targets: Tensor) -> float:
+    return float(AveragePrecision().value(scores, targets)) if bool(targets.any()) else float("nan")

@@ -1,0 +1,67 @@
+"""A run whose every name carries HTML, a run with three classes, a small comparison, and a browser to look at them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from aimfor.app.cli.main import app
+
+NASTY = "<script>document.title='owned'</script>"
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run on a table whose file, columns, classes and groups carry HTML."""
+    folder = tmp_path_factory.mktemp("report")
+    rng = np.random.default_rng(0)
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["x", f"group{NASTY}", "constant <b>", "label"])
+    for _ in range(400):
+        x = rng.normal()
+        positive = rng.random() < 1 / (1 + np.exp(2 - 2 * x))
+        writer.writerow([x, rng.choice(["<i>a</i>", "b&c", "</script>"]), 1, "<u>yes</u>" if positive else "no"])
+    (folder / "a<b>&.csv").write_text(text.getvalue())
+    words = ["train", str(folder / "a<b>&.csv"), "--target", "label", "--metric", "f1", "--epochs", "5", "-q"]
+    words += ["--group", f"group{NASTY}", "--recipe", "cross_entropy", "--model", "linear", "--positive", "<u>yes</u>"]
+    result = CliRunner().invoke(app, [*words, "--learning-rate", "0.05", "--out", str(folder / "run")])
+    assert result.exit_code == 0, result.output
+    return folder / "run"
+
+
+@pytest.fixture(scope="session")
+def open_page() -> Iterator[Callable[..., Any]]:
+    """Opens a report in a real browser without a network; what goes wrong there is in ``problems``."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no Chromium on this machine (Debian: apt-get install chromium)")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+
+        def visit(path: Path, width: int = 1000) -> Any:
+            context = browser.new_context(offline=True, viewport={"width": width, "height": 800})
+            tab = context.new_page()
+            tab.problems = []
+            tab.on("pageerror", lambda error: tab.problems.append(str(error)))
+            tab.on("console", lambda message: tab.problems.append(message.text) if message.type == "error" else None)
+            tab.goto(path.as_uri())
+            return tab
+
+        yield visit
+        browser.close()
+
+
+@pytest.fixture
+def page(run: Path, open_page: Callable[..., Any]) -> Any:
+    """The report of the run, freshly opened."""
+    return open_page(run / "report.html")

@@ -1,0 +1,169 @@
+"""Numbers of the report against scikit-learn, scipy, closed forms and simulation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import beta
+from sklearn import metrics as sk
+from sklearn.dummy import DummyClassifier
+
+from aimfor.app.run.evaluate import evaluate
+from aimfor.app.run.evaluate.intervals import bootstrap_interval
+from aimfor.app.run.evaluate.part import constant_value
+from aimfor.app.run.evaluate.probabilities import brier, log_loss, reliability
+from aimfor.fitting.objective import Objective
+
+
+def two_classes(n: int = 400, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, Any]:
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < 0.25).astype(np.int64)
+    scores = (rng.normal(size=n) + 1.5 * y).round(2)
+    return torch.from_numpy(scores), torch.from_numpy(y), 1 / (1 + np.exp(2.2 - 1.5 * scores))
+
+
+def three_classes(n: int = 300, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, Any]:
+    rng = np.random.default_rng(seed)
+    y = rng.choice(3, n, p=[0.6, 0.3, 0.1])
+    scores = torch.from_numpy(rng.normal(size=(n, 3)) + 2 * np.eye(3)[y])
+    return scores, torch.from_numpy(y), scores.softmax(1).numpy()
+
+
+def beside(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {row["name"]: row for row in found["beside"]}
+
+
+def test_numbers_beside_the_metric_are_scikit_learns() -> None:
+    scores, y, p = two_classes()
+    found = beside(evaluate(Objective.of("f1"), scores, y, 0.7, probabilities=p))
+    share = float(y.double().mean())
+    wanted = {
+        "AUROC": (sk.roc_auc_score(y, scores), 0.5),
+        "average precision": (sk.average_precision_score(y, scores), share),
+        "Brier score": (sk.brier_score_loss(y, p), share * (1 - share)),
+        "log loss": (sk.log_loss(y, p), sk.log_loss(y, np.full(len(y), share))),
+    }
+    assert {name: (row["value"], row["constant"]) for name, row in found.items()} == {
+        name: pytest.approx(pair) for name, pair in wanted.items()
+    }
+    assert [row["higher_is_better"] for row in found.values()] == [True, True, False, False]
+
+
+def test_numbers_of_several_classes_are_scikit_learns() -> None:
+    scores, y, p = three_classes()
+    found = evaluate(Objective.of("auroc_ovr"), scores, y, 0.0, probabilities=p)
+    decided = scores.argmax(1)
+    assert found["confusion"] == sk.confusion_matrix(y, decided).tolist()
+    precision, recall, f1, support = sk.precision_recall_fscore_support(y, decided)
+    for k, row in enumerate(found["per_class"]):
+        assert row["support"] == support[k]
+        assert row["decided"] == int((decided == k).sum())
+        assert (row["precision"], row["recall"], row["f1"]) == pytest.approx((precision[k], recall[k], f1[k]))
+        assert row["auroc"] == pytest.approx(sk.roc_auc_score(y == k, scores[:, k]))
+    shown = beside(found)
+    assert shown["accuracy"]["value"] == pytest.approx(sk.accuracy_score(y, decided))
+    assert shown["accuracy"]["constant"] == pytest.approx(float((y == 0).double().mean()))
+    assert shown["Brier score"]["value"] == pytest.approx(float(((p - np.eye(3)[y]) ** 2).sum(1).mean()))
+    assert shown["log loss"]["value"] == pytest.approx(sk.log_loss(y, p))
+
+
+@pytest.mark.parametrize(
+    ("name", "strategy", "metric"),
+    [
+        ("f1", "constant", lambda y, d: sk.f1_score(y, d)),
+        ("accuracy", "most_frequent", lambda y, d: sk.accuracy_score(y, d)),
+        ("ap", "constant", lambda y, d: sk.average_precision_score(y, d.astype(float))),
+        ("auroc", "constant", lambda y, d: sk.roc_auc_score(y, d.astype(float))),
+        ("recall@precision=0.2", "constant", lambda y, d: 1.0),
+        ("recall@precision=0.9", "constant", lambda y, d: 0.0),
+    ],
+)
+def test_baseline_is_what_a_dummy_classifier_reaches(name: str, strategy: str, metric: Any) -> None:
+    _, y, _ = two_classes()
+    x = np.zeros((len(y), 1))
+    dummy = DummyClassifier(strategy=strategy, constant=1 if strategy == "constant" else None).fit(x, y.numpy())
+    assert constant_value(Objective.of(name), y) == pytest.approx(metric(y.numpy(), dummy.predict(x)))
+
+
+def test_interval_of_accuracy_is_exact() -> None:
+    scores, y, _ = two_classes()
+    found = evaluate(Objective.of("accuracy"), scores, y, 0.7, thorough=True)
+    right = int(((scores > 0.7) == (y > 0)).sum())
+    n = len(y)
+    assert found["interval"] == pytest.approx(
+        (beta.ppf(0.025, right, n - right + 1), beta.ppf(0.975, right + 1, n - right))
+    )
+
+
+def delong_deviation(scores: Any, y: Any) -> float:
+    """Standard error of AUROC by the placements of each row (DeLong 1988): no resampling at all."""
+    positive, negative = scores[y == 1], scores[y == 0]
+    wins = (positive[:, None] > negative) + 0.5 * (positive[:, None] == negative)
+    return float(np.sqrt(wins.mean(1).var(ddof=1) / len(positive) + wins.mean(0).var(ddof=1) / len(negative)))
+
+
+def test_interval_of_auroc_agrees_with_the_closed_form() -> None:
+    scores, y, _ = two_classes(800)
+    low, high = evaluate(Objective.of("auroc"), scores, y, 0.0, thorough=True)["interval"]
+    value, deviation = sk.roc_auc_score(y, scores), delong_deviation(scores.numpy(), y.numpy())
+    # 400 draws know a 2.5 % quantile to about a tenth of the deviation: 0.35 of it is more than three of those.
+    assert abs(low - (value - 1.96 * deviation)) < 0.35 * deviation
+    assert abs(high - (value + 1.96 * deviation)) < 0.35 * deviation
+
+
+def test_a_large_part_is_judged_by_small_draws_of_the_same_width() -> None:
+    rng = np.random.default_rng(0)
+    values = torch.from_numpy(rng.normal(size=20_000))
+    low, high = bootstrap_interval(lambda rows: float(values[rows].mean()), len(values), most_rows=1_000) or (0, 0)
+    assert high - low == pytest.approx(2 * 1.96 / np.sqrt(20_000), rel=0.15)
+    assert abs((low + high) / 2 - float(values.mean())) < 0.3 / np.sqrt(20_000) * 1.96 + 0.1 / np.sqrt(1_000)
+
+
+def test_no_interval_where_all_draws_agree_or_most_are_undefined() -> None:
+    y = torch.tensor([0] * 30 + [1] * 10)
+    assert evaluate(Objective.of("auroc"), y.double(), y, 0.5, thorough=True)["interval"] is None
+    assert bootstrap_interval(lambda rows: float("nan"), 10) is None
+
+
+@pytest.mark.parametrize("share", [0.5, 0.02])
+def test_reliability_bins_part_all_rows_and_count_right(share: float) -> None:
+    rng = np.random.default_rng(1)
+    p = np.clip(rng.beta(0.5, 0.5 / share - 0.5, 3000), 1e-6, 1 - 1e-6).round(3)
+    y = (rng.random(3000) < p).astype(float)
+    bins = reliability(p, y)
+    assert 5 <= len(bins) <= 10
+    assert sum(one["n"] for one in bins) == 3000
+    assert min(one["n"] for one in bins) >= 10
+    start, order = 0, np.argsort(p, kind="stable")
+    for one in bins:
+        inside = order[start : start + one["n"]]
+        start += one["n"]
+        assert one["stated"] == pytest.approx(p[inside].mean())
+        assert one["seen"] == pytest.approx(y[inside].mean())
+        k, n = int(y[inside].sum()), len(inside)
+        assert one["high"] == pytest.approx(beta.ppf(0.975, k + 1, n - k) if k < n else 1.0)
+        rest = np.setdiff1d(np.arange(3000), inside)
+        assert not np.isin(p[rest], p[inside]).any()  # equal probabilities are never parted
+    # The probabilities are true here: few bars miss the diagonal.
+    assert sum(not one["low"] <= one["stated"] <= one["high"] for one in bins) <= 2
+    assert bins[-1]["stated"] > 0.3 * p.max()  # rare positives still have bins of their own
+
+
+def test_reliability_of_several_classes_is_of_the_decision() -> None:
+    _, y, p = three_classes()
+    bins = reliability(p, y.numpy().astype(float))
+    assert sum(one["n"] * one["seen"] for one in bins) == pytest.approx(float((p.argmax(1) == y.numpy()).sum()))
+    assert sum(one["n"] * one["stated"] for one in bins) == pytest.approx(p.max(1).sum())
+
+
+def test_few_rows_and_constant_probabilities_are_one_bin() -> None:
+    assert len(reliability(np.full(50, 0.3), np.zeros(50))) == 1
+    assert [one["n"] for one in reliability(np.array([0.1, 0.9]), np.array([0.0, 1.0]))] == [2]
+
+
+def test_scores_of_certain_and_wrong_probabilities_are_finite() -> None:
+    assert log_loss(np.array([0.0, 1.0]), np.array([1.0, 0.0])) == pytest.approx(-np.log(1e-15))
+    assert brier(np.array([0.0, 1.0]), np.array([1.0, 0.0])) == 1.0

@@ -1,0 +1,244 @@
+"""The report as a reader sees it, in a real browser: what is shown, where it stands, and what moves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from aimfor.app.report.comparison import write_comparison_report
+from aimfor.app.report.evaluated import classes_part
+from aimfor.app.report.page import render
+from aimfor.app.report.run import committee_part, importance_part
+from aimfor.app.report.write import write_report
+from aimfor.app.run.evaluate import evaluate
+from aimfor.fitting.objective import Objective
+
+Visit = Callable[..., Any]
+NASTY = "<script>document.title='owned'</script>"
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A comparison with long titles and wide numbers for two metrics, written as `compare` writes it."""
+    rng = np.random.default_rng(0)
+    y = torch.from_numpy((rng.random(300) < 0.3).astype(np.int64))
+    scores = torch.from_numpy(rng.normal(size=300)) + y
+    test = evaluate(Objective.of("recall@precision=0.5"), scores, y, 0.5)
+    row = {"test": 0.9123, "deviation": 0.0123, "validation": 0.9, "seconds": 1234.5, "megabytes": 1234.0}
+    apart = {"difference": -0.1234, "low": -12.3456, "high": 11.2345, "p": 0.034}
+    names = ["best_rival", "best_of_all", "a", "b", "c"]
+    table = [{**row, **(apart if i else {}), "name": n, "title": f"{n}: a title of many words, and more"} for i, n in
+             enumerate(names)]  # fmt: skip
+    curves = {f"run {i}": [test["curves"]] * 2 for i in range(9)}
+    part = {
+        "metric": "recall@precision=0.5", "seeds": 5, "rows": [1000, 300, 300], "table": table, "comparisons": 4,
+        "level": 0.99, "skipped": [], "verdicts": ["No difference."], "curves": curves,
+        "example": {"test": test, "threshold": 0.5, "classes": ["no", "yes"], "recipe": "a", "notes": []},
+    }  # fmt: skip
+    settings = {"model": "auto", "epochs": 0, "seed": 0}
+    folder = tmp_path_factory.mktemp("comparison")
+    document = {"data": "table.csv", "settings": settings, "parts": [part, part]}
+    (folder / "comparison.json").write_text(json.dumps(document))
+    write_comparison_report(folder)
+    return folder
+
+
+def cut(tab: Any) -> list[str]:
+    """Tables of which a part lies outside their frame."""
+    found: list[str] = tab.evaluate(
+        "[...document.querySelectorAll('.wide')].filter(e => e.scrollWidth > e.clientWidth).map(e => e.innerText)"
+    )
+    return found
+
+
+def test_no_table_is_cut_at_1300_pixels(comparison: Path, run: Path, open_page: Visit) -> None:
+    for folder in (comparison, run):
+        tab = open_page(folder / "report.html", width=1300)
+        assert tab.locator("table").count() >= 3
+        assert cut(tab) == []
+        assert tab.problems == []
+
+
+def test_nothing_leaves_the_page_at_420_pixels(comparison: Path, run: Path, open_page: Visit) -> None:
+    for folder in (comparison, run):
+        tab = open_page(folder / "report.html", width=420)
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 420
+        assert {round(one.bounding_box()["width"]) <= 388 for one in tab.locator("svg").all()} == {True}
+    # Tables of seven columns scroll inside their frame; all others fit.
+    assert [text.split()[0] for text in cut(tab)] in ([], ["group"])
+
+
+def test_letters_in_figures_can_be_read_on_a_phone(run: Path, open_page: Visit) -> None:
+    tab = open_page(run / "report.html", width=420)
+    heights = tab.evaluate("[...document.querySelectorAll('svg text')].map(e => e.getBoundingClientRect().height)")
+    assert min(heights) >= 9
+
+
+def test_curves_have_titles_and_the_operating_point(page: Any, run: Path) -> None:
+    counts = json.loads((run / "metrics.json").read_text())["test"]["counts"]
+    tp, fp, fn, tn = (counts[key] for key in ("tp", "fp", "fn", "tn"))
+    wanted = {
+        "ROC": (fp / (fp + tn), tp / (tp + fn)),
+        "Precision and recall": (tp / (tp + fn), tp / (tp + fp)),
+        "Gain": ((tp + fp) / (tp + fp + fn + tn), tp / (tp + fn)),
+    }
+    assert marks(page) == {title: pytest.approx(point, abs=0.01) for title, point in wanted.items()}
+
+
+def marks(page: Any) -> dict[str, tuple[float, float]]:
+    """Title → the mark's place in units of the axes, measured on the screen against the drawn frame of ticks."""
+    found = {}
+    for name, title in (("roc", "ROC"), ("pr", "Precision and recall"), ("gain", "Gain")):
+        figure = page.locator(f"svg:has(#{name}-point)")
+        assert title in figure.text_content()
+        mark, frame = (page.locator(f"#{name}-{part}").bounding_box() for part in ("point use", "patch_2"))
+        x = (mark["x"] + mark["width"] / 2 - frame["x"]) / frame["width"]
+        y = 1 - (mark["y"] + mark["height"] / 2 - frame["y"]) / frame["height"]
+        found[title] = (x, 1.02 * y)  # the axis ends at 1.02
+    return found
+
+
+def test_operating_point_follows_the_threshold(page: Any) -> None:
+    data = json.loads(page.locator("#data").text_content())
+    for place in (0, len(data["steps"]) // 3, len(data["steps"]) - 1):
+        page.locator("#threshold").fill(str(place))
+        _, tp, fp = data["steps"][place]
+        recall, fpr = tp / data["positives"], fp / data["negatives"]
+        precision = tp / (tp + fp) if tp + fp else 1.0
+        share = (tp + fp) / (data["positives"] + data["negatives"])
+        wanted = {"ROC": (fpr, recall), "Precision and recall": (recall, precision), "Gain": (share, recall)}
+        assert marks(page) == {title: pytest.approx(point, abs=0.01) for title, point in wanted.items()}
+
+
+def test_legends_stand_outside_the_figures(comparison: Path, page: Any, open_page: Visit) -> None:
+    for tab in (page, open_page(comparison / "report.html")):
+        assert tab.locator("svg [id*=legend]").count() == 0
+        assert tab.locator(".legend li").count() >= 3
+        for box in (one.bounding_box() for one in tab.locator(".legend").all()):
+            for figure in (one.bounding_box() for one in tab.locator("svg").all()):
+                apart = (
+                    box["y"] >= figure["y"] + figure["height"] - 0.5 or box["y"] + box["height"] <= figure["y"] + 0.5
+                )
+                assert apart
+
+
+@pytest.mark.parametrize("exponent", [-20, -7, 0, 13])
+def test_price_slider_agrees_with_a_search_over_all_thresholds(page: Any, exponent: int) -> None:
+    data = json.loads(page.locator("#data").text_content())
+    positives, rows, miss = data["positives"], data["positives"] + data["negatives"], 10 ** (exponent / 10)
+    costs = [1000 * (fp + miss * (positives - tp)) / rows for _, tp, fp in data["steps"]]
+    page.locator("#price").fill(str(exponent))
+    shown = {name: float(page.locator(f"#cost-{name}").inner_text()) for name in ("here", "least", "all", "none")}
+    assert shown == {
+        "here": pytest.approx(costs[data["start"]], abs=0.051),
+        "least": pytest.approx(min(costs), abs=0.051),
+        "all": pytest.approx(1000 * data["negatives"] / rows, abs=0.051),
+        "none": pytest.approx(1000 * miss * positives / rows, abs=0.051),
+    }
+    assert float(page.locator("#price-value").inner_text()) == pytest.approx(miss, rel=0.05)
+    page.locator("#cheapest").click()
+    place = int(page.locator("#threshold").input_value())
+    assert costs[place] == pytest.approx(min(costs))
+    assert page.locator("#cost-here").inner_text() == page.locator("#cost-least").inner_text()
+    assert page.problems == []
+
+
+def test_numbers_with_their_intervals_and_the_baseline_are_on_the_page(page: Any, run: Path) -> None:
+    test = json.loads((run / "metrics.json").read_text())["test"]
+    low, high = test["interval"]
+    assert low < test["metric"] < high
+    assert f"95 %: {low:.4f} to {high:.4f}" in page.locator(".numbers").inner_text()
+    assert f"{test['baseline']:.4f}" in page.locator(".numbers").inner_text()
+    rows = [row.locator("td").all_inner_texts() for row in page.locator("#beside tr").all()[1:]]
+    assert [row[0] for row in rows] == [
+        "f1", "AUROC", "average precision", "Brier score (lower is better)", "log loss (lower is better)",
+    ]  # fmt: skip
+    for row, stored in zip(rows[1:], test["beside"], strict=True):
+        low, high = stored["interval"]
+        assert row[1:] == [f"{stored['value']:.4f}", f"{low:.4f} to {high:.4f}", f"{stored['constant']:.4f}"]
+
+
+def test_reliability_importance_and_learning_curves_are_drawn(page: Any, run: Path) -> None:
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert page.locator("#reliability-bins use").count() == len(metrics["test"]["reliability"]) >= 2
+    names = page.locator("svg[aria-label^='Permutation importance']").text_content()
+    assert "x" in names.split()
+    assert metrics["importance"]["columns"][0]["column"] == "x"
+    assert {one["column"] for one in metrics["importance"]["columns"]} == {"x", f"group{NASTY}"}
+    assert page.locator("svg[aria-label*='on validation rows by epoch'] path[clip-path]").count() >= 1
+
+
+def test_importance_says_what_it_left_out() -> None:
+    assert importance_part({"left_out": "900 columns"}, "f1") == {"importance_text": "Not computed: 900 columns."}
+    assert importance_part(None, "f1") == {}
+    rows = [{"column": f"$c_{i}<b>$", "loss": 0.1, "low": None, "high": None} for i in range(30)]
+    found = importance_part({"columns": rows, "rows": 9, "shuffles": 5}, "f1")
+    assert "first 20 of 30 columns" in found["importance_text"]
+    assert "$c_19&lt;b&gt;$" in found["importance"]
+    assert "<b>" not in found["importance"]
+
+
+def test_several_classes_have_a_confusion_matrix_and_a_row_each() -> None:
+    rng = np.random.default_rng(0)
+    y = torch.from_numpy(rng.integers(0, 3, 90))
+    scores = torch.from_numpy(rng.normal(size=(90, 3)))
+    test = evaluate(Objective.of("auroc_ovr"), scores, y, 0.0)
+    names = ["<b>a", "b", "c"]
+    page = render(title="", subtitle="", headline=[], facts=[], classes=classes_part(test, names))
+    for i, row in enumerate(test["confusion"]):
+        marked = [' class="right"' if i == j else "" for j in range(3)]
+        cells = "".join(f"<td{mark}>{count}</td>" for mark, count in zip(marked, row, strict=True))
+        assert cells in page
+    for row in test["per_class"]:
+        numbers = "".join(f"<td>{row[key]:.4f}</td>" for key in ("precision", "recall", "f1", "auroc"))
+        assert f"<td>{row['support']}</td><td>{row['decided']}</td>{numbers}" in page
+    assert "&lt;b&gt;a" in page
+    assert "<b>a" not in page
+
+
+def test_many_classes_show_their_most_frequent_confusions() -> None:
+    y = torch.arange(120) % 30
+    scores = torch.nn.functional.one_hot((y + (torch.arange(120) >= 60)) % 30, 30).double()
+    test = evaluate(Objective.of("auroc_ovr"), scores, y, 0.0)
+    found = classes_part(test, [str(k) for k in range(30)])
+    assert found["matrix"] is None
+    assert len(found["mistakes"]) == 20
+    assert found["mistakes"][0] == {"truth": "0", "decided": "1", "rows": 2}
+    assert 'id="mistakes"' in render(title="", subtitle="", headline=[], facts=[], classes=found)
+
+
+def test_committee_section_names_members_by_weight(run: Path, tmp_path: Path) -> None:
+    members = [
+        {"name": "linear", "title": "<i>linear", "weight": 0.25, "out_of_fold": 0.81, "seconds": 1.0},
+        {"name": "trees", "title": "boosted trees", "weight": 0.75, "out_of_fold": 0.86, "seconds": 2.0},
+    ]
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert "committee" not in (run / "report.html").read_text()
+    metrics["committee"] = {"members": members, "folds": 5, "rule": "weights by greedy selection"}
+    (tmp_path / "metrics.json").write_text(json.dumps(metrics))
+    (tmp_path / "config.json").write_text((run / "config.json").read_text())
+    text = write_report(tmp_path).read_text()
+    first, second = (
+        text.index("<td>boosted trees</td><td>0.750</td>"),
+        text.index("<td>&lt;i&gt;linear</td><td>0.250</td>"),
+    )
+    assert first < second
+    assert "<td>0.8600</td><td>2.0</td>" in text
+    assert "weights by greedy selection" in text
+    assert "5 folds" in text
+    committee: dict[str, Any] = {"members": [{"name": "only", "weight": 1.0}]}
+    found = committee_part(committee)
+    assert found is not None
+    assert found["members"][0] == {
+        "title": "only",
+        "weight": "1.000",
+        "width": "8.00",
+        "out_of_fold": "–",
+        "seconds": "–",
+    }
