@@ -104,6 +104,8 @@ class Engine(nn.Module, ABC):
     stateless: ClassVar[bool] = True
     #: False where example weights have no meaning for the engine's solver; it then refuses them by name.
     takes_weights: ClassVar[bool] = True
+    #: True where a weight is a number of repetitions, so that a weight of 2.5 has no meaning.
+    whole_weights_only: ClassVar[bool] = False
     #: Engines that can be made without arguments take part in the law tests by being registered.
     ready: ClassVar[bool] = True
 

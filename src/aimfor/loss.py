@@ -12,7 +12,7 @@ from . import checks, compiled, distributed
 from .engine import Batch, Engine, EngineOutput
 from .errors import InputError, UnsupportedPairError
 from .metrics.base import Metric
-from .metrics.registry import engines_for, metric_from_name
+from .metrics.registry import engines_for, metric_from_name, trainers
 from .watch import BatchCounts, DegenerateWatch
 
 
@@ -124,8 +124,25 @@ class MetricLoss(nn.Module):
             batch = distributed.joined_batch(check, given, self._processes)
         else:
             batch = check()
-        output: EngineOutput = self.engine(self.metric, batch)
+        try:
+            output: EngineOutput = self.engine(self.metric, batch)
+        except InputError as error:
+            if error.argument != "weights":
+                raise
+            advice = f"{error.remedy} {self._about_weights()}".strip()
+            raise InputError(error.argument, error.came, error.expected, advice) from None
         return self._noticed(scores, batch, output)
+
+    def _about_weights(self) -> str:
+        """Which engines would take any weights, read off the registry."""
+        takers = [
+            engine.__name__
+            for engine in trainers(self.metric)
+            if engine.takes_weights and not engine.whole_weights_only and not isinstance(self.engine, engine)
+        ]
+        if not takers:
+            return f"No engine takes other weights for {self.metric!r}."
+        return f"Any weights >= 0 are taken for {self.metric!r} by: {', '.join(takers)}."
 
     def _noticed(self, scores: Tensor, batch: Batch, output: EngineOutput) -> EngineOutput:
         """Warnings and counters; nothing here changes the loss."""

@@ -13,8 +13,8 @@ from .checks import callers_level
 from .engine import EngineOutput, Status
 from .errors import DegenerateBatchWarning
 
-#: The share of degenerate batches that is worth a word, after so many batches.
-SHARE, AFTER = 0.1, 50
+#: The shares of undefined batches, and of gradients of 0, that are worth a word, after so many batches.
+UNDEFINED, ZERO, AFTER = 0.1, 0.5, 50
 
 
 @dataclass
@@ -25,7 +25,7 @@ class BatchCounts:
         batches: All of them.
         undefined: Those that left the metric undefined: loss 0, gradient 0.
         zero_gradient: Those with a loss above 0 whose gradient was exactly 0 all the same. Counted where the engine
-            knows it in the forward pass ("direct" and "sorted").
+            knows it in the forward pass ("direct").
     """
 
     batches: int = 0
@@ -61,10 +61,10 @@ class DegenerateWatch:
             _say(f"{output.status.message}. {output.status.remedy}.")
         if counts.batches < AFTER:
             return
-        if counts.undefined >= SHARE * counts.batches and "undefined" not in self._hinted:
+        if counts.undefined >= UNDEFINED * counts.batches and "undefined" not in self._hinted:
             self._hinted.add("undefined")
             _say(_about_undefined(counts, metric, bank))
-        if counts.zero_gradient >= SHARE * counts.batches and "zero" not in self._hinted:
+        if counts.zero_gradient >= ZERO * counts.batches and "zero" not in self._hinted:
             self._hinted.add("zero")
             _say(
                 f"{counts.zero_gradient} of {counts.batches} batches had a loss but a gradient of exactly 0 for "

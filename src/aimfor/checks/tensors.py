@@ -76,7 +76,7 @@ def binary_values(targets: Tensor) -> None:
     elif not targets.is_floating_point() or bool((targets == targets.round()).all()):
         remedy = "For class ids use a multi-class metric (auroc_ovr, auc_mu), or pass (targets == positive_class)."
     else:
-        remedy = "For soft labels pass (targets > 0.5), with the confidence as weights=."
+        remedy = "For soft labels pass (targets > 0.5), or draw them for every batch: torch.bernoulli(targets)."
     raise InputError("targets", f"values {listed}", "0 or 1 only", remedy)
 
 

@@ -52,6 +52,14 @@ class CountRule:
         """The metric with a given number of positives and negatives."""
         return self.measure(tp, fp, p - tp, q - fp).nan_to_num(nan=0.0)
 
+    def needs_positives(self, negatives: Tensor) -> bool:
+        """Whether no decision on so many negatives alone changes the metric (F_β and IoU: 0, or 0/0)."""
+        fp = negatives * torch.linspace(0.0, 1.0, 33, dtype=torch.float64, device=negatives.device)
+        none = torch.zeros_like(fp)
+        known = self.measure(none, fp, none, negatives - fp)
+        known = known[~known.isnan()]
+        return not known.numel() or bool((known == known[0]).all())
+
 
 class CountForm(LinearForm):
     """1 − metric of the counts in each row (an image, a class, a batch), and the mean over rows.
@@ -76,6 +84,14 @@ class CountForm(LinearForm):
     @cached_property
     def _sorted(self) -> Sorted:
         return sort_lists(self._rows.scores, self._rows.positive, self._rows.where)
+
+    def loss(self) -> Tensor:
+        """NaN also where no row that counts has a positive and the metric cannot be changed without one."""
+        entries = self._rows.counted() & (self._share > 0)[:, None]
+        if bool((self._rows.positive & entries).any()):
+            return self._loss
+        negatives = entries.sum().double()
+        return self._loss.new_tensor(torch.nan) if self._rule.needs_positives(negatives) else self._loss
 
     def predict(self) -> Tensor:
         return self._coefficients((self._rows.scores > 0) & self._rows.counted())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -47,7 +47,8 @@ class DirectEngine(Engine):
         InputError: For ε ≤ 0, an unknown sign or mode, or sign −1 in a mode without signs.
 
     Stats:
-        ``epsilon``: the ε of this step.
+        ``epsilon``: the ε of this step. ``zero_gradient`` (where a gradient is asked for): the two outputs are the same
+        although the loss is not 0, so that this batch teaches nothing.
 
     Example:
         >>> import torch, aimfor
@@ -63,6 +64,7 @@ class DirectEngine(Engine):
     name: ClassVar[str] = "direct"
     capability: ClassVar[type] = HasArgmax
     cost: ClassVar[str] = "one sort + inference"
+    whole_weights_only: ClassVar[bool] = True
 
     step: Tensor
 
@@ -97,11 +99,12 @@ class DirectEngine(Engine):
         if not bool(torch.isfinite(value)):
             return undefined(form.scores)
         epsilon = self._epsilon(form)
-        stats = {"epsilon": epsilon}
+        stats: dict[str, Any] = {"epsilon": epsilon}
         if not torch.is_grad_enabled() or not form.scores.requires_grad:
             return EngineOutput(value.detach().to(form.scores.dtype), stats=stats)
         with torch.no_grad():
             upper, lower, factor = self._outputs(form, epsilon)
+            stats["zero_gradient"] = bool(value > 0) and form.same(upper, lower)
         slope = factor * (form.score(upper) - form.score(lower))
         # The value of the metric with the gradient of the difference of scores.
         loss = value.detach().to(slope.dtype) + (slope - slope.detach())

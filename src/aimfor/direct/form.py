@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..engine import Batch
@@ -41,6 +42,10 @@ class ArgmaxForm(ABC):
     def augment(self, epsilon: float, sign: int) -> Any:
         """``argmax F + sign · ε · Δ``, exactly."""
 
+    def same(self, first: Any, second: Any) -> bool:
+        """Whether two outputs are known to be one, which makes the gradient exactly 0."""
+        return first is second
+
     @abstractmethod
     def spread(self) -> float:
         """The scale of the scores, in the unit in which ε · Δ is added to F; 0 when they are all equal."""
@@ -58,6 +63,9 @@ class LinearForm(ArgmaxForm):
 
     def score(self, output: Tensor) -> Tensor:
         return (output * self.scores).sum()
+
+    def same(self, first: Tensor, second: Tensor) -> bool:
+        return torch.equal(first, second)
 
 
 class HasArgmax(ABC):

@@ -64,7 +64,7 @@ def rows_of(batch: Batch, *, by_list: bool = False, threshold: float = 0.0) -> R
             "weights",
             "values that are not whole numbers",
             "weights that are whole numbers, which the direct engine takes as repetitions",
-            "Leave them out, round them, or weight the loss by another engine.",
+            "Leave them out, or round them.",
         )
     if where is not None:
         times = times * where

@@ -88,9 +88,18 @@ def _parse(text: str, entry: Entry) -> float:
         ) from None
 
 
+def trainers(metric: Metric) -> list[type[Engine]]:
+    """The engines that can train this metric."""
+    return [
+        engine
+        for engine in ENGINES
+        if isinstance(metric, engine.capability) and not (engine.ready and engine().refuses(metric))
+    ]
+
+
 def engines_for(metric: Metric) -> list[str]:
     """Names of the engines that can train this metric."""
-    return [engine.__name__ for engine in ENGINES if isinstance(metric, engine.capability)]
+    return [engine.__name__ for engine in trainers(metric)]
 
 
 def support() -> str:
