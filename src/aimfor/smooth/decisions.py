@@ -58,6 +58,8 @@ class Decisions(SmoothForm):
         counts = self._counts(soft, a)
         joined, enlarge = with_past(counts, softness.past)
         value, slopes = self._price(joined)
+        if value == 0.0 and not bool((joined[0] + joined[2]).any()) and not bool((slopes[1] - slopes[3]).any()):
+            value = float("nan")  # no positive, and without one nothing changes the metric (F_β, IoU)
         if value != value:
             return self.rows.sum() * 0.0, value, counts
         up, down = (slopes[0] - slopes[2]).to(x), (slopes[1] - slopes[3]).to(x)
