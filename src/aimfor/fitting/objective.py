@@ -77,6 +77,12 @@ class Objective:
         place = int(best[len(best) // 2])  # the middle of equals: the least likely to be chance
         return _below(curve, place), float(values[place])
 
+    def best(self, scores: Tensor, targets: Tensor, weights: Tensor | None = None) -> float:
+        """The metric, at the best threshold on this data where it needs one: `tuned` without the threshold."""
+        if self.needs_threshold:
+            return self.tuned(scores, targets, weights)[1]
+        return self.value(scores, targets, weights=weights)
+
     def certificate(self, scores: Tensor, targets: Tensor, threshold: float) -> Certificate | None:
         """What these rows say about the metric's floor at this threshold; None for a metric that states none."""
         if not isinstance(self.metric, AtRate):

@@ -1,0 +1,18 @@
+"""The default on tables: members that predict out of fold, weighed by the metric itself."""
+
+from .cells import Progress
+from .committee import Committee, OutOfFold, Seat, fit_committee
+from .members import KINDS
+from .store import FolderStore, MemoryStore, Store
+
+__all__ = [
+    "KINDS",
+    "Committee",
+    "FolderStore",
+    "MemoryStore",
+    "OutOfFold",
+    "Progress",
+    "Seat",
+    "Store",
+    "fit_committee",
+]

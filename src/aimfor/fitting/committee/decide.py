@@ -1,0 +1,83 @@
+"""From the committee's out-of-fold scores to decisions: the threshold, and what new rows may be promised."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ...metrics.accuracy import Accuracy
+from ..objective import Objective
+from .weights import Judge, choose, mixed
+
+#: Fewer rows than this do not move a threshold, and for accuracy fewer than that: even odds are right already, and the
+#: best of many thresholds on few rows is luck.
+ROWS_TO_TUNE, ROWS_TO_TUNE_ACCURACY = 50, 10_000
+#: Parts in which a promise is made by the others.
+PARTS = 5
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Decisions are ``score > value``; ``text`` says where the value comes from."""
+
+    value: float
+    text: str
+
+
+def threshold_of(objective: Objective, scores: Tensor, y: Tensor, weights: Tensor | None = None) -> Threshold:
+    """The threshold for calibrated log-odds ``(n,)`` of rows the models have not learned from.
+
+    Metrics without a threshold of their own get one for `predict` all the same: the operating point of a metric with a
+    floor, else the one with the best F1.
+    """
+    if not objective.binary:
+        return Threshold(0.0, "the class with the highest probability is decided")
+    n, least = len(y), ROWS_TO_TUNE
+    if isinstance(objective.metric, Accuracy):
+        least = ROWS_TO_TUNE_ACCURACY
+    if n < least:
+        return Threshold(
+            0.0, f"even odds: {n} out-of-fold rows are fewer than the {least} that would move the threshold"
+        )
+    return Threshold(objective.tuned(scores, y, weights)[0], f"the best for {objective.name} on {n} out-of-fold rows")
+
+
+def promised(rule: str, judge: Judge, seed: int) -> float:
+    """What the metric will be on new rows, as far as out-of-fold rows can tell.
+
+    Weights and threshold are chosen on four fifths of the rows and judged on the last, in turn: a value on the very
+    rows that chose would be the luck of the choice as well. NaN where a class has one row.
+    """
+    parts = _parts(judge.y, seed)
+    if parts is None:
+        return math.nan
+    scores = torch.zeros_like(judge.scores[0])
+    for rows in parts:
+        others = torch.ones(len(judge.y), dtype=torch.bool)
+        others[rows] = False
+        rest = judge.drawn(others.nonzero().reshape(-1))
+        shares = choose(rule, rest, seed)
+        found = mixed(judge.scores[:, rows], shares)
+        if judge.objective.needs_threshold:
+            # Each part decides at its own threshold; ±1 is all a metric of decisions sees.
+            cut = threshold_of(judge.objective, mixed(rest.scores, shares), rest.y, rest.weights).value
+            found = torch.where(found > cut, 1.0, -1.0).double()
+        scores[rows] = found
+    return judge.objective.value(scores, judge.y, weights=judge.weights)
+
+
+def _parts(y: Tensor, seed: int) -> list[Tensor] | None:
+    """Stratified parts; None when a class has too few rows for two of them."""
+    generator = torch.Generator().manual_seed(seed)
+    smallest = min(int((y == one).sum()) for one in y.unique())
+    number = min(PARTS, smallest)
+    if number < 2:
+        return None
+    numbers = torch.empty(len(y), dtype=torch.long)
+    for one in y.unique():
+        rows = (y == one).nonzero().reshape(-1)
+        numbers[rows[torch.randperm(len(rows), generator=generator)]] = torch.arange(len(rows)) % number
+    return [(numbers == part).nonzero().reshape(-1) for part in range(number)]

@@ -1,0 +1,38 @@
+"""Which look of a member speaks: decided once for all folds, by all judging rows together."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from .cells import Cell, Table
+from .members import Member, Rows
+from .members.network import cross_entropy
+
+
+def out_of_fold(table: Table, cells: list[Cell]) -> Tensor:
+    """``(looks, judged rows)`` or ``(looks, judged rows, c)``; as many looks as every fold has."""
+    looks = min(len(cell.judged) for cell in cells)
+    together = torch.cat([cell.judged[:looks] for cell in cells], 1)
+    order = torch.cat(table.folds.judges).argsort()
+    return together[:, order]
+
+
+def best_look(table: Table, member: Member, scores: Tensor) -> int:
+    """The look with the lowest cross-entropy; for a member trained for the metric, with the best metric.
+
+    The first of equals: it has learned least by heart.
+    """
+    rows = table.rows.take(table.folds.judged)
+    values = [_value(table, member, one, rows) for one in scores]
+    return max(range(len(values)), key=values.__getitem__)
+
+
+def _value(table: Table, member: Member, scores: Tensor, rows: Rows) -> float:
+    if member.judged_by_metric:
+        found = table.objective.best(scores, rows.y, rows.weights)
+    else:
+        found = -float(cross_entropy(scores.clamp(-30.0, 30.0), rows))
+    return found if math.isfinite(found) else -math.inf

@@ -1,0 +1,101 @@
+"""What a member of the committee is: it learns from the training rows of a fold and scores any rows.
+
+A member learns once and can speak at several *looks* (trees: after so many rounds; a network: after so many steps; the
+linear member: at each strength of its penalty). Which look speaks is decided once for all folds, by the judging rows of
+all folds together. One number chosen on all rows flatters them far less than each fold stopping where its own judges
+like it best, and no row has to be set aside inside a fold.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+from torch import Tensor
+
+from ...objective import Objective
+
+Never: Callable[[], bool] = lambda: False  # noqa: E731
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Encoded rows: ``x`` (n, d) float32, not clipped; ``y`` (n,) class ids; ``weights`` (n,) or None."""
+
+    x: Tensor
+    y: Tensor
+    weights: Tensor | None = None
+
+    def take(self, rows: Tensor) -> Rows:
+        return Rows(self.x[rows], self.y[rows], None if self.weights is None else self.weights[rows])
+
+
+@dataclass(frozen=True)
+class Job:
+    """One cell: a member on one fold.
+
+    Attributes:
+        train: What it learns from.
+        judge: What it is judged by; used for nothing but when to stop.
+        objective: The metric.
+        outputs: 1 for one score a row, else the number of classes.
+        seed: Decides everything random.
+        stop: Asked often; true ends the work with `Interrupted`.
+        start: The fitted member this one starts from, where it names one.
+    """
+
+    train: Rows
+    judge: Rows
+    objective: Objective
+    outputs: int
+    seed: int
+    stop: Callable[[], bool] = Never
+    start: Fitted | None = None
+
+
+class Fitted(ABC):
+    """A member after learning, at one or several looks. Nothing in its state needs pickle."""
+
+    @property
+    @abstractmethod
+    def looks(self) -> int:
+        """How many it can speak at."""
+
+    @abstractmethod
+    def scores(self, x: Tensor, look: int = -1) -> Tensor:
+        """Log-odds ``(n,)``, or one score a class ``(n, c)``, float64; higher is more likely."""
+
+    @abstractmethod
+    def cut(self, look: int) -> Self:
+        """The member at this look alone: what is kept in the end."""
+
+    @abstractmethod
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Tensors and JSON facts; `restore` is the inverse."""
+
+    @classmethod
+    @abstractmethod
+    def restore(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Self: ...
+
+
+class Member(ABC):
+    """A way to learn. Members hold settings only, and are the same for every fold."""
+
+    name: str
+    title: str
+    #: The member whose fitted state on the same fold this one starts from.
+    starts_from: str | None = None
+    #: Looks are compared by the metric itself instead of cross-entropy.
+    judged_by_metric: bool = False
+
+    @abstractmethod
+    def fit(self, job: Job) -> Fitted: ...
+
+    @abstractmethod
+    def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Fitted: ...
+
+    def why_not(self, objective: Objective, rows: Rows, outputs: int) -> str | None:
+        """A sentence when this member cannot learn here, else None."""
+        return None

@@ -1,0 +1,167 @@
+"""The network by cross-entropy, and the same network trained on for the metric."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ....errors import AimforError
+from ....loss import MetricLoss
+from ...losses import why_untrainable
+from ...objective import Objective
+from .base import Fitted, Job, Member, Rows
+from .design import Design
+from .tabular_network import TabularNetwork, scores_with, together
+from .training import Schedule, Weights, train
+
+
+class FittedNetwork(Fitted):
+    """One network with its weights at each look."""
+
+    def __init__(self, design: Design, network: TabularNetwork, outputs: int, weights: list[Weights]) -> None:
+        self.design, self.network, self.outputs, self.weights = design, network, outputs, weights
+
+    @property
+    def looks(self) -> int:
+        return len(self.weights)
+
+    def scores(self, x: Tensor, look: int = -1) -> Tensor:
+        return together(scores_with(self.network, self.weights[look], self.design(x).float())).double()
+
+    def cut(self, look: int) -> Self:
+        return type(self)(self.design, self.network, self.outputs, [self.weights[look]])
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        tensors = {f"{look}/{name}": one for look, part in enumerate(self.weights) for name, one in part.items()}
+        tensors |= {f"design/{name}": one for name, one in self.design.tensors.items()}
+        return tensors, {"outputs": self.outputs, "looks": self.looks}
+
+    @classmethod
+    def restore(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Self:
+        design, outputs = Design(_under("design/", tensors)), int(facts["outputs"])
+        with torch.random.fork_rng(devices=[]):
+            network = TabularNetwork(design.width, outputs)
+        weights = [_under(f"{look}/", tensors) for look in range(facts["looks"])]
+        return cls(design, network, outputs, weights)
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): one for name, one in tensors.items() if name.startswith(prefix)}
+
+
+def cross_entropy(scores: Tensor, rows: Rows) -> Tensor:
+    """Of scores ``(n,)`` or ``(n, c)``, with the rows' weights."""
+    if scores.ndim == 1:
+        each = functional.binary_cross_entropy_with_logits(scores, rows.y.to(scores.dtype), reduction="none")
+    else:
+        each = functional.cross_entropy(scores, rows.y, reduction="none")
+    if rows.weights is None:
+        return each.mean()
+    mass = rows.weights.to(each.dtype)
+    return (each * mass).sum() / mass.sum().clamp_min(1e-12)
+
+
+class Network(Member):
+    """Each head by cross-entropy."""
+
+    name = "network"
+    title = "network"
+
+    def schedule(self, n: int) -> Schedule:
+        """A step sees at least a twelfth of a small table; a large one gets about twenty passes at most."""
+        batch = 128 if n < 1_000 else 256 if n < 20_000 else 512
+        steps = max(16, min(100, round(2 * n / batch)))
+        return Schedule(rate=6e-3, batch=batch, looks=8, steps=steps, patience=2)
+
+    def fit(self, job: Job) -> FittedNetwork:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(job.seed)
+            design = Design.fit(job.train.x)
+            network = TabularNetwork(design.width, job.outputs)
+            weights = train(
+                network,
+                _designed(job, design),
+                self.schedule(len(job.train.y)),
+                _loss_of_heads,
+                lambda scores: -float(cross_entropy(scores, job.judge)),
+            )
+        return FittedNetwork(design, network, job.outputs, weights)
+
+    def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> FittedNetwork:
+        return FittedNetwork.restore(tensors, facts)
+
+
+def _designed(job: Job, design: Design) -> Job:
+    """The job with the design's matrix in place of the columns: it is the same at every step, so it is made once."""
+    train, judge = (replace(rows, x=design(rows.x).float()) for rows in (job.train, job.judge))
+    return replace(job, train=train, judge=judge)
+
+
+def _loss_of_heads(scores: Tensor, batch: Rows, rows: Tensor) -> Tensor:
+    """Mean cross-entropy of the heads, each on its own: heads that only had to be right on average would be alike."""
+    n, heads, outputs = scores.shape
+    spread = Rows(
+        batch.x,
+        batch.y.repeat_interleave(heads),
+        None if batch.weights is None else batch.weights.repeat_interleave(heads),
+    )
+    flat = scores.reshape(n * heads, outputs)
+    return cross_entropy(flat.squeeze(1) if outputs == 1 else flat, spread)
+
+
+class MetricNetwork(Network):
+    """The network at its chosen look, trained on by the metric's own engine on large batches.
+
+    The mean score of the heads is what the metric sees. A metric of decisions is trained around the threshold that is
+    best on training rows at the start, because cross-entropy puts it nowhere near 0 for a rare class.
+    """
+
+    name = "network_metric"
+    title = "network for the metric"
+    starts_from = "network"
+    judged_by_metric = True
+
+    def schedule(self, n: int) -> Schedule:
+        return Schedule(rate=2e-3, batch=1024, looks=6, steps=8, patience=2, decay=0.9, weight_decay=0.0)
+
+    def why_not(self, objective: Objective, rows: Rows, outputs: int) -> str | None:
+        reason = why_untrainable(objective)
+        if reason is None and rows.weights is not None:
+            some = torch.cat([(rows.y == one).nonzero()[:2, 0] for one in rows.y.unique()])
+            scores = torch.zeros(len(some), *([] if outputs == 1 else [outputs]), requires_grad=True)
+            try:
+                MetricLoss(objective.metric)(scores, rows.y[some], weights=rows.weights[some])
+            except AimforError as error:
+                reason = str(error)
+        return reason
+
+    def fit(self, job: Job) -> FittedNetwork:
+        assert isinstance(job.start, FittedNetwork)
+        assert job.start.looks == 1
+        metric, by_list = MetricLoss(job.objective.metric), job.objective.metric.layout == "lists"
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(job.seed)
+            network = FittedNetwork.restore(*job.start.state()).network
+            network.load_state_dict(job.start.weights[0])
+            threshold = 0.0
+            if job.objective.needs_threshold:
+                threshold = job.objective.tuned(job.start.scores(job.train.x), job.train.y, job.train.weights)[0]
+
+            def loss(scores: Tensor, batch: Rows, rows: Tensor) -> Tensor:
+                moved = together(scores) - threshold
+                index = {} if by_list else {"index": rows}
+                found: Tensor = metric(moved, batch.y, weights=batch.weights, **index)
+                return found
+
+            def value(scores: Tensor) -> float:
+                found = job.objective.best(scores.double(), job.judge.y, job.judge.weights)
+                return found if math.isfinite(found) else -math.inf
+
+            own = _designed(job, job.start.design)
+            weights = train(network, own, self.schedule(len(job.train.y)), loss, value)
+        return FittedNetwork(job.start.design, network, job.outputs, weights)

@@ -1,0 +1,93 @@
+"""Steps of a network with the running mean of its weights, looked at now and then by the judging rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ....errors import InputError
+from ...fit import Interrupted
+from .base import Job, Rows
+from .tabular_network import TabularNetwork, scores_with, together
+
+Weights = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast.
+
+    Attributes:
+        rate: Of AdamW.
+        batch: Rows a step.
+        looks: At most.
+        steps: Between two looks.
+        patience: Looks without a better value before the end.
+        decay: Of the running mean of the weights, which is what speaks.
+        weight_decay: Of AdamW.
+    """
+
+    rate: float
+    batch: int
+    looks: int
+    steps: int
+    patience: int
+    decay: float = 0.98
+    weight_decay: float = 0.03
+
+
+def train(
+    network: TabularNetwork,
+    job: Job,
+    schedule: Schedule,
+    loss: Callable[[Tensor, Rows, Tensor], Tensor],
+    value: Callable[[Tensor], float],
+) -> list[Weights]:
+    """The mean weights at every look.
+
+    Args:
+        network: Trained in place.
+        job: Seed and stop; its rows are those of the design, not of the table.
+        schedule: How long and how fast.
+        loss: From scores of a batch ``(b, k, outputs)``, the batch and its row numbers to a scalar.
+        value: Of what the heads together say about the judging rows; higher is better. Only decides when to stop.
+    """
+    weights = list(network.parameters())
+    mean = [one.detach().clone() for one in weights]
+    optimizer = torch.optim.AdamW(weights, lr=schedule.rate, weight_decay=schedule.weight_decay, fused=True)
+    batches = _batches(len(job.train.y), schedule.batch, job.seed)
+    found: list[Weights] = []
+    best, best_at, step = -math.inf, 0, 0
+    network.train()
+    while len(found) < schedule.looks and len(found) - best_at < schedule.patience:
+        for _ in range(schedule.steps):
+            if job.stop():
+                raise Interrupted("stopped; finished cells are kept")
+            rows = next(batches)
+            batch = job.train.take(rows)
+            optimizer.zero_grad(set_to_none=True)
+            now = loss(network(batch.x), batch, rows)
+            if not math.isfinite(float(now.detach())):
+                raise InputError("x", "rows on which the network's loss is not finite", "columns of ordinary size")
+            now.backward()
+            optimizer.step()
+            step += 1
+            share = 1 - min(schedule.decay, (1 + step) / (10 + step))
+            torch._foreach_lerp_(mean, [one.detach() for one in weights], share)
+        found.append({name: one.clone() for (name, _), one in zip(network.named_parameters(), mean, strict=True)})
+        seen = value(together(scores_with(network, found[-1], job.judge.x)))
+        if seen > best:
+            best, best_at = seen, len(found)
+    return found
+
+
+def _batches(n: int, size: int, seed: int) -> Iterator[Tensor]:
+    """Shuffled passes over the rows, one after the other, without an incomplete batch."""
+    generator, size = torch.Generator().manual_seed(seed), min(size, n)
+    while True:
+        order = torch.arange(n) if size == n else torch.randperm(n, generator=generator)
+        yield from order[: n // size * size].split(size)

@@ -1,0 +1,66 @@
+"""Members' scores on one scale: calibrated log-odds, from out-of-fold rows of the member itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..calibrate import class_scaling, platt
+
+#: Log-odds beyond this are one chance in three million; they still count, but by their logarithm.
+MOST = 15.0
+
+
+@dataclass(frozen=True)
+class Scale:
+    """``slope · score + offset``, one offset a class. The slope is never negative.
+
+    Beyond ±15 only the logarithm of the excess is added: a member that is certain of everything cannot shout the others
+    down, and the order of the rows stays as it was.
+
+    Calibrated scores of several members may be averaged: they all mean the same thing. For classes the columns are made
+    to sum to zero in each row, because a softmax leaves their common part open.
+    """
+
+    slope: float
+    offsets: tuple[float, ...]
+
+    @classmethod
+    def fit(cls, scores: Tensor, y: Tensor, weights: Tensor | None = None) -> Scale:
+        """From scores ``(n,)`` or ``(n, c)`` of rows the member has not learned from."""
+        held = _bounded(scores.double())
+        if scores.ndim == 1:
+            slope, offset = platt(held, y, weights)
+            return cls(slope, (offset,))
+        slope, offsets = class_scaling(held, y, weights)
+        return cls(slope, tuple(offsets))
+
+    def __call__(self, scores: Tensor) -> Tensor:
+        """Log-odds of the same shape, float64."""
+        held = _bounded(scores.double())
+        if held.ndim == 1:
+            return _bounded(self.slope * held + self.offsets[0])
+        found = self.slope * held + torch.tensor(self.offsets, dtype=torch.float64)
+        return _bounded(found - found.mean(1, keepdim=True))
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Of the positive class ``(n,)``, or of every class ``(n, c)``."""
+        found = self(scores)
+        return found.sigmoid() if found.ndim == 1 else found.softmax(1)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return {"slope": self.slope, "offsets": list(self.offsets)}
+
+    @classmethod
+    def restore(cls, state: dict[str, Any]) -> Scale:
+        return cls(float(state["slope"]), tuple(float(one) for one in state["offsets"]))
+
+
+def _bounded(scores: Tensor) -> Tensor:
+    """The same order, with what exceeds ±15 replaced by its logarithm."""
+    excess = (scores.abs() - MOST).clamp_min(0.0)
+    return scores.clamp(-MOST, MOST) + scores.sign() * excess.log1p()

@@ -1,0 +1,165 @@
+"""Who speaks how loudly: non-negative weights of the members, chosen by the exact metric on out-of-fold rows.
+
+Rules, all from member scores on a common scale ``(m, n)`` or ``(m, n, c)`` to weights ``(m,)`` that sum to 1:
+
+- ``average``: all alike; what every other rule has to beat.
+- ``greedy``: the member that helps the metric most is added, again and again, members as often as they help.
+- ``bagged``: the mean of greedy choices on bootstrap draws of the rows. Where draws agree it is greedy; where they do
+  not it is close to the average, so twenty positives cannot decide alone.
+- ``convex``: the metric's convex loss (`MetricHead`) fitted on the members' scores, negative weights set to 0.
+
+``shrunk`` variants pull a rule towards the average by how often draws of the rows prefer the average.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ...errors import AimforError, InputError, nearest
+from ...refit import MetricHead
+from ..objective import Objective
+
+#: Members added one after another.
+ROUNDS = 20
+#: Bootstrap draws, and how many of many rows: draws of a large table agree anyway.
+DRAWS, DRAWS_OF_MANY, MANY = 12, 6, 5_000
+#: Rows a draw has at most; more would cost time and decide nothing.
+DRAWN_AT_MOST = 20_000
+
+
+class Judge:
+    """The metric of any mixture of the members on the same rows.
+
+    Args:
+        objective: The metric. One of decisions is judged at its best threshold, as the committee will decide.
+        scores: ``(m, n)`` or ``(m, n, c)``.
+        y: Class ids ``(n,)``.
+        weights: Of the rows, or None.
+    """
+
+    def __init__(self, objective: Objective, scores: Tensor, y: Tensor, weights: Tensor | None = None) -> None:
+        self.objective, self.scores, self.y, self.weights = objective, scores, y, weights
+
+    def value(self, mixture: Tensor) -> float:
+        """Of mixed scores ``(n,)`` or ``(n, c)``; minus infinity where the metric is undefined."""
+        found = self.objective.best(mixture, self.y, self.weights)
+        return found if math.isfinite(found) else -math.inf
+
+    def of(self, shares: Tensor) -> float:
+        return self.value(mixed(self.scores, shares))
+
+    def drawn(self, rows: Tensor) -> Judge:
+        return Judge(
+            self.objective, self.scores[:, rows], self.y[rows], None if self.weights is None else self.weights[rows]
+        )
+
+
+def mixed(scores: Tensor, shares: Tensor) -> Tensor:
+    """``Σ share · score`` over the members."""
+    found: Tensor = torch.tensordot(shares.to(scores.dtype), scores, dims=1)
+    return found
+
+
+def average(judge: Judge, seed: int = 0) -> Tensor:
+    members = len(judge.scores)
+    return torch.full((members,), 1.0 / members, dtype=torch.float64)
+
+
+def greedy(judge: Judge, seed: int = 0, rounds: int = ROUNDS) -> Tensor:
+    """Selection with replacement; the best mixture on the way is kept, the shortest of equals."""
+    members = len(judge.scores)
+    counts, total = torch.zeros(members, dtype=torch.float64), torch.zeros_like(judge.scores[0])
+    best, kept = -math.inf, average(judge)
+    for taken in range(1, rounds + 1):
+        values = [judge.value((total + judge.scores[one]) / taken) for one in range(members)]
+        choice = max(range(members), key=values.__getitem__)
+        if values[choice] == -math.inf:
+            return kept
+        counts[choice] += 1
+        total = total + judge.scores[choice]
+        if values[choice] > best + 1e-12:
+            best, kept = values[choice], counts / counts.sum()
+    return kept
+
+
+def bagged(judge: Judge, seed: int = 0) -> Tensor:
+    """The mean of greedy choices, each on its own bootstrap draw."""
+    total = torch.zeros(len(judge.scores), dtype=torch.float64)
+    for rows in bootstrap(judge.y, DRAWS if len(judge.y) < MANY else DRAWS_OF_MANY, seed):
+        total += greedy(judge.drawn(rows), rounds=8)
+    return total / total.sum()
+
+
+def convex(judge: Judge, seed: int = 0) -> Tensor:
+    """`MetricHead` on the members' scores, pulled towards the average; the average itself where it cannot be fitted."""
+    plain = average(judge)
+    if judge.scores.ndim > 2:  # one share a member: a layer of classes would mix columns
+        return plain
+    layer = torch.nn.Linear(len(judge.scores), 1).double()
+    with torch.no_grad():
+        layer.weight.copy_(plain[None])
+        layer.bias.zero_()
+    try:
+        fitted = MetricHead(judge.objective.metric, ridges=(1.0, 0.1, 0.01)).fit(
+            judge.scores.t().contiguous(), judge.y, judge.weights, original=layer, seed=seed
+        )
+    except AimforError:  # a metric without a convex loss, or too few rows to hold some out
+        return plain
+    found = fitted.layer.weight.detach().double()[0].clamp_min(0.0)
+    return found / found.sum() if float(found.sum()) > 0 else plain
+
+
+def shrunk(rule: Callable[[Judge, int], Tensor], judge: Judge, seed: int = 0, draws: int = DRAWS) -> Tensor:
+    """The rule's weights pulled to the average: wholly unless they win more than half of fresh bootstrap draws.
+
+    With a share w of draws won the pull is ``1 − max(0, 2w − 1)``. A draw judges on the rows it drew; the rule was
+    fitted on all of them, which flatters it, so the pull is the least that is due.
+    """
+    shares, plain = rule(judge, seed), average(judge)
+    won = 0.0
+    for rows in bootstrap(judge.y, draws, seed + 1):
+        part = judge.drawn(rows)
+        ours, theirs = part.of(shares), part.of(plain)
+        won += 1.0 if ours > theirs else 0.5 if ours == theirs else 0.0
+    trust = max(0.0, 2.0 * won / draws - 1.0)
+    return trust * shares + (1.0 - trust) * plain
+
+
+def bootstrap(y: Tensor, draws: int, seed: int) -> list[Tensor]:
+    """Row numbers of each draw, class by class, so that no draw lacks a class."""
+    generator = torch.Generator().manual_seed(seed)
+    groups = [(y == one).nonzero().reshape(-1) for one in y.unique()]
+    share = min(1.0, DRAWN_AT_MOST / len(y))
+    sizes = [max(1, round(share * len(group))) for group in groups]
+    return [
+        torch.cat(
+            [
+                group[torch.randint(len(group), (size,), generator=generator)]
+                for group, size in zip(groups, sizes, strict=True)
+            ]
+        )
+        for _ in range(draws)
+    ]
+
+
+RULES: dict[str, Callable[[Judge, int], Tensor]] = {
+    "average": average,
+    "greedy": greedy,
+    "bagged": bagged,
+    "convex": convex,
+    "shrunk greedy": lambda judge, seed: shrunk(greedy, judge, seed),
+    "shrunk bagged": lambda judge, seed: shrunk(bagged, judge, seed),
+}
+#: The rule of the default.
+DEFAULT = "bagged"
+
+
+def choose(rule: str, judge: Judge, seed: int = 0) -> Tensor:
+    """Weights by the rule; with one member there is nothing to choose. Raises `InputError` for an unknown rule."""
+    if rule not in RULES:
+        raise InputError("rule", repr(rule), f"one of {', '.join(RULES)}", nearest(rule, RULES))
+    return average(judge) if len(judge.scores) == 1 else RULES[rule](judge, seed)
