@@ -9,6 +9,8 @@ from .experiment import Cell, Experiment, Options, Result, data_folder
 #: Name of an experiment (and of its folder of results) → its module, in the order they are listed to the user.
 NAMES: dict[str, str] = {
     "tables": "ours.tables",
+    "committee": "ours.committee",
+    "committee_rules": "ours.committee_rules",
     "recipe_search": "ours.recipe_search",
     "mq2008": "ours.mq2008",
     "meng_table1": "meng.table1",

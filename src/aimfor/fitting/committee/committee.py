@@ -312,10 +312,10 @@ def _check(
     for name, part in (("y", y), ("weights", weights), ("groups", groups)):
         if part is not None and part.shape != (len(x),):
             raise InputError(name, f"shape {tuple(part.shape)}", f"({len(x)},), one for each row of x")
-    if y.dtype != torch.int64 or (len(y) and (int(y.min()) < 0 or int(y.max()) >= max(2, outputs))):
-        raise InputError(
-            "y", f"{y.dtype} up to {y.max().item() if len(y) else None}", f"int64 ids 0 … {max(2, outputs) - 1}"
-        )
+    last = max(2, outputs) - 1
+    if y.dtype != torch.int64 or not len(y) or int(y.min()) < 0 or int(y.max()) > last:
+        came = f"{y.dtype} {y.min().item()} … {y.max().item()}" if len(y) else "no rows"
+        raise InputError("y", came, f"int64 class ids 0 … {last}")
     if weights is None:
         return torch.arange(len(x))
     if not bool((weights.isfinite() & (weights >= 0)).all()):

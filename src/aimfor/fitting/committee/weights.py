@@ -6,7 +6,7 @@ Rules, all from member scores on a common scale ``(m, n)`` or ``(m, n, c)`` to w
 - ``greedy``: the member that helps the metric most is added, again and again, members as often as they help.
 - ``bagged``: the mean of greedy choices on bootstrap draws of the rows. Where draws agree it is greedy; where they do
   not it is close to the average, so twenty positives cannot decide alone.
-- ``convex``: the metric's convex loss (`MetricHead`) fitted on the members' scores, negative weights set to 0.
+- ``convex``: the metric's convex loss (`HeadFitter`) fitted on the members' scores, negative weights set to 0.
 
 ``shrunk`` variants pull a rule towards the average by how often draws of the rows prefer the average.
 """
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ...errors import AimforError, InputError, nearest
-from ...refit import MetricHead
+from ...refit import HeadFitter
 from ..objective import Objective
 
 #: Members added one after another.
@@ -95,7 +95,7 @@ def bagged(judge: Judge, seed: int = 0) -> Tensor:
 
 
 def convex(judge: Judge, seed: int = 0) -> Tensor:
-    """`MetricHead` on the members' scores, pulled towards the average; the average itself where it cannot be fitted."""
+    """`HeadFitter` on the members' scores, pulled towards the average; the average itself where it cannot be fitted."""
     plain = average(judge)
     if judge.scores.ndim > 2:  # one share a member: a layer of classes would mix columns
         return plain
@@ -104,7 +104,7 @@ def convex(judge: Judge, seed: int = 0) -> Tensor:
         layer.weight.copy_(plain[None])
         layer.bias.zero_()
     try:
-        fitted = MetricHead(judge.objective.metric, ridges=(1.0, 0.1, 0.01)).fit(
+        fitted = HeadFitter(judge.objective.metric, ridges=(1.0, 0.1, 0.01)).fit(
             judge.scores.t().contiguous(), judge.y, judge.weights, original=layer, seed=seed
         )
     except AimforError:  # a metric without a convex loss, or too few rows to hold some out

@@ -42,7 +42,7 @@ class FittedTrees(Fitted):
         from lightgbm import Booster
 
         self.text, self.rounds, self.outputs = text, rounds, outputs
-        self.booster = Booster(model_str=text, params={"verbose": -1})
+        self.booster = Booster(model_str=text)
 
     @property
     def looks(self) -> int:

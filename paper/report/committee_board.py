@@ -1,0 +1,143 @@
+"""Tables about the committee: against the rival validation chose, against its own parts, and what was promised."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aimfor.fitting.statistics import Difference, holm, paired_difference
+
+from .statistics import bootstrap_median
+
+Found = dict[str, Any]
+#: Test rows for each training row, for the corrected resampled t-test.
+TEST_PER_TRAIN = 0.3 / 0.7
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One table and metric over its splits, in points."""
+
+    table: str
+    metric: str
+    seeds: int
+    committee: float
+    rival: float
+    chosen: str
+    difference: Difference
+
+
+def chosen_rival(found: Found) -> tuple[str, float]:
+    """The rival with the best value on held-out rows, and its test value: with the cross-validated threshold if any."""
+    name = max(found["rivals"], key=lambda one: found["rivals"][one]["validation"] or 0.0)
+    judged = found["rivals"][name]
+    return name, judged["test"] if judged["test_cv"] is None else judged["test_cv"]
+
+
+def cells_of(results: list[dict[str, Any]], metric: str, other: Callable[[Found], float | None]) -> list[Cell]:
+    """The committee above the other, table by table. Splits on which either is undefined are left out."""
+    tables: dict[str, list[Found]] = {}
+    for entry in sorted(results, key=lambda one: (one["cell"]["set"], one["cell"]["seed"])):
+        found = entry["result"]["metrics"][metric]
+        if found["committee"] is not None and other(found) is not None:
+            tables.setdefault(entry["cell"]["set"], []).append(found)
+    made = []
+    for table, founds in tables.items():
+        ours = [100 * found["committee"] for found in founds]
+        theirs = [100 * value for value in map(other, founds) if value is not None]
+        names = [chosen_rival(found)[0] for found in founds]
+        difference = paired_difference(ours, theirs, test_share=TEST_PER_TRAIN)
+        mean = statistics.mean
+        made.append(Cell(table, metric, len(ours), mean(ours), mean(theirs), max(names, key=names.count), difference))
+    return made
+
+
+def _score(metric: str, cells: Sequence[Cell]) -> str:
+    gains = [cell.difference.mean for cell in cells]
+    middle, low, high = bootstrap_median(gains)
+    adjusted = holm([cell.difference.p for cell in cells])
+    up, down = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
+    better = sum(cell.difference.low > 0 for cell in cells)
+    worse = sum(cell.difference.high < 0 for cell in cells)
+    sure_better = sum(p < 0.05 and cell.difference.mean > 0 for p, cell in zip(adjusted, cells, strict=True))
+    sure_worse = sum(p < 0.05 and cell.difference.mean < 0 for p, cell in zip(adjusted, cells, strict=True))
+    seeds = sorted({cell.seeds for cell in cells})
+    return (
+        f"| {metric} | {len(cells)} | {seeds[0]}–{seeds[-1]} | {middle:+.2f} [{low:+.2f}, {high:+.2f}] | "
+        f"{statistics.mean(gains):+.2f} | {up} / {down} | {better} / {worse} | {sure_better} / {sure_worse} |"
+    )
+
+
+HEAD = [
+    "| metric | tables | splits | median gain [95 %] | mean | up / down | significantly better / worse | after Holm |",
+    "|---|---|---|---|---|---|---|---|",
+]
+CONTRASTS: dict[str, Callable[[Found], float | None]] = {
+    "the best rival, chosen on held-out training rows": lambda found: chosen_rival(found)[1],
+    "LightGBM on all training rows": lambda found: _of(found, "LightGBM"),
+    "the plain average of the same members": lambda found: _optional(found["rules"]["average"]),
+    "the committee without the member trained for the metric": lambda found: _optional(found["without_metric_members"]),
+}
+
+
+def _optional(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _of(found: Found, name: str) -> float | None:
+    judged = found["rivals"][name]
+    return _optional(judged["test"] if judged["test_cv"] is None else judged["test_cv"])
+
+
+def write_board(results: list[dict[str, Any]], folder: Path, title: str) -> None:
+    """``table.md``: points gained over each contrast, promises, shares of the vote, then every table."""
+    metrics = list(results[0]["result"]["metrics"])
+    lines = [
+        f"# {title}",
+        "",
+        "Points (hundredths of the metric) on test rows; random 70/30 splits; corrected resampled t-test.",
+    ]
+    for text, other in CONTRASTS.items():
+        lines += ["", f"## The committee against {text}", "", *HEAD]
+        lines += [_score(metric, cells) for metric in metrics if (cells := cells_of(results, metric, other))]
+    lines += ["", "## Promised on out-of-fold rows, found on test rows", "", *_promises(results, metrics)]
+    lines += ["", "## Who speaks: mean share of the vote", "", *_shares(results, metrics)]
+    lines += ["", "## Table by table, against the best rival", ""]
+    lines += ["| metric | table | committee | rival | chosen most | difference |", "|---|---|---|---|---|---|"]
+    for metric in metrics:
+        for cell in cells_of(results, metric, CONTRASTS["the best rival, chosen on held-out training rows"]):
+            d = cell.difference
+            lines.append(
+                f"| {metric} | {cell.table} | {cell.committee:.2f} | {cell.rival:.2f} | {cell.chosen} | "
+                f"{d.mean:+.2f} [{d.low:+.2f}, {d.high:+.2f}] |"
+            )
+    (folder / "table.md").write_text("\n".join(lines) + "\n")
+
+
+def _promises(results: list[dict[str, Any]], metrics: Sequence[str]) -> list[str]:
+    lines = ["| metric | cells | promised − found, mean | median | mean of the absolute |", "|---|---|---|---|---|"]
+    for metric in metrics:
+        founds = [entry["result"]["metrics"][metric] for entry in results]
+        gaps = [
+            100 * (found["promised"] - found["committee"])
+            for found in founds
+            if found["promised"] is not None and found["committee"] is not None
+        ]
+        if gaps:
+            mean, middle = statistics.mean(gaps), statistics.median(gaps)
+            size = statistics.mean(abs(gap) for gap in gaps)
+            lines.append(f"| {metric} | {len(gaps)} | {mean:+.2f} | {middle:+.2f} | {size:.2f} |")
+    return lines
+
+
+def _shares(results: list[dict[str, Any]], metrics: Sequence[str]) -> list[str]:
+    names = list(results[0]["result"]["metrics"][metrics[0]]["shares"])
+    lines = ["| metric | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for metric in metrics:
+        shares = [entry["result"]["metrics"][metric]["shares"] for entry in results]
+        means = [statistics.mean(share.get(name, 0.0) for share in shares) for name in names]
+        lines.append(f"| {metric} | " + " | ".join(f"{mean:.2f}" for mean in means) + " |")
+    return lines

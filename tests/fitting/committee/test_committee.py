@@ -1,0 +1,244 @@
+"""The committee: what it says about a row comes from models that had not seen it, and a stop loses no finished cell."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from aimfor.errors import InputError
+from aimfor.fitting.committee import Committee, FolderStore, MemoryStore, fit_committee
+from aimfor.fitting.committee.members import KINDS, Job, Rows, members
+from aimfor.fitting.committee.members.linear import Linear
+from aimfor.fitting.fit import Interrupted
+from aimfor.fitting.objective import Objective
+
+pytestmark = pytest.mark.filterwarnings("ignore::aimfor.errors.DegenerateBatchWarning")
+
+
+def table(n: int = 260, classes: int = 2, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Rows whose class depends on a bend and a product; one column is constant, one is far away."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, 5, generator=generator)
+    x[:, 3] = 0.0
+    x[:, 4] = 1e4 * x[:, 4]
+    signal = x[:, 0].abs() + x[:, 1] * x[:, 2] + 0.3 * torch.randn(n, generator=generator)
+    y = torch.bucketize(signal, torch.quantile(signal, torch.linspace(0, 1, classes + 1)[1:-1]))
+    return x, y.long()
+
+
+@pytest.fixture(scope="module")
+def made() -> tuple[Tensor, Tensor, Committee]:
+    x, y = table()
+    return x, y, fit_committee(x, y, Objective.of("auroc"), folds=3, seed=5)
+
+
+def test_every_kind_sits_in_it_and_it_is_better_than_chance(made: tuple[Tensor, Tensor, Committee]) -> None:
+    _, y, committee = made
+    assert [seat.name for seat in committee.seats] == ["linear", "trees", "extra_trees", "network", "network_metric"]
+    assert sum(seat.share for seat in committee.seats) == pytest.approx(1.0)
+    assert 0.75 < committee.promised < 1.0
+    fresh_x, fresh_y = table(2000, seed=9)
+    assert committee.objective.value(committee.scores(fresh_x), fresh_y) == pytest.approx(committee.promised, abs=0.08)
+    assert torch.equal(committee.decide(fresh_x), (committee.scores(fresh_x) > committee.threshold.value).long())
+    chances = committee.probabilities(fresh_x)
+    assert float(chances.mean()) == pytest.approx(float(fresh_y.double().mean()), abs=0.05)
+    assert bool(committee.scores(1e6 * fresh_x[:5]).isfinite().all())
+    assert len(y) == len(committee.judged.rows) if committee.judged else False
+
+
+def test_out_of_fold_scores_are_of_models_that_had_not_seen_the_row(made: tuple[Tensor, Tensor, Committee]) -> None:
+    x, y, committee = made
+    record = committee.judged
+    assert record is not None
+    assert torch.equal(record.y, y)
+    for place, seat in enumerate(committee.seats):
+        for fold, fitted in enumerate(seat.fitted):
+            rows = (record.folds == fold).nonzero().reshape(-1)
+            again = seat.scale(fitted.scores(x[rows]))
+            torch.testing.assert_close(again, record.members[place, rows], rtol=1e-6, atol=1e-6)
+
+
+def test_linear_fold_is_a_fit_on_the_other_folds(made: tuple[Tensor, Tensor, Committee]) -> None:
+    """The second way: the member alone on rows outside the fold gives the same scores."""
+    x, y, committee = made
+    record, seat = committee.judged, committee.seats[0]
+    assert record is not None
+    inside = record.folds != 1
+    judge = Rows(x[~inside], y[~inside])
+    alone = Linear().fit(Job(Rows(x[inside], y[inside]), judge, committee.objective, 1, 0)).cut(seat.look)
+    torch.testing.assert_close(alone.scores(x), seat.fitted[1].scores(x), rtol=1e-9, atol=1e-9)
+
+
+def test_scores_are_the_weighted_mean_over_folds_and_members(made: tuple[Tensor, Tensor, Committee]) -> None:
+    x, _, committee = made
+    total = torch.zeros(len(x), dtype=torch.float64)
+    for seat in committee.seats:
+        for fitted in seat.fitted:
+            total += seat.share / len(seat.fitted) * seat.scale(fitted.scores(x))
+    torch.testing.assert_close(committee.scores(x), committee.scale(total), rtol=1e-9, atol=1e-9)
+
+
+def test_restored_it_says_the_same_to_the_last_bit(made: tuple[Tensor, Tensor, Committee], tmp_path: Path) -> None:
+    x, _, committee = made
+    store = FolderStore(tmp_path)
+    for name, (tensors, facts) in committee.parts():
+        store.put(name, tensors, facts)
+
+    def get(name: str) -> Any:
+        found = store.get(name)
+        assert found is not None
+        return found
+
+    again = Committee.restore(committee.facts, get)
+    assert torch.equal(again.scores(x), committee.scores(x))
+    assert again.facts == committee.facts
+    assert not any(path.suffix in (".pkl", ".pt", ".pickle") for path in tmp_path.iterdir())
+
+
+def test_stopped_it_goes_on_and_ends_the_same_to_the_last_bit(tmp_path: Path) -> None:
+    x, y = table(120)
+    settings: dict[str, Any] = {"folds": 2, "seed": 3, "kinds": ("linear", "network")}
+    whole = fit_committee(x, y, Objective.of("ap"), **settings)
+    seen: list[str] = []
+    for limit in (1, 3, 4):
+        with pytest.raises(Interrupted):
+            fit_committee(
+                x, y, Objective.of("ap"), **settings, store=FolderStore(tmp_path),
+                report=lambda progress: seen.append(progress.member), stop=lambda limit=limit: len(seen) >= limit,
+            )  # fmt: skip
+    last = fit_committee(x, y, Objective.of("ap"), **settings, store=FolderStore(tmp_path))
+    assert seen == ["linear", "linear", "network", "network"]
+    assert torch.equal(last.scores(x), whole.scores(x))
+    assert {**last.facts, "seats": 0} == {**whole.facts, "seats": 0}
+
+
+def test_finished_cells_are_not_done_again_and_other_data_is_not_mixed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = table(120)
+    store = MemoryStore()
+    first = fit_committee(x, y, Objective.of("ap"), kinds=("linear",), folds=2, store=store)
+    with monkeypatch.context() as patch:
+        patch.setattr(Linear, "fit", lambda self, job: pytest.fail("fitted again"))
+        again = fit_committee(x, y, Objective.of("ap"), kinds=("linear",), folds=2, store=store)
+    assert torch.equal(first.scores(x), again.scores(x))
+    moved = fit_committee(x + 1.0, y, Objective.of("ap"), kinds=("linear",), folds=2, store=store)
+    alone = fit_committee(x + 1.0, y, Objective.of("ap"), kinds=("linear",), folds=2)
+    assert torch.equal(moved.scores(x), alone.scores(x))
+
+
+def test_two_processes_give_what_one_gives() -> None:
+    x, y = table(120)
+    settings: dict[str, Any] = {"folds": 2, "seed": 1}
+    alone = fit_committee(x, y, Objective.of("auroc"), **settings)
+    spread = fit_committee(x, y, Objective.of("auroc"), **settings, workers=2)
+    assert torch.equal(alone.scores(x), spread.scores(x))
+
+
+@pytest.mark.parametrize("metric", ["auroc_ovr", "auc_mu"])
+def test_several_classes(metric: str) -> None:
+    x, y = table(400, classes=3)
+    committee = fit_committee(x, y, Objective.of(metric), folds=2)
+    assert committee.outputs == 3
+    assert committee.scores(x).shape == (400, 3)
+    assert committee.promised > 0.7
+    torch.testing.assert_close(committee.probabilities(x).sum(1), torch.ones(400).double())
+    assert float((committee.decide(x) == y).double().mean()) > 0.6
+
+
+@pytest.mark.parametrize("metric", ["ap", "f1", "fbeta=2", "accuracy", "recall@precision=0.8"])
+def test_other_metrics(metric: str) -> None:
+    x, y = table(160)
+    committee = fit_committee(x, y, Objective.of(metric), folds=2)
+    assert len(committee.seats) == 5
+    assert 0.3 < committee.promised <= 1.0
+
+
+def test_weights_count_as_repetition_and_rows_of_weight_zero_do_not_count() -> None:
+    x, y = table(150)
+    weights = torch.ones(150, dtype=torch.float64)
+    weights[:20] = 0.0
+    with_zeros = fit_committee(x, y, Objective.of("auroc"), weights=weights, kinds=("linear", "trees"), folds=2)
+    without = fit_committee(
+        x[20:], y[20:], Objective.of("auroc"), weights=weights[20:], kinds=("linear", "trees"), folds=2
+    )
+    assert torch.equal(with_zeros.scores(x), without.scores(x))
+    assert with_zeros.notes == ["20 rows of weight 0 left out"]
+    assert with_zeros.judged is not None
+    assert with_zeros.judged.rows.tolist() == list(range(20, 150))
+    train, judge = Rows(x, y), Rows(x[:50], y[:50])
+    twice = Rows(torch.cat((x, x[:30])), torch.cat((y, y[:30])))
+    counted = Rows(x, y, torch.cat((torch.full((30,), 2.0), torch.ones(120))))
+    design = Linear().fit(Job(train, judge, Objective.of("auroc"), 1, 0)).design
+    fits = []
+    for rows in (twice, counted):
+        from aimfor.fitting.committee.members import linear as module
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module.Design, "fit", classmethod(lambda cls, x: design))
+            fits.append(Linear(strengths=(0.1,), iterations=2000).fit(Job(rows, judge, Objective.of("auroc"), 1, 0)))
+    torch.testing.assert_close(fits[0].scores(x), fits[1].scores(x), rtol=1e-3, atol=1e-3)
+
+
+def test_without_lightgbm_the_others_sit_and_a_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = table(120)
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == "lightgbm" else found(name, *rest)
+    )
+    committee = fit_committee(x, y, Objective.of("ap"), kinds=("linear", "trees"), folds=2)
+    assert [seat.name for seat in committee.seats] == ["linear"]
+    assert "boosted trees left out: the package lightgbm is not installed" in committee.notes[0]
+    with pytest.raises(InputError, match="none that can learn here"):
+        fit_committee(x, y, Objective.of("ap"), kinds=("trees",), folds=2)
+
+
+def test_out_of_time_the_first_member_stays_and_the_others_are_named() -> None:
+    x, y = table(120)
+    committee = fit_committee(x, y, Objective.of("ap"), folds=2, minutes=0.0)
+    assert [seat.name for seat in committee.seats] == ["linear"]
+    assert len([note for note in committee.notes if "time that was given" in note]) == 4
+
+
+def test_a_cell_cut_short_on_disk_is_named_and_not_used(tmp_path: Path) -> None:
+    x, y = table(120)
+    fit_committee(x, y, Objective.of("ap"), kinds=("linear",), folds=2, store=FolderStore(tmp_path))
+    path = tmp_path / "linear-0.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(InputError, match="which is damaged"):
+        fit_committee(x, y, Objective.of("ap"), kinds=("linear",), folds=2, store=FolderStore(tmp_path))
+
+
+X, Y = table(60)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"x": X.double()}, "x: got shape"),
+        ({"x": X[:, :0]}, "at least one column"),
+        ({"x": X.where(X < 1e4, torch.nan)}, "not finite"),
+        ({"y": Y[:-1]}, "one for each row"),
+        ({"y": Y + 1}, "class ids 0 … 1"),
+        ({"y": torch.zeros_like(Y)}, "one class only"),
+        ({"weights": -torch.ones(60)}, "at least 0"),
+        ({"weights": (Y == 0).double()}, "one class only"),
+        ({"kinds": ("forest",)}, "'forest'"),
+        ({"kinds": ()}, "none"),
+        ({"groups": torch.zeros(60, dtype=torch.long)}, "1 group"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_learns(arguments: dict[str, Any], text: str) -> None:
+    given = {"x": X, "y": Y, "kinds": ("linear",), **arguments}
+    with pytest.raises(InputError, match=text):
+        fit_committee(given.pop("x"), given.pop("y"), Objective.of("ap"), **given)
+
+
+def test_members_come_in_the_order_they_need_each_other() -> None:
+    everyone = members()
+    for place, member in enumerate(everyone):
+        assert member.starts_from is None or member.starts_from in [one.name for one in everyone[:place]]
+    assert set(KINDS) == {"linear", "trees", "network"}
