@@ -65,7 +65,7 @@ def test_cells_are_paired_and_used_again(folder: Path, monkeypatch: pytest.Monke
         raise AssertionError("a stored cell was run again")
 
     monkeypatch.setattr(module, "run_cell", never)
-    (results,) = run_plans([plan], folder, 1)
+    (results,) = run_plans([plan], folder, "local:1")
     assert set(results) == {"cross_entropy", "balanced_cross_entropy", "head", "gradient_boosting"}
     for by_seed in results.values():
         assert sorted(by_seed) == [0, 1]
@@ -99,7 +99,7 @@ def test_summary_numbers_are_those_of_the_cells(folder: Path) -> None:
     document = json.loads((folder / "comparison.json").read_text())
     given = settings(data="breast_cancer", metric="f1", epochs=3, model="linear")
     plan = make_plan(given, 2, ["cross_entropy", "balanced_cross_entropy", "head"])
-    (results,) = run_plans([plan], folder, 1)
+    (results,) = run_plans([plan], folder, "local:1")
     summary = summarize(results, plan)
     assert document["parts"][1]["metric"] == "f1"
     assert document["parts"][1]["table"] == summary["table"]
@@ -140,8 +140,8 @@ def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:
     plan = make_plan(
         settings(data="wine", metric="auroc", positive="class_1", epochs=2, model="linear"), 2, ["cross_entropy"]
     )
-    (alone,) = run_plans([plan], tmp_path / "one", 1)
-    (together,) = run_plans([plan], tmp_path / "two", 2)
+    (alone,) = run_plans([plan], tmp_path / "one", "local:1")
+    (together,) = run_plans([plan], tmp_path / "two", "local:2")
     for name, by_seed in alone.items():
         for seed, one in by_seed.items():
             assert together[name][seed]["test"] == one["test"]
@@ -186,3 +186,14 @@ def test_killed_comparison_leaves_no_process_behind(tmp_path: Path) -> None:
     process.communicate(timeout=30)  # returns when the last worker has closed the pipes
     assert process.returncode == -signal.SIGKILL
     assert list(tmp_path.glob("cells/*.json"))
+
+
+@pytest.mark.parametrize(
+    "words", [["--executor", "local:0"], ["--executor", "slurm"], ["--executor", "local:2", "--jobs", "2"]]
+)
+def test_a_wrong_executor_is_one_line(words: list[str], tmp_path: Path) -> None:
+    given = ["compare", "breast_cancer", "--metric", "auroc", "--out", str(tmp_path), *words]
+    result = CliRunner().invoke(app, given)
+    assert result.exit_code == 2
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert "--executor" in result.stderr

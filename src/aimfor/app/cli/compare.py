@@ -7,7 +7,24 @@ from typing import Annotated
 import typer
 
 from .errors import missing, one_line_errors
-from .options import BatchSize, Columns, Data, Encoding, Epochs, Hidden, Model, Out, Positive, Quiet, Rate, Rows, Target
+from .options import (
+    BatchSize,
+    Columns,
+    Data,
+    Encoding,
+    Epochs,
+    ExecutorName,
+    Hidden,
+    Jobs,
+    Model,
+    Out,
+    Positive,
+    Quiet,
+    Rate,
+    Rows,
+    Target,
+    executor_of,
+)
 
 
 def compare(
@@ -25,7 +42,8 @@ def compare(
     all_data: Annotated[
         bool, typer.Option("--all-data", help="Every recipe also with a last phase on validation rows too.")
     ] = False,
-    jobs: Annotated[int | None, typer.Option(help="Processes; by default one per core.")] = None,
+    jobs: Jobs = None,
+    executor: ExecutorName = None,
     out: Out = None,
     epochs: Epochs = None,
     batch_size: BatchSize = None,
@@ -64,4 +82,4 @@ def compare(
             )
             for one in metric
         ]
-        comparing.compare(given, seeds, recipe, jobs, out, quiet, all_data)
+        comparing.compare(given, seeds, recipe, executor_of(jobs, executor), out, quiet, all_data)

@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from .errors import one_line_errors
-from .options import Out, Quiet
+from .options import Jobs, Out, Quiet, executor_of
 
 
 def demo(
     out: Out = None,
     seeds: Annotated[int, typer.Option(help="Paired seeds and splits.")] = 5,
-    jobs: Annotated[int | None, typer.Option(help="Processes; by default one per core.")] = None,
+    jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
     """`compare` on built-in data (handwritten eights among other digits) for four metrics."""
@@ -22,4 +22,4 @@ def demo(
         from ..compare import command as comparing
 
         given = [settings(data="digits_imbalanced", metric=one, epochs=15, batch_size=64) for one in comparing.DEMO]
-        comparing.compare(given, seeds, None, jobs, out, quiet)
+        comparing.compare(given, seeds, None, executor_of(jobs, None), out, quiet)

@@ -28,3 +28,16 @@ Trust = Annotated[
     str | None, typer.Option(help="Run the code module:factory that the run folder asks for; by default none is run.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")]
+ExecutorName = Annotated[
+    str | None, typer.Option("--executor", help="Where cells run: local:N, dask://HOST:PORT, ray or module:factory.")
+]
+
+
+def executor_of(jobs: int | None, executor: str | None) -> str | None:
+    """One executor from the two flags; None leaves the choice to the command."""
+    from ...errors import InputError
+
+    if jobs is not None and executor is not None:
+        raise InputError("--jobs", f"{jobs} beside --executor {executor}", "one of the two", f"Write local:{jobs}.")
+    return executor if jobs is None else f"local:{jobs}"

@@ -14,6 +14,7 @@ from rich.table import Table
 from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.config import Settings
+from ...fitting.executors import local_workers
 from ..cli.progress import console
 from .plan import BEST_OF_ALL, BEST_RIVAL, Plan, Results, add_choices, make_plan, run_plans, summarize
 
@@ -24,12 +25,15 @@ def compare(
     given: Sequence[Settings],
     seeds: int,
     recipes: Sequence[str] | None,
-    jobs: int | None,
+    executor: str | None,
     out: Path | None,
     quiet: bool,
     all_data: bool = False,
 ) -> None:
     """Compares for each metric in turn; all end in one folder and one report."""
+    executor = executor or f"local:{len(os.sched_getaffinity(0))}"
+    if local_workers(executor) is None:
+        given = [_from_anywhere(settings) for settings in given]
     plans = [make_plan(settings, seeds, recipes, all_data) for settings in given]
     name = Path(given[0].data).name.split(".")[0]
     folder = out or Path("runs") / f"compare-{name}"
@@ -44,9 +48,8 @@ def compare(
     )  # fmt: skip
     with live:
         line = live.add_task("cells", total=sum(len(plan.recipes) * plan.seeds for plan in plans))
-        cores = jobs or len(os.sched_getaffinity(0))
         try:
-            everything = run_plans(plans, folder, cores, partial(_tick, live, line))
+            everything = run_plans(plans, folder, executor, partial(_tick, live, line))
         except KeyboardInterrupt:
             screen.print(f"Stopped; finished cells are kept in {folder}. The same command goes on from there.")
             raise
@@ -59,6 +62,12 @@ def compare(
     for summary in summaries:
         _print(summary)
     print(f"\nReport: {path}")
+
+
+def _from_anywhere(settings: Settings) -> Settings:
+    """With the data's full path: workers elsewhere stand in other directories."""
+    path = Path(settings.data)
+    return settings.model_copy(update={"data": str(path.resolve())}) if path.exists() else settings
 
 
 def _tick(live: Progress, line: TaskID, done: int, total: int) -> None:

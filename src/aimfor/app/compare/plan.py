@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-import multiprocessing
-import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
-from ...fitting import checkpoint
 from ...fitting.all_data import why_not_all_data
 from ...fitting.config import Recipe, Settings, recipes
+from ...fitting.executors import run_cells
 from ...fitting.statistics import holm, paired_difference
 from ..run.folder import prepare
 from .cells import TREE, Cell, key_of, run_cell, why_not
@@ -85,19 +81,12 @@ def _named(known: dict[str, Recipe], name: str) -> Recipe:
 
 
 def run_plans(
-    plans: Sequence[Plan], folder: Path, jobs: int, report: Callable[[int, int], None] | None = None
+    plans: Sequence[Plan], folder: Path, executor: str, report: Callable[[int, int], None] | None = None
 ) -> list[Results]:
-    """Runs the cells that are not stored yet, on as many processes as there are cores, and stores each when done."""
-    store = folder / "cells"
-    store.mkdir(parents=True, exist_ok=True)
+    """Runs the cells that are not stored yet on the executor (see `run_cells`) and stores each when done."""
     keys = [dict(plan.cells()) for plan in plans]
     cells = {key: cell for part in keys for key, cell in part.items()}
-    done = {key: checkpoint.read_json(store / f"{key}.json") for key in cells if (store / f"{key}.json").exists()}
-    for key, result in _results([(key, cell) for key, cell in cells.items() if key not in done], jobs):
-        checkpoint.write_json(store / f"{key}.json", result)
-        done[key] = result
-        if report is not None:
-            report(len(done), len(cells))
+    done = run_cells(cells, run_cell, executor, folder / "cells", report)
     everything: list[Results] = []
     for plan, part in zip(plans, keys, strict=True):
         grouped: Results = {recipe.name: {} for recipe in plan.recipes}
@@ -105,36 +94,6 @@ def run_plans(
             grouped[done[key]["recipe"]][done[key]["seed"]] = done[key]
         everything.append(grouped)
     return everything
-
-
-def _results(todo: list[tuple[str, Cell]], jobs: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    if jobs <= 1 or len(todo) <= 1:
-        for key, cell in todo:
-            yield key, run_cell(cell)
-        return
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before the workers start: one core each
-    context = multiprocessing.get_context("spawn")
-    count = min(jobs, len(todo))
-    with concurrent.futures.ProcessPoolExecutor(count, mp_context=context, initializer=_end_with_parent) as pool:
-        waiting = {pool.submit(run_cell, cell): key for key, cell in todo}
-        try:
-            for future in concurrent.futures.as_completed(waiting):
-                yield waiting[future], future.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
-def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever; this ends it."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def add_choices(results: Results, plan: Plan) -> Results:

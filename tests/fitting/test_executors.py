@@ -1,0 +1,197 @@
+"""Cells on executors: the same results everywhere, lost workers made good, out at once on Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import aimfor
+from aimfor.fitting.executors import open_executor, run_cells
+from cell_functions import fails_on_three, kills_its_worker, noted, slow_square, square
+
+TESTS = Path(__file__).parent.parent
+CELLS = {f"k{number}": {"number": number} for number in range(8)}
+EXPECTED = {key: {"square": cell["number"] ** 2} for key, cell in CELLS.items()}
+
+
+def test_every_executor_gives_the_same_table(tmp_path: Path) -> None:
+    for name in ("local:1", "local:2", "cell_functions:threads"):
+        found = run_cells(CELLS, square, name, tmp_path / name.replace(":", "_"))
+        assert json.dumps(found) == json.dumps(EXPECTED), name
+
+
+def test_the_store_is_used_again_and_order_is_that_of_the_cells(tmp_path: Path) -> None:
+    run_cells({"k3": CELLS["k3"]}, square, store=tmp_path)
+    (tmp_path / "k3.json").write_text('{"square": -1}')
+    calls: list[tuple[int, int]] = []
+    found = run_cells(CELLS, square, store=tmp_path, report=lambda *pair: calls.append(pair))
+    assert found["k3"] == {"square": -1}
+    assert list(found) == list(CELLS)
+    assert calls[-1] == (8, 8)
+    assert len(calls) == 7
+
+
+def test_a_local_worker_that_dies_changes_nothing(tmp_path: Path) -> None:
+    cells = {key: {**cell, "flag": str(tmp_path / "died")} for key, cell in CELLS.items()}
+    assert run_cells(cells, kills_its_worker, "local:2", tmp_path / "store") == EXPECTED
+    assert (tmp_path / "died").exists()
+
+
+def test_workers_that_keep_dying_are_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(aimfor.InputError, match="died 3 times"):
+        run_cells({"a": {"flag": "", "number": 3}}, kills_its_worker, "local:2")
+
+
+def test_an_exception_of_a_cell_is_raised_and_the_rest_is_kept(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError, match="three"):
+        run_cells(CELLS, fails_on_three, "local:2", tmp_path)
+    assert not (tmp_path / "k3.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("local:0", "local:N"),
+        ("local:two", "local:N"),
+        ("slurm", "package.module:factory"),
+        ("http://somewhere", "package.module:factory"),
+        ("no_such_module:factory", "No module named"),
+        ("json:loads", "which fails"),
+        ("builtins:dict", "gives a dict"),
+        ("dask://127.0.0.1:9", "does not answer"),
+    ],
+)
+def test_bad_names_are_one_sentence(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aimfor.fitting.executors.PATIENCE", 0.5)
+    with pytest.raises(aimfor.InputError, match=text) as caught, open_executor(name):
+        pass
+    assert caught.value.argument == "--executor"
+
+
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in (("distributed", "dask://127.0.0.1:1"), ("ray", "ray")):
+        monkeypatch.setitem(sys.modules, module, None)
+        with pytest.raises(aimfor.InputError, match="pip install"):
+            open_executor(name)
+
+
+SCRIPT = """
+import pathlib, time
+from aimfor.fitting.executors import run_cells
+from cell_functions import slow_square
+
+if __name__ == "__main__":
+    cells = {{f"k{{n}}": {{"number": n, "seconds": 60 * (n > 0)}} for n in range(6)}}
+    try:
+        run_cells(cells, slow_square, "local:2", pathlib.Path({store!r}), lambda *pair: print("one", flush=True))
+    except KeyboardInterrupt:
+        print(time.monotonic())
+"""
+
+
+def test_ctrl_c_ends_within_two_seconds(tmp_path: Path) -> None:
+    script = tmp_path / "run.py"
+    script.write_text(SCRIPT.format(store=str(tmp_path / "store")))
+    path = f"{TESTS}:{os.environ.get('PYTHONPATH', '')}"
+    process = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"one\n"
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=30)
+    assert float(out) - began < 2.0, errors.decode()  # the clock is one for all processes
+    assert json.loads((tmp_path / "store" / "k0.json").read_text()) == {"square": 0}
+
+
+# ------------------------------------------------------------ a real Dask cluster
+
+
+class Cluster:
+    """A scheduler and two worker processes of their own, started by Dask's command line."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "scheduler.json"
+        path = f"{TESTS}:{os.environ.get('PYTHONPATH', '')}"
+        self.environment = {**os.environ, "PYTHONPATH": path, "DASK_DISTRIBUTED__WORKER__DAEMON": "False"}
+        quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": (folder / "log").open("a")}
+        common = [sys.executable, "-m", "dask"]
+        here = ["--scheduler-file", str(self.file)]
+        self.parts = [
+            subprocess.Popen(
+                [*common, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", *here],
+                env=self.environment, **quiet,
+            ),
+            *(
+                subprocess.Popen(
+                    [*common, "worker", "--no-nanny", "--nthreads", "1", "--no-dashboard", "--name", name, *here],
+                    env=self.environment, **quiet,
+                )
+                for name in ("first", "second")
+            ),
+        ]  # fmt: skip
+        quiet["stderr"].close()
+
+    def address(self) -> str:
+        """Waits until both workers have joined."""
+        from distributed import Client
+
+        deadline = time.monotonic() + 90
+        while not self.file.exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        found = str(json.loads(self.file.read_text())["address"])
+        with Client(found, timeout=30, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=60)
+        return found.replace("tcp://", "dask://")
+
+    def close(self) -> None:
+        for part in self.parts:
+            part.kill()
+            part.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    started = Cluster(tmp_path)
+    yield started
+    started.close()
+
+
+def test_a_dask_worker_killed_in_the_middle_changes_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    address = cluster.address()
+    cells = {key: {**cell, "seconds": 0.4, "folder": str(tmp_path)} for key, cell in CELLS.items()}
+    killed = []
+
+    def kill_one(finished: int, whole: int) -> None:
+        if finished == 2:
+            cluster.parts[2].send_signal(signal.SIGKILL)
+            killed.append(finished)
+
+    assert json.dumps(run_cells(cells, noted, address, tmp_path / "store", kill_one)) == json.dumps(EXPECTED)
+    assert killed == [2]
+    assert cluster.parts[2].wait() == -signal.SIGKILL
+    workers = {path.name.split("-")[0] for path in tmp_path.glob("*-ran")}
+    assert len(workers) == 2  # both worked before one was killed
+    cells["k3"]["seconds"] = 60.0
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run_cells(cells, slow_square, address, report=_interrupt)
+    assert time.monotonic() - began < 5.0
+
+
+def _interrupt(finished: int, whole: int) -> None:
+    raise KeyboardInterrupt
