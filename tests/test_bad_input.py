@@ -55,7 +55,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "sparse scores": ({"scores": SCORES.to_sparse()}, ["scores", "sparse", "to_dense"]),
     "another device": ({"targets": TARGETS.to("meta")}, ["targets", "meta", "cpu", "targets.to(scores.device)"]),
     "groups not a dict": ({"groups": TARGETS}, ["groups", "dict"]),
-    "enormous spread": ({"scores": 1e200 * SCORES.double()}, ["scores", "1e+100"]),
+    "enormous spread": ({"scores": 1e200 * SCORES.double()}, ["scores", "1e+200", "1e+100", "learning rate"]),
 }
 
 

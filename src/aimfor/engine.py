@@ -140,6 +140,16 @@ def undefined(scores: Tensor, stats: Mapping[str, Any] | None = None) -> EngineO
     return EngineOutput(attached_zero(scores), Status.undefined_batch, stats or {})
 
 
+#: The smallest unit of scores that an engine derives from their spread. Gradients are as large as its inverse, and
+#: float16 must be able to hold them; scores closer together than this are still being spread out.
+SMALLEST_UNIT = 1e-4
+
+
+def unit_of(spread: float) -> float:
+    """The unit of scores to work in, given their spread: not too small to divide by, and 1 where all are equal."""
+    return max(spread, SMALLEST_UNIT) if spread > 0 else 1.0
+
+
 def internal_dtype(scores: Tensor) -> torch.dtype:
     """Accumulate in float64 wherever the device has it (MPS does not)."""
     return torch.float32 if scores.device.type == "mps" else torch.float64

@@ -117,7 +117,8 @@ class MetricLoss(nn.Module):
 
     def _run(self, scores: Tensor, targets: Tensor, **rest: Any) -> EngineOutput:
         def check() -> Batch:
-            return self.metric.check(scores, targets, values=self.validate, **rest)
+            limit = checks.largest_score(scores)
+            return self.metric.check(scores, targets, values=self.validate, limit=limit, **rest)
 
         if self.gather and self.training and torch.is_grad_enabled() and self._processes.size() > 1:
             given = tuple(rest.get(name) is not None for name in ("weights", "where", "index", "groups"))

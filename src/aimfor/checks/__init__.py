@@ -10,7 +10,7 @@ that need one (shapes, types and devices are always checked).
 from .batches import binary, lists, masks, multiclass
 from .probabilities import ProbabilityWatch, callers_level
 from .settings import integer, number, one_of
-from .tensors import finite, floating_scores, index_like, tensor, weights_like
+from .tensors import finite, floating_scores, index_like, largest_score, tensor, weights_like
 
 __all__ = [
     "ProbabilityWatch",
@@ -20,6 +20,7 @@ __all__ = [
     "floating_scores",
     "index_like",
     "integer",
+    "largest_score",
     "lists",
     "masks",
     "multiclass",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -37,6 +38,7 @@ def binary(
     index: Any = None,
     groups: Any = None,
     values: bool = True,
+    limit: float = math.inf,
 ) -> Batch:
     """Layout "binary": one score and one 0/1 label per entry, flattened to ``(n,)``; ``targets`` become bool."""
     scores, targets = floating_scores(scores), tensor("targets", targets)
@@ -56,7 +58,7 @@ def binary(
     if checked is not None and mask is not None:
         checked = torch.where(mask, checked, checked.new_zeros(()))
     if values:
-        finite("scores", scores)
+        finite("scores", scores, limit)
         binary_values(targets)
         weights_like(checked, shape, scores, True)
     n = scores.numel()
@@ -81,6 +83,7 @@ def multiclass(
     index: Any = None,
     groups: Any = None,
     values: bool = True,
+    limit: float = math.inf,
 ) -> Batch:
     """Layout "multiclass": ``(n, c)`` scores and ``(n,)`` class ids; more dimensions are flattened to it."""
     scores, targets = floating_scores(scores), tensor("targets", targets)
@@ -111,7 +114,7 @@ def multiclass(
         checked = checked.reshape(-1)
         checked = checked if mask is None else torch.where(mask, checked, checked.new_zeros(()))
     if values:
-        finite("scores", scores)
+        finite("scores", scores, limit)
         class_values(targets, classes)
         weights_like(checked, targets.shape, scores, True)
     n = targets.numel()
@@ -149,6 +152,7 @@ def lists(
     index: Any = None,
     groups: Any = None,
     values: bool = True,
+    limit: float = math.inf,
     graded: bool = False,
 ) -> Batch:
     """Layout "lists": ``(b, l)`` ranked lists, or one list; 0/1 labels, or relevance >= 0 when ``graded``.
@@ -177,7 +181,7 @@ def lists(
     scores, targets = blank_masked(scores, targets, mask)
     checked = _list_weights(weights, rows, mask, scores, graded)
     if values:
-        finite("scores", scores)
+        finite("scores", scores, limit)
         if checked is not None:
             weights_like(checked, checked.shape, scores, True)
         if graded:

@@ -50,19 +50,44 @@ def same_device(name: str, value: Tensor, scores: Tensor) -> None:
         )
 
 
-def finite(name: str, value: Tensor) -> None:
-    """No NaN and no infinity. The sum settles it in one pass: it is finite only if every term is."""
-    if value.is_floating_point() and not math.isfinite(float(value.detach().sum())):
-        good = torch.isfinite(value.detach())
-        if not bool(good.all()):
-            first = int((~good.reshape(-1)).nonzero()[0])
-            worst = float(value.detach().reshape(-1)[first])
-            raise InputError(
-                name,
-                f"{int((~good).sum())} of {good.numel()} values not finite (first: {worst} at position {first})",
-                "finite values only",
-                "Look for a diverged model (lower the learning rate) or missing data; mask entries with where=.",
-            )
+def finite(name: str, value: Tensor, limit: float = math.inf) -> None:
+    """No NaN, no infinity, and nothing beyond ``limit``. The bounds settle it in one pass: NaN goes through to them."""
+    if not value.is_floating_point() or not value.numel():
+        return
+    value = value.detach()
+    low, high = (float(bound) for bound in value.aminmax())
+    largest = max(high, -low)
+    if low == low and largest <= limit and largest < math.inf:
+        return
+    good = torch.isfinite(value)
+    if not bool(good.all()):
+        first = int((~good.reshape(-1)).nonzero()[0])
+        worst = float(value.reshape(-1)[first])
+        raise InputError(
+            name,
+            f"{int((~good).sum())} of {good.numel()} values not finite (first: {worst} at position {first})",
+            "finite values only",
+            "Look for a diverged model (lower the learning rate) or missing data; mask entries with where=.",
+        )
+    raise InputError(
+        name,
+        f"values up to {largest:.3g} in size",
+        f"values up to {limit:g}, so that losses and gradients stay in the range of the dtype",
+        "Divide them by their mean: only their ratios matter."
+        if name == "weights"
+        else "Look for a diverged model (lower the learning rate); mask entries that do not count with where=.",
+    )
+
+
+#: Pairs weigh the product of two weights, and sums of products must be finite in float32.
+LARGEST_WEIGHT = 1e12
+#: The largest score that a loss takes, by dtype: squares of differences and gradients as large as these must be finite.
+_LARGEST = {torch.float16: 8e3, torch.bfloat16: 1e31, torch.float32: 1e31, torch.float64: 1e100}
+
+
+def largest_score(scores: Any) -> float:
+    """How large a score a loss takes, given what the user passed."""
+    return _LARGEST.get(scores.dtype, math.inf) if isinstance(scores, Tensor) else math.inf
 
 
 def binary_values(targets: Tensor) -> None:
@@ -103,7 +128,7 @@ def weights_like(weights: Any, shape: torch.Size, scores: Tensor, values: bool) 
         raise InputError("weights", describe(given), "real weights")
     given = reshape_like("weights", given, shape).detach().to(scores.dtype)
     if values:
-        finite("weights", given)
+        finite("weights", given, LARGEST_WEIGHT)
         if given.numel() and float(given.min()) < 0:
             raise InputError("weights", f"a negative value ({float(given.min()):g})", "weights >= 0")
     return given

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .. import checks
-from ..engine import Batch, Engine, EngineOutput, undefined
+from ..engine import Batch, Engine, EngineOutput, undefined, unit_of
 from ..errors import InputError
 from .form import ArgmaxForm, HasArgmax
 from .public import SIGNS
@@ -125,7 +125,7 @@ class DirectEngine(Engine):
 
     def _epsilon(self, form: ArgmaxForm) -> float:
         if isinstance(self.epsilon, str):
-            return form.spread() or 1.0  # all tied: any ε finds the same outputs
+            return unit_of(form.spread())  # all tied: any ε finds the same outputs
         if callable(self.epsilon):
             return checks.number("epsilon(step)", self.epsilon(int(self.step)), above=0)
         return float(self.epsilon)

@@ -36,13 +36,17 @@ def class_rows(batch: Batch) -> Rows:
     targets = batch.targets.reshape(b, 1, length)
 
     def spread(entries: Tensor | None) -> Tensor | None:
-        return None if entries is None else entries.reshape(b, 1, length).expand(b, classes, length).reshape(-1, length)
+        return (
+            None
+            if entries is None
+            else entries.reshape(b, 1, length).expand(b, classes, length).reshape(b * classes, length)
+        )
 
     is_class = targets == torch.arange(classes, device=scores.device)[:, None]
     return rows_of(
         Batch(
-            margins(scores).transpose(1, 2).reshape(-1, length),
-            is_class.reshape(-1, length),
+            margins(scores).transpose(1, 2).reshape(b * classes, length),
+            is_class.reshape(b * classes, length),
             spread(batch.weights),
             spread(batch.where),
         )

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .. import checks
 from ..bank import ScoreBank
-from ..engine import Batch, Engine, EngineOutput, undefined
+from ..engine import Batch, Engine, EngineOutput, undefined, unit_of
 from ..errors import InputError
 from .form import HasSmooth, SmoothForm, Softness
 
@@ -113,7 +113,7 @@ class SmoothEngine(Engine):
         given = self.temperature
         number = checks.number("temperature(step)", given(int(self.step)), above=0) if callable(given) else float(given)
         if self.relative:
-            spread = form.spread() or 1.0  # all tied: any temperature sees the same
+            spread = unit_of(form.spread())  # all tied: any temperature sees the same
             return Softness(number * spread, number, self.anchor)
         return Softness(number, None, self.anchor)
 
