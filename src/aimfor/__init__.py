@@ -45,6 +45,7 @@ _HOME = {
     "AUPRC": "metrics",
     "metric_from_name": "metrics",
     "support": "metrics",
+    "load": "app.run.model",
     "AimforError": "errors",
     "InputError": "errors",
     "UnsupportedPairError": "errors",
@@ -54,6 +55,7 @@ _HOME = {
 __all__ = ["__version__", *_HOME]
 
 if TYPE_CHECKING:
+    from .app.run.model import load
     from .direct import DirectEngine
     from .engine import Engine, EngineOutput, Status
     from .errors import AimforError, DegenerateBatchWarning, InputError, SolverError, UnsupportedPairError

@@ -34,6 +34,10 @@ class SolverError(AimforError, RuntimeError):
     """A solver gave up and the caller asked for an exception (``on_failure="raise"``)."""
 
 
+class OddRowsWarning(UserWarning):
+    """New rows hold levels that training did not see, values far out of its range, or words among numbers."""
+
+
 class DegenerateBatchWarning(UserWarning):
     """A batch left the metric undefined (no positive, one class, all masked): loss 0, gradient 0."""
 

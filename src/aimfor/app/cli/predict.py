@@ -18,9 +18,13 @@ def predict(
     encoding: Encoding = None,
     rows: Rows = None,
     trust: Trust = None,
+    id_column: Annotated[str | None, typer.Option("--id", help="Column that names the rows of the output.")] = None,
+    evaluate: Annotated[
+        bool, typer.Option("--evaluate", help="Compare with the labels in the data; the result goes to stderr.")
+    ] = False,
 ) -> None:
     """Scores, probabilities and decisions at the stored threshold, as CSV. Exit code 0 means every row was scored."""
     with one_line_errors():
         from ..run.predict import predict as write
 
-        write(run, data, out, encoding or "utf8", rows, trust)
+        write(run, data, out, encoding or "utf8", rows, trust, id_column=id_column, judge=evaluate)

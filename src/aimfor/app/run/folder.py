@@ -13,6 +13,9 @@ from torch import Tensor, nn
 
 from ...errors import InputError
 from ...fitting import checkpoint
+from ...fitting.columns import TableEncoder
+from ...fitting.columns.kinds import Remarks
+from ...fitting.columns.suspects import near_perfect
 from ...fitting.config import Settings
 from ...fitting.models import build, scores_of
 from ...fitting.objective import Objective
@@ -81,6 +84,8 @@ def prepare(settings: Settings, source: Source | None = None) -> Prepared:
     encoder = fit_encoder(source, parts.train, settings.wishes)
     settings = settings.budget(len(parts.train), source.images is not None)
     x = torch.from_numpy(encode(encoder, source))
+    if isinstance(encoder, TableEncoder):
+        encoder.notes += near_perfect(encoder, x.numpy()[parts.train], ids[parts.train])
     build(
         settings.model, tuple(x.shape[1:]), labels.outputs, settings.hidden, settings.dropout
     )  # a wrong --model is found now
@@ -127,8 +132,15 @@ class Run:
     def metric(self) -> str:
         return str(self.config["settings"]["metric"])
 
-    def scores(self, source: Source) -> Tensor:
-        return scores_of(self.model, torch.from_numpy(encode(self.encoder, source)), self.labels.outputs)
+    def scores(self, source: Source, remarks: Remarks | None = None) -> Tensor:
+        """Scores of every row; what was odd about the rows is added to ``remarks``."""
+        return scores_of(self.model, torch.from_numpy(encode(self.encoder, source, remarks)), self.labels.outputs)
+
+    def decisions(self, scores: Tensor) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The class each row is decided to be: by the stored threshold, or the most probable one."""
+        if self.labels.binary:
+            return np.asarray(scores.double().numpy() > self.threshold, dtype=np.int64)
+        return np.asarray(self.probabilities(scores).argmax(1), dtype=np.int64)
 
     def probabilities(self, scores: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Calibrated on validation data: Platt's sigmoid for one score, softmax for classes."""

@@ -1,4 +1,4 @@
-"""`aimfor predict`: a CSV of scores, probabilities and decisions."""
+"""`aimfor predict`: a CSV of scores, probabilities and decisions, warnings about odd rows, and how good it was."""
 
 from __future__ import annotations
 
@@ -6,42 +6,96 @@ import csv
 import io
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from ...errors import InputError, nearest
 from ...fitting import checkpoint
-from ..data.sources import load
-from .folder import load_run
+from ...fitting.columns.kinds import Remarks
+from ...fitting.objective import Objective
+from ..data.sources import Source, load
+from .evaluate import evaluate
+from .folder import Run, load_run
 
 
 def predict(
-    folder: Path, data: str, out: Path | None, encoding: str = "utf8", rows: int | None = None, trust: str | None = None
+    folder: Path,
+    data: str,
+    out: Path | None,
+    encoding: str = "utf8",
+    rows: int | None = None,
+    trust: str | None = None,
+    *,
+    id_column: str | None = None,
+    judge: bool = False,
 ) -> None:
     """Scores every row and writes the CSV to ``out`` or standard output, whole or not at all.
 
+    Args:
+        id_column: Column whose values name the rows of the output; row numbers by default.
+        judge: Whether to print the metric and the rates of the rows, whose labels must be there.
+
     Raises:
-        InputError: An unfinished or damaged run, a missing column, unreadable data.
+        InputError: An unfinished or damaged run, a missing column, unreadable data, no labels to judge by.
     """
     run = load_run(folder, trust)
     size = run.encoder.shape[1] if run.encoder.kind == "image" else 0
     target = run.config["settings"]["target"]
     source = load(data, target, labelled=False, encoding=encoding, rows=rows, image_size=size)
-    scores = run.scores(source)
-    names = source.row_names or [str(number) for number in range(len(source))]
-    probabilities = run.probabilities(scores)
+    title, names = _names(source, id_column)
+    remarks = Remarks()
+    scores = run.scores(source, remarks)
+    judged = _judged(run, source, scores, target) if judge else []
+    text = _table(run, title, names, scores)
+    for sentence in remarks.sentences:
+        print(f"warning: {sentence}", file=sys.stderr)
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        checkpoint.write_text(out, text)
+    for line in judged:
+        print(line, file=sys.stderr)
+
+
+def _names(source: Source, id_column: str | None) -> tuple[str, list[str]]:
+    """What the first column is called, and what it says of each row."""
+    if id_column is None:
+        return "row", source.row_names or [str(number) for number in range(len(source))]
+    known = {**source.extras, **source.columns}
+    if id_column not in known:
+        raise InputError("--id", repr(id_column), "a column of the data", nearest(id_column, known))
+    return id_column, ["" if one is None else one for one in known[id_column].texts()]
+
+
+def _table(run: Run, title: str, names: list[str], scores: Tensor) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
+    classes, chances, decided = run.labels.classes, run.probabilities(scores), run.decisions(scores)
     if run.labels.binary:
-        writer.writerow(["row", "score", "probability", "decision"])
-        decided = scores.double().numpy() > run.threshold
-        for name, score, probability, positive in zip(names, scores.tolist(), probabilities, decided, strict=True):
-            writer.writerow([name, repr(score), f"{probability:.6g}", run.labels.classes[int(positive)]])
+        writer.writerow([title, "score", "probability", "decision"])
+        for name, score, chance, one in zip(names, scores.tolist(), chances, decided, strict=True):
+            writer.writerow([name, repr(score), f"{chance:.6g}", classes[one]])
     else:
-        writer.writerow(["row", *(f"score {one}" for one in run.labels.classes), "probability", "decision"])
-        for name, row, chance in zip(names, scores.tolist(), probabilities, strict=True):
-            best = int(np.argmax(chance))
-            writer.writerow([name, *map(repr, row), f"{chance[best]:.6g}", run.labels.classes[best]])
-    if out is None:
-        sys.stdout.write(text.getvalue())
-    else:
-        checkpoint.write_text(out, text.getvalue())
+        writer.writerow([title, *(f"score {one}" for one in classes), "probability", "decision"])
+        for name, row, chance, one in zip(names, scores.tolist(), chances, decided, strict=True):
+            writer.writerow([name, *map(repr, row), f"{chance[one]:.6g}", classes[one]])
+    return text.getvalue()
+
+
+def _judged(run: Run, source: Source, scores: Tensor, target: str | None) -> list[str]:
+    """The metric and the rates of the rows whose label is known, one line each."""
+    if source.labels is None:
+        raise InputError("--evaluate", f"data without the target {target or 'column'!r}", "labels to compare with")
+    known = np.array([label is not None for label in source.labels], dtype=bool)
+    if not known.any():
+        raise InputError("--evaluate", f"no value at all in the target {target!r}", "labels to compare with")
+    ids = torch.from_numpy(run.labels.encode(source.labels[known]))
+    found: dict[str, Any] = evaluate(Objective.of(run.metric), scores[torch.from_numpy(known)], ids, run.threshold)
+    lines = [f"{run.metric} on {int(known.sum())} labelled rows: {found['metric']:.4f}"]
+    if "rates" in found:
+        rates = ", ".join(f"{name} {value:.4f}" for name, value in found["rates"].items())
+        lines.append(f"at the stored threshold: {rates}")
+    return lines

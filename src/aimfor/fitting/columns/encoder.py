@@ -20,7 +20,7 @@ from .schema import Decision, check_wishes, decide
 from .words import Text
 
 AnyCoder = Annotated[Number | Date | Category | Text, Field(discriminator="kind")]
-_CODERS: TypeAdapter[list[AnyCoder]] = TypeAdapter(list[AnyCoder])
+_CODERS: TypeAdapter[list[AnyCoder]] = TypeAdapter(Annotated[list[AnyCoder], Field(min_length=1)])
 #: Changes whenever a stored encoder would be read otherwise.
 VERSION = 2
 
@@ -93,16 +93,16 @@ class TableEncoder:
     @classmethod
     def restore(cls, state: Any) -> TableEncoder:
         """From `state`. Raises `InputError` for one of another version, or that is damaged."""
-        if not isinstance(state, dict) or state.get("version") != VERSION:
+        if isinstance(state, dict) and state.get("version") != VERSION:
             raise InputError(
-                "run", "a run whose columns were stored by another version", "a run of this one", "Train it again."
+                "run", "a config.json whose columns are of another version", "one of this version", "Train it again."
             )
         try:
             columns = _CODERS.validate_python(state["columns"])
             notes = [str(note) for note in state["notes"]]
         except (ValidationError, KeyError, TypeError) as error:
             reason = str(error).splitlines()[0]
-            raise InputError("run", f"a damaged description of columns ({reason})", "the one training wrote") from None
+            raise InputError("run", f"damaged columns in config.json ({reason})", "what training wrote") from None
         return cls(list(columns), notes)
 
     @property
