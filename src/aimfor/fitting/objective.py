@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from .. import checks
 from ..errors import InputError
-from ..metrics import Metric, metric_from_name
+from ..metrics import Accuracy, BalancedAccuracy, Metric, metric_from_name
 from ..metrics.at_rate import ROUNDING, AtRate
 from ..metrics.confusion import CountMetric
 from ..metrics.curve import Curve, threshold_curve
@@ -32,6 +32,8 @@ class Objective:
 
     name: str
     metric: Metric
+    #: Several classes although the metric knows two as well (accuracy); see `on_classes`.
+    several: bool = False
 
     @classmethod
     def of(cls, name: str) -> Objective:
@@ -43,10 +45,21 @@ class Objective:
             )
         return cls(name, metric)
 
+    def on_classes(self, number: int, positive: str | None = None) -> Objective:
+        """The objective on a target of so many classes: accuracy of more than two, none of them named positive, is
+        of the highest of several scores.
+
+        Example:
+            >>> Objective.of("accuracy").on_classes(3).binary, Objective.of("accuracy").on_classes(2).binary
+            (False, True)
+        """
+        either = isinstance(self.metric, Accuracy | BalancedAccuracy)
+        return replace(self, several=either and number > 2 and positive is None)
+
     @property
     def binary(self) -> bool:
         """One score per row. A table under a list metric (average precision) is one list."""
-        return self.metric.layout != "multiclass"
+        return self.metric.layout != "multiclass" and not self.several
 
     @property
     def needs_threshold(self) -> bool:

@@ -6,7 +6,9 @@ from .at_rate import AUPRC, PrecisionAtRecall, RecallAtPrecision, TPRAtFPR
 from .auc_mu import AUCMu
 from .auroc import AUROC, AUROCOneVsRest
 from .average_precision import AveragePrecision
+from .balanced_accuracy import BalancedAccuracy
 from .base import Metric
+from .class_fbeta import ClassFBeta
 from .confusion import Confusion, CountMetric
 from .count_ratio import CountRatio
 from .fbeta import FBeta
@@ -25,6 +27,8 @@ __all__ = [
     "AUROCOneVsRest",
     "Accuracy",
     "AveragePrecision",
+    "BalancedAccuracy",
+    "ClassFBeta",
     "Confusion",
     "CountMetric",
     "CountRatio",

@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from .. import checks
 from ..direct import ArgmaxForm, ClassForm
 from ..engine import Batch
 from ..smooth import ClassDecisions, SmoothForm
-from .confusion import CountMetric, class_counts
+from .confusion import CountMetric, check_by_shape, class_counts
 from .programs import Coefficients, RatioOfCounts
 
 
@@ -39,10 +38,7 @@ class Accuracy(RatioOfCounts, CountMetric):
     span: ClassVar[float | None] = 1.0
 
     def check(self, scores: Any, targets: Any, **rest: Any) -> Batch:
-        tensors = isinstance(scores, Tensor) and isinstance(targets, Tensor)
-        columns = scores.shape[1] if tensors and scores.ndim >= 2 else 1
-        by_class = columns > 1 and scores.numel() == columns * targets.numel()
-        return (checks.multiclass if by_class else checks.binary)(scores, targets, **rest)
+        return check_by_shape(scores, targets, **rest)
 
     def lines(self) -> tuple[Coefficients, Coefficients]:
         return (1.0, 0.0, 0.0, 1.0), (1.0, 1.0, 1.0, 1.0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -61,6 +61,14 @@ def class_counts(batch: Batch) -> Counts:
     tp = table.diagonal(dim1=-2, dim2=-1)
     fp, fn = table.sum(-2) - tp, table.sum(-1) - tp
     return Counts(tp, fp, fn, table.sum((-2, -1)).unsqueeze(-1) - tp - fp - fn)
+
+
+def check_by_shape(scores: Any, targets: Any, **rest: Any) -> Batch:
+    """The gate of a metric of two classes or of several: ``(n, c)`` scores for n targets are several."""
+    tensors = isinstance(scores, Tensor) and isinstance(targets, Tensor)
+    columns = scores.shape[1] if tensors and scores.ndim >= 2 else 1
+    by_class = columns > 1 and scores.numel() == columns * targets.numel()
+    return (checks.multiclass if by_class else checks.binary)(scores, targets, **rest)
 
 
 class CountMetric(Metric, HasArgmax, HasSmooth):

@@ -23,7 +23,9 @@ from .at_rate import AUPRC, PrecisionAtRecall, RecallAtPrecision, TPRAtFPR
 from .auc_mu import AUCMu
 from .auroc import AUROC, AUROCOneVsRest
 from .average_precision import AveragePrecision
+from .balanced_accuracy import BalancedAccuracy
 from .base import Metric
+from .class_fbeta import ClassFBeta
 from .fbeta import FBeta
 from .iou import IoU
 from .ndcg import NDCG
@@ -51,6 +53,9 @@ METRICS: tuple[Entry, ...] = (
     Entry("pairwise_f1", PairwiseFBeta, PairwiseFBeta),
     Entry("iou", IoU, IoU),
     Entry("accuracy", Accuracy, Accuracy),
+    Entry("balanced_accuracy", BalancedAccuracy, BalancedAccuracy),
+    Entry("f1_macro", ClassFBeta, ClassFBeta),
+    Entry("f1_micro", partial(ClassFBeta, average="micro"), ClassFBeta),
     Entry("ap", AveragePrecision, AveragePrecision),
     Entry("ndcg", NDCG, NDCG),
     Entry("ndcg@10", NDCG, NDCG, "ndcg@"),

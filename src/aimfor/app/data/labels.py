@@ -108,7 +108,8 @@ def _binary(counts: Counter[str], positive: str | None) -> Labels:
                 "target",
                 f"{len(counts)} classes ({', '.join(sorted(counts, key=_natural)[:6])}, …)",
                 "two classes for this metric",
-                "Name the one to find with --positive VALUE, or use a multi-class metric such as auroc_ovr.",
+                "Name the one to find with --positive VALUE, or use f1_macro, accuracy, auroc_ovr or another metric "
+                "of several classes.",
             )
         return Labels([REST, positive], True)
     notes = []

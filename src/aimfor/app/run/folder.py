@@ -78,6 +78,7 @@ def prepare(settings: Settings, source: Source | None = None) -> Prepared:
     objective = Objective.of(settings.metric)
     source = source or read_source(settings)
     assert source.labels is not None
+    objective = objective.on_classes(len(set(source.labels)), settings.positive)
     labels = fit_labels(source.labels, binary=objective.binary, positive=settings.positive)
     ids = labels.encode(source.labels)
     parts = split(ids, settings.seed, source.test)
