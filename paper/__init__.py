@@ -13,6 +13,7 @@ NAMES: dict[str, str] = {
     "committee_rules": "ours.committee_rules",
     "recipe_search": "ours.recipe_search",
     "mq2008": "ours.mq2008",
+    "retrieval": "ours.retrieval",
     "meng_table1": "meng.table1",
     "meng_table2": "meng.table2",
     "meng_f1": "meng.f1",

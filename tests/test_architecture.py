@@ -17,7 +17,7 @@ LAYERS = [
     {"sorted", "smooth", "lp", "lagrangian", "direct", "rates"},
     {"metrics"},
     {"compiled", "watch"},
-    {"loss", "regularized", "refit"},
+    {"loss", "regularized", "refit", "retrieval"},
     {"fitting"},
     {"integrations"},
     {"app"},

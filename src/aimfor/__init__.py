@@ -15,6 +15,7 @@ __version__ = "0.2.0"
 
 _HOME = {
     "MetricLoss": "loss",
+    "RetrievalLoss": "retrieval",
     "HeadFitter": "refit",
     "Regularized": "regularized",
     "Engine": "engine",
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from .rates import RateEngine, maximize, minimize
     from .refit import HeadFitter
     from .regularized import Regularized
+    from .retrieval import RetrievalLoss
     from .smooth import SmoothEngine
     from .sorted import SortedEngine
 
@@ -95,7 +97,7 @@ def __getattr__(name: str) -> Any:
         return value
     if name == "MetricHead":  # its name before 0.2.0
         return __getattr__("HeadFitter")
-    if name in ("lp", "direct", "smooth", "lagrangian", "rates", "metrics", "distributed", "checks"):
+    if name in ("lp", "direct", "smooth", "retrieval", "lagrangian", "rates", "metrics", "distributed", "checks"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -2,6 +2,7 @@
 
 from .accuracy import Accuracy
 from .at_k import PrecisionAtK, RecallAtK
+from .at_r import HitAtK, MAPAtR, RPrecision
 from .at_rate import AUPRC, PrecisionAtRecall, RecallAtPrecision, TPRAtFPR
 from .auc_mu import AUCMu
 from .auroc import AUROC, AUROCOneVsRest
@@ -33,11 +34,14 @@ __all__ = [
     "CountMetric",
     "CountRatio",
     "FBeta",
+    "HitAtK",
     "IoU",
+    "MAPAtR",
     "Metric",
     "PairwiseFBeta",
     "PrecisionAtK",
     "PrecisionAtRecall",
+    "RPrecision",
     "RecallAtK",
     "RecallAtPrecision",
     "TPRAtFPR",

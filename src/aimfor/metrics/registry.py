@@ -19,6 +19,7 @@ from ..rates.engine import RateEngine
 from ..smooth import SmoothEngine
 from ..sorted.engine import SortedEngine
 from .accuracy import Accuracy
+from .at_r import MAPAtR, RPrecision
 from .at_rate import AUPRC, PrecisionAtRecall, RecallAtPrecision, TPRAtFPR
 from .auc_mu import AUCMu
 from .auroc import AUROC, AUROCOneVsRest
@@ -59,6 +60,8 @@ METRICS: tuple[Entry, ...] = (
     Entry("ap", AveragePrecision, AveragePrecision),
     Entry("ndcg", NDCG, NDCG),
     Entry("ndcg@10", NDCG, NDCG, "ndcg@"),
+    Entry("map@r", MAPAtR, MAPAtR),
+    Entry("r_precision", RPrecision, RPrecision),
     Entry("precision@recall=0.8", PrecisionAtRecall, PrecisionAtRecall, "precision@recall="),
     Entry("recall@precision=0.9", RecallAtPrecision, RecallAtPrecision, "recall@precision="),
     Entry("tpr@fpr=0.1", TPRAtFPR, TPRAtFPR, "tpr@fpr="),

@@ -1,0 +1,117 @@
+"""Batches of so many classes with so many examples each: what losses of retrieval need to have positives at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Sampler
+
+from .. import checks
+from ..errors import InputError
+
+
+class PerClassBatchSampler(Sampler[list[int]]):
+    """Batches of ``classes`` different classes with ``per_class`` examples of each, no example twice in a batch.
+
+    Classes and, within each, examples come in shuffled passes, so that all are seen equally often. Classes with a
+    single example have no positive to offer and are left out; those with fewer than ``per_class`` give all they have.
+    Everything depends on (seed, epoch); ranks share the classes of a step between them; a run can be resumed.
+
+    Args:
+        labels: Class of every example in the data set, any integers.
+        classes: Classes in a batch, >= 2: a list needs negatives.
+        per_class: Examples of each, >= 2: it needs positives too.
+        seed: With the epoch it decides everything.
+        rank: This process's number; its classes are disjoint from those of the other ranks.
+        world_size: Number of processes.
+
+    Raises:
+        InputError: Fewer classes with two examples than one step of all processes needs.
+
+    Example:
+        >>> sampler = PerClassBatchSampler([0, 0, 0, 1, 1, 1, 2, 2, 2], classes=2, per_class=2)
+        >>> all(len(set(batch)) == 4 for batch in sampler)
+        True
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[int] | Tensor,
+        classes: int,
+        per_class: int,
+        *,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        ids = torch.as_tensor(labels).reshape(-1).long()
+        self.classes = checks.integer("classes", classes, at_least=2)
+        self.per_class = checks.integer("per_class", per_class, at_least=2)
+        self.seed = checks.integer("seed", seed, at_least=0)
+        self.world_size = checks.integer("world_size", world_size, at_least=1)
+        self.rank = checks.integer("rank", rank, at_least=0)
+        if self.rank >= self.world_size:
+            raise InputError("rank", repr(rank), f"a rank below world_size = {world_size}")
+        members = [(ids == one).nonzero().reshape(-1) for one in ids.unique()]
+        self.members = [rows for rows in members if len(rows) >= 2]
+        needed = self.classes * self.world_size
+        if len(self.members) < needed:
+            raise InputError(
+                "labels", f"{len(self.members)} classes with two examples or more", f"at least {needed}, for one step"
+            )
+        self.batches = max(1, sum(map(len, self.members)) // (needed * self.per_class))
+        self.epoch = 0
+        self.position = 0
+
+    def __len__(self) -> int:
+        return self.batches
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch's order and starts at its first batch."""
+        self.epoch, self.position = checks.integer("epoch", epoch, at_least=0), 0
+
+    def epoch_batches(self) -> list[list[int]]:
+        """All batches of the current epoch for this rank."""
+        generator = torch.Generator().manual_seed((self.seed * 1_000_003 + self.epoch) % (2**63))
+        streams = [_passes(rows, generator) for rows in self.members]
+        order = _passes(torch.arange(len(self.members)), generator)
+        found = []
+        for _ in range(self.batches):
+            chosen = _different(order, self.classes * self.world_size)
+            # Every rank draws for all of them, so that the streams stay in step.
+            drawn = [_different(streams[one], min(self.per_class, len(self.members[one]))) for one in chosen]
+            found.append([row for rows in drawn[self.rank :: self.world_size] for row in rows])
+        return found
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for batch in self.epoch_batches()[self.position :]:
+            self.position += 1
+            yield batch
+        self.epoch, self.position = self.epoch + 1, 0
+
+    def state_dict(self, consumed: int | None = None) -> dict[str, Any]:
+        """Where it stands. A loader with workers asks ahead: pass ``consumed``, the batches really used this epoch."""
+        return {"epoch": self.epoch, "position": self.position if consumed is None else consumed, "seed": self.seed}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues from a `state_dict`; the next batch is the one that would have come."""
+        if state["seed"] != self.seed:
+            raise InputError("state", f"a sampler with seed {state['seed']}", f"seed {self.seed}, as this sampler's")
+        self.epoch, self.position = int(state["epoch"]), int(state["position"])
+
+
+def _passes(values: Tensor, generator: torch.Generator) -> Iterator[int]:
+    """Shuffled passes over the values, one after the other, for ever."""
+    while True:
+        yield from values[torch.randperm(len(values), generator=generator)].tolist()
+
+
+def _different(stream: Iterator[int], count: int) -> list[int]:
+    """The next ``count`` different values; one that comes again across the border of two passes is dropped."""
+    found: dict[int, None] = {}
+    while len(found) < count:
+        found[next(stream)] = None
+    return list(found)

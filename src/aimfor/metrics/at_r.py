@@ -1,0 +1,147 @@
+"""Metrics of retrieval: each list judged by its first R places, R its number of positives, or by one hit among k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from .. import checks
+from ..engine import Batch, Engine
+from ..errors import InputError
+from ..smooth import HasSmooth, Ranking, SmoothEngine, asked_items
+from .base import Metric
+from .lists import list_weights, mean_over_lists, soft_cut, sorted_lists
+
+
+class _OfLists(Metric, HasSmooth):
+    """What the three share: lists of 0/1 items that count alike, and the mean over lists with a positive."""
+
+    layout: ClassVar[str] = "lists"
+    order_only: ClassVar[bool] = True
+
+    def check(self, scores: object, targets: object, **rest: object) -> Batch:
+        batch = super().check(scores, targets, **rest)
+        if batch.weights is not None and list_weights(batch) is None:
+            raise InputError(
+                "weights", "one weight per item", "one per list: places are whole items", "Leave them out."
+            )
+        return batch
+
+    def default_engine(self) -> Engine:
+        return SmoothEngine(0.2, relative=True)
+
+
+def _there(batch: Batch) -> tuple[Tensor, Tensor]:
+    """``(b, l)`` float64 masks: the items that count, and the positives among them."""
+    counted = torch.ones_like(batch.scores, dtype=torch.float64) if batch.where is None else batch.where.double()
+    return counted, counted * batch.targets
+
+
+class _AtR(_OfLists):
+    """Σ over the positives in the first R places of a worth, divided by R."""
+
+    precise: ClassVar[bool]
+
+    def exact(self, batch: Batch) -> Tensor:
+        scores = batch.scores.detach()
+        scores = scores if batch.where is None else scores.masked_fill(~batch.where, -torch.inf)
+        order, end = sorted_lists(scores)
+        hit = _there(batch)[1].gather(1, order)
+        tp, places = hit.cumsum(1).gather(1, end), (end + 1).double()
+        # Tied items share their places: the part of a tie that lies within the first R.
+        size = torch.zeros_like(hit).scatter_add_(1, end, torch.ones_like(hit)).gather(1, end)
+        limit = hit.sum(1, keepdim=True)
+        inside = ((limit - (places - size)) / size).clamp(0.0, 1.0)
+        return self._of_places(hit, tp, places, inside, list_weights(batch))
+
+    def smooth_form(self, batch: Batch) -> Ranking:
+        counted, hit = _there(batch)
+        asked, by_list = asked_items(hit > 0), list_weights(batch)
+        own, limit = asked.take(hit), hit.sum(1, keepdim=True)
+
+        def measure(above: Tensor, relative: Tensor) -> Tensor:
+            tp, places = above
+            return self._of_places(own, tp, places, soft_cut(places, limit, relative), by_list)
+
+        return Ranking(batch.scores, asked, (hit, counted), measure, batch.targets, counted, cuts=True)
+
+    def _of_places(self, hit: Tensor, tp: Tensor, places: Tensor, inside: Tensor, by_list: Tensor | None) -> Tensor:
+        """The definition: for each positive, positives and items at or above it, and whether it is in the first R."""
+        worth = hit * inside * (tp / places.clamp_min(1.0) if self.precise else 1.0)
+        positives = hit.sum(1)
+        return mean_over_lists(worth.sum(1) / positives, positives > 0, by_list)
+
+
+@dataclass(frozen=True)
+class MAPAtR(_AtR):
+    """MAP@R: ``1/R Σ`` over the positives in the first R places of the precision there; R is the list's positives.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.metrics import MAPAtR
+        >>> float(MAPAtR().value(torch.tensor([4.0, 3.0, 2.0, 1.0]), torch.tensor([1, 0, 1, 0])))
+        0.5
+
+    References:
+        Musgrave, Belongie, Lim, A metric learning reality check, 2020.
+    """
+
+    precise: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class RPrecision(_AtR):
+    """R-precision: positives among the first R places, divided by R, the number of positives.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.metrics import RPrecision
+        >>> float(RPrecision().value(torch.tensor([4.0, 3.0, 2.0, 1.0]), torch.tensor([1, 0, 1, 0])))
+        0.5
+    """
+
+    precise: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class HitAtK(_OfLists):
+    """The share of lists with a positive among their first k places: recall@k as retrieval of classes has it.
+
+    (`RecallAtK` is the share of a list's positives that are there.) Negatives tied with the best positive stand before
+    it. Soft, it is ``1 − Π (1 − [rank ≤ k])`` over the positives.
+
+    Args:
+        k: >= 1.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.metrics import HitAtK
+        >>> float(HitAtK(1).value(torch.tensor([[2.0, 1.0], [1.0, 2.0]]), torch.tensor([[1, 0], [1, 0]])))
+        0.5
+    """
+
+    k: int
+
+    def __post_init__(self) -> None:
+        checks.integer("k", self.k, at_least=1)
+
+    def exact(self, batch: Batch) -> Tensor:
+        counted, hit = _there(batch)
+        scores = batch.scores.detach()
+        best = scores.masked_fill(hit == 0, -torch.inf).amax(1, keepdim=True) if scores.numel() else scores[:, :1]
+        before = ((scores >= best) * (counted - hit)).sum(1)
+        return mean_over_lists((before < self.k).double(), hit.sum(1) > 0, list_weights(batch))
+
+    def smooth_form(self, batch: Batch) -> Ranking:
+        counted, hit = _there(batch)
+        asked, by_list = asked_items(hit > 0), list_weights(batch)
+        own, defined = asked.take(hit), hit.sum(1) > 0
+
+        def measure(above: Tensor, relative: Tensor) -> Tensor:
+            inside = own * soft_cut(above[0], self.k, relative)
+            return mean_over_lists(1.0 - (1.0 - inside).prod(1), defined, by_list)
+
+        return Ranking(batch.scores, asked, (counted,), measure, batch.targets, counted, cuts=True)

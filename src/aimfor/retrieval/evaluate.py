@@ -1,0 +1,114 @@
+"""Exact metrics of retrieval for any number of lists of any length, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from .. import checks
+from ..engine import Batch
+from ..errors import InputError
+from ..metrics import Metric
+from . import gate
+
+#: Similarities in one block: 64 MB in float32.
+BLOCK = 1 << 24
+
+
+def evaluate(
+    embeddings: Tensor,
+    labels: Tensor,
+    references: Tensor | None = None,
+    reference_labels: Tensor | None = None,
+    *,
+    k: Sequence[int] = (1, 10),
+    similarity: str = "cosine",
+    block: int = BLOCK,
+) -> dict[str, float]:
+    """MAP@R, R-precision and recall@k of every query against all other examples, or against given references.
+
+    recall@k is the share of queries with a hit among their k nearest. Queries without a positive are left out of all
+    means and counted. Items of equal similarity stand in the order in which ``torch.topk`` gives them.
+
+    Args:
+        embeddings: ``(n, d)`` queries.
+        labels: ``(n,)`` class ids.
+        references: ``(m, d)``, or None for the queries themselves, each without itself.
+        reference_labels: ``(m,)``, with references.
+        k: Which recalls to report; at most the length of a list.
+        similarity: ``"cosine"`` or ``"dot"``.
+        block: Similarities held at a time; memory is about 16 bytes for each.
+
+    Returns:
+        ``"map@r"``, ``"r_precision"``, ``"recall@k"`` for each k, and ``"without"``, the queries left out. NaN if no
+        query has a positive.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.retrieval import evaluate
+        >>> x = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
+        >>> evaluate(x, torch.tensor([0, 0, 1, 1]), k=[1])["recall@1"]
+        1.0
+    """
+    with torch.no_grad():
+        found = gate.check(embeddings, labels, references, reference_labels, similarity)
+        length = len(found.references) - int(found.own)
+        for one in k:
+            if checks.integer("k", one, at_least=1) > length:
+                raise InputError("k", repr(one), f"at most {length}, the length of the lists")
+        sizes = _positives(found)
+        kept = (sizes > 0).nonzero().squeeze(1)
+        names = ["map@r", "r_precision", *(f"recall@{one}" for one in k)]
+        if not len(kept):
+            return dict.fromkeys(names, float("nan")) | {"without": float(len(sizes))}
+        deepest = max(int(sizes.max()), *k) if k else int(sizes.max())
+        sums = torch.zeros(len(names), dtype=torch.float64)
+        for rows in kept.split(max(1, block // max(1, len(found.references)))):
+            near = _nearest(found, rows, deepest)
+            sums += _judged(found.reference_labels[near] == found.labels[rows, None], sizes[rows], k)
+        values = (sums / len(kept)).tolist()
+        return dict(zip(names, values, strict=True)) | {"without": float(len(sizes) - len(kept))}
+
+
+def _positives(found: gate.Queries) -> Tensor:
+    """``(n,)`` how many positives each query's list has."""
+    known, counts = found.reference_labels.unique(return_counts=True)
+    if not len(known):
+        return torch.zeros_like(found.labels)
+    at = torch.searchsorted(known, found.labels).clamp_max(len(known) - 1)
+    return torch.where(known[at] == found.labels, counts[at], 0) - int(found.own)
+
+
+def _nearest(found: gate.Queries, rows: Tensor, depth: int) -> Tensor:
+    scores = found.queries[rows] @ found.references.t()
+    if found.own:
+        scores[torch.arange(len(rows), device=rows.device), rows] = -torch.inf
+    return scores.topk(depth, dim=1).indices
+
+
+def _judged(hit: Tensor, sizes: Tensor, k: Sequence[int]) -> Tensor:
+    """Sums over the rows of each metric, from the hits among the nearest."""
+    places, sizes = torch.arange(1, hit.shape[1] + 1, device=hit.device), sizes.double()
+    inside = hit & (places <= sizes[:, None])
+    precision = hit.cumsum(1).double() / places
+    sums = [((inside * precision).sum(1) / sizes).sum(), (inside.sum(1) / sizes).sum()]
+    sums += [hit[:, :one].any(1).double().sum() for one in k]
+    return torch.stack(sums).cpu()
+
+
+def evaluate_metric(metric: Metric, found: gate.Queries, block: int = BLOCK) -> Tensor:
+    """Any metric of lists, as its own `exact` has it; lists without a positive are left out."""
+    sizes = _positives(found)
+    kept = (sizes > 0).nonzero().squeeze(1)
+    total = torch.zeros((), dtype=torch.float64)
+    for rows in kept.split(max(1, block // max(1, 8 * len(found.references)))):
+        scores = found.queries[rows] @ found.references.t()
+        there = torch.ones_like(scores, dtype=torch.bool)
+        if found.own:
+            there[torch.arange(len(rows), device=rows.device), rows] = False
+        same = (found.labels[rows, None] == found.reference_labels) & there
+        batch = Batch(scores, same, where=there)
+        total += len(rows) * metric.exact(batch).cpu()
+    return total / len(kept) if len(kept) else torch.full((), torch.nan, dtype=torch.float64)

@@ -1,0 +1,197 @@
+"""RetrievalLoss: every embedding asks for its class, and the lists of similarities are judged by the metric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from .. import checks
+from ..bank import ScoreBank
+from ..engine import Batch, EngineOutput, undefined
+from ..errors import InputError
+from ..metrics import NDCG, AveragePrecision, HitAtK, MAPAtR, Metric, PrecisionAtK, RPrecision
+from ..smooth import HasSmooth
+from ..smooth.form import Softness
+from . import gate
+from .evaluate import evaluate_metric
+
+#: Similarities in one block of lists.
+BLOCK = 1 << 20
+
+NAMES: dict[str, Callable[[], Metric]] = {"ap": AveragePrecision, "map@r": MAPAtR, "r_precision": RPrecision}
+NAMES_AT_K: dict[str, Callable[[int], Metric]] = {
+    "recall@": HitAtK,
+    "ndcg@": NDCG,
+    "precision@": PrecisionAtK,
+}
+
+
+def retrieval_metric(name: str) -> Metric:
+    """The metric of one list that a name stands for; recall@k is "a hit among the first k" (`HitAtK`)."""
+    if name in NAMES:
+        return NAMES[name]()
+    for prefix, make in NAMES_AT_K.items():
+        if isinstance(name, str) and name.startswith(prefix) and name.removeprefix(prefix).isdigit():
+            return make(int(name.removeprefix(prefix)))
+    raise InputError("metric", repr(name), "one of " + ", ".join([*NAMES, "recall@10", "ndcg@10", "precision@5"]))
+
+
+class RetrievalLoss(nn.Module):
+    """``1 − metric`` of the lists that embeddings make of each other, by soft ranks.
+
+    Every example is a query. Its list is every other example of the batch (and of the memory), or the references that
+    are given; items of its own class are the positives. Lists without a positive, or without a negative, have nothing
+    to say: they are left out and counted. Memory is bounded: lists are made, ranked and forgotten in blocks.
+
+    Args:
+        metric: ``"map@r"``, ``"ap"``, ``"r_precision"``, ``"recall@10"`` (a hit among the first 10), ``"ndcg@10"``,
+            ``"precision@5"``.
+        temperature: Of the soft ranks, in the unit of the similarities; > 0. Worth tuning: 0.01 to 0.1 for cosines.
+        similarity: ``"cosine"`` or ``"dot"``.
+        memory: Number of recent embeddings, detached, that every list is extended by (0: none). Pass ``index=`` so that
+            an example is not compared with its own past.
+
+    Shape:
+        ``(embeddings (n, d), labels (n,), references (m, d), reference_labels (m,))``.
+
+    Raises:
+        InputError: NaN, zero vectors under cosine, labels that are not ids, references without labels.
+
+    Example:
+        >>> import torch, aimfor
+        >>> embeddings = torch.randn(8, 16, requires_grad=True)
+        >>> loss = aimfor.RetrievalLoss("map@r")(embeddings, torch.tensor([0, 0, 1, 1, 2, 2, 3, 3]))
+        >>> loss.backward()
+
+    References:
+        Brown, Xie, Kalogeiton, Zisserman, Smooth-AP: smoothing the path towards large-scale image retrieval, 2020.
+        Wang, Zhang, Huang, Scott, Cross-batch memory for embedding learning, 2020.
+    """
+
+    def __init__(
+        self, metric: str = "map@r", *, temperature: float = 0.05, similarity: str = "cosine", memory: int = 0
+    ) -> None:
+        super().__init__()
+        self.name, self.metric = metric, retrieval_metric(metric)
+        self.temperature = checks.number("temperature", temperature, above=0)
+        self.similarity = checks.one_of("similarity", similarity, gate.SIMILARITIES)
+        size = checks.integer("memory", memory, at_least=0)
+        self.memory = ScoreBank(size) if size else None
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        references: Tensor | None = None,
+        reference_labels: Tensor | None = None,
+        *,
+        index: Tensor | None = None,
+    ) -> Tensor:
+        """The loss, a scalar attached to the graph."""
+        return self.detailed(embeddings, labels, references, reference_labels, index=index).loss
+
+    def detailed(self, embeddings: Tensor, labels: Tensor, *rest: Any, index: Tensor | None = None) -> EngineOutput:
+        """As `forward`, with the number of lists that counted (``lists``) and of those left out (``without``)."""
+        references, reference_labels = (*rest, None, None)[:2]
+        found = gate.check(embeddings, labels, references, reference_labels, self.similarity)
+        given = checks.index_like(index, len(found.labels), found.queries, True)
+        learning = self.training and torch.is_grad_enabled()
+        joined, exists = found, None
+        if self.memory is not None and learning:
+            batch = Batch(found.queries, found.labels, index=given)
+            if found.own:
+                more, _ = self.memory.join(batch)
+                joined = replace(found, references=more.scores, reference_labels=more.targets)
+                exists = None if more.weights is None else more.weights > 0
+        output = self._solve(joined, exists)
+        if self.memory is not None and learning:
+            self.memory.push(Batch(found.queries, found.labels, index=given))
+        return output
+
+    def _solve(self, found: gate.Queries, exists: Tensor | None) -> EngineOutput:
+        lists = list_counts(found, exists)
+        stats = {"lists": int(lists.sum()), "without": int((~lists).sum())}
+        if not stats["lists"]:
+            return undefined(found.queries, stats)
+        loss = _Lists.apply(found.queries, found.references, found, exists, lists, self.metric, self.temperature)
+        return EngineOutput(loss, stats=stats)
+
+    def value(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        references: Tensor | None = None,
+        reference_labels: Tensor | None = None,
+    ) -> Tensor:
+        """The exact metric: a float64 scalar, NaN where no list has a positive."""
+        with torch.no_grad():
+            found = gate.check(embeddings, labels, references, reference_labels, self.similarity)
+            return evaluate_metric(self.metric, found)
+
+    def extra_repr(self) -> str:
+        memory = "" if self.memory is None else f", memory={self.memory.size}"
+        return f"{self.name!r}, temperature={self.temperature:g}, similarity={self.similarity!r}{memory}"
+
+
+def list_counts(found: gate.Queries, exists: Tensor | None) -> Tensor:
+    """``(n,)`` True where a list has both a positive and a negative."""
+    present = found.reference_labels if exists is None else found.reference_labels[exists]
+    known, counts = present.unique(return_counts=True)
+    at = torch.searchsorted(known, found.labels).clamp_max(max(len(known) - 1, 0))
+    same = torch.where(known[at] == found.labels, counts[at], 0) if len(known) else torch.zeros_like(found.labels)
+    return (same - int(found.own) > 0) & (len(present) - same > 0)
+
+
+def blocks_of_lists(found: gate.Queries, kept: Tensor, exists: Tensor | None, block: int) -> Any:
+    """Row numbers, and for them ``(b, m)``: which references are of the same class, and which are in the list."""
+    m = len(found.references)
+    rows = kept.nonzero().squeeze(1)
+    for some in rows.split(max(1, block // max(m, 1))):
+        there = torch.ones(len(some), m, dtype=torch.bool, device=rows.device)
+        if exists is not None:
+            there &= exists
+        if found.own:
+            there[torch.arange(len(some), device=rows.device), some] = False
+        yield some, found.labels[some, None] == found.reference_labels, there
+
+
+class _Lists(torch.autograd.Function):
+    """Mean over the lists of 1 − smooth metric; the gradient is found with it, block by block."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        queries: Tensor,
+        references: Tensor,
+        found: gate.Queries,
+        exists: Tensor | None,
+        kept: Tensor,
+        metric: HasSmooth,
+        temperature: float,
+    ) -> Tensor:
+        queries, references = queries.detach(), references.detach()
+        total, of_queries, of_references = 0.0, torch.zeros_like(queries), torch.zeros_like(references)
+        everyone = int(kept.sum())
+        for rows, same, there in blocks_of_lists(found, kept, exists, BLOCK):
+            with torch.enable_grad():
+                scores = (queries[rows] @ references.t()).requires_grad_()
+                batch = Batch(scores, same & there, where=there)
+                loss = metric.smooth_form(batch).loss(Softness(temperature))[0]
+                (slope,) = torch.autograd.grad(loss, scores)
+            share = len(rows) / everyone
+            total += share * float(loss.detach())
+            of_queries[rows] += share * (slope @ references)
+            of_references.addmm_(slope.t(), queries[rows], alpha=share)
+        ctx.save_for_backward(of_queries, of_references)
+        return queries.new_tensor(total)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        of_queries, of_references = ctx.saved_tensors
+        return of_queries * grad, of_references * grad, None, None, None, None, None
