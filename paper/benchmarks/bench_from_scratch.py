@@ -39,7 +39,7 @@ BINARY = (
     "precision@recall=0.8", "recall@precision=0.9", "tpr@fpr=0.1", "auprc@10",
 )  # fmt: skip
 CLASSES = ("auroc_ovr", "auc_mu")
-STEPS, LOOKS, ROWS = 400, 10, 5000
+STEPS, LOOKS, ROWS, HIDDEN = 1500, 15, 5000, 64
 #: Engines tried on the tuning seeds, by family of metrics.
 SMOOTH = aimfor.SmoothEngine
 DECISIONS = {
@@ -52,10 +52,9 @@ DECISIONS = {
 }
 RANKS = {
     "direct": aimfor.DirectEngine,
-    "relative 0.5": lambda: SMOOTH(0.5, relative=True),
     "relative 0.5 bank": lambda: SMOOTH(0.5, relative=True, bank=512),
-    "relative 0.5 anchor 0.5": lambda: SMOOTH(0.5, relative=True, anchor=0.5),
     "anchor 0.5": lambda: SMOOTH(anchor=0.5),
+    "anchor 0.5 bank": lambda: SMOOTH(anchor=0.5, bank=512),
     "anchor 1": lambda: SMOOTH(anchor=1.0),
     "anchor 1 bank": lambda: SMOOTH(anchor=1.0, bank=512),
 }
@@ -74,7 +73,9 @@ def load(data: Path, name: str) -> tuple[Tensor, Tensor]:
         raw = np.load(data / name / "train.npz")
         x = torch.from_numpy(raw["x"][: 4 * ROWS]).float() / 255.0
         x = x[:, None] if x.ndim == 3 else x.movedim(-1, 1)
-        return functional.avg_pool2d(x, 2).flatten(1), torch.from_numpy(raw["y"][: 4 * ROWS]).long()
+        return functional.avg_pool2d(x, 4 if name == "cifar10" else 2).flatten(1), torch.from_numpy(
+            raw["y"][: 4 * ROWS]
+        ).long()
     if name in ("bank", "mammography"):
         raw = np.load(data / {"bank": "bank_marketing"}.get(name, name) / "train.npz")
         return torch.from_numpy(raw["X"]).float(), torch.from_numpy(raw["y"]).long()
@@ -95,26 +96,57 @@ def split(x: Tensor, y: Tensor, seed: int) -> list[tuple[Tensor, Tensor]]:
     return [(x[place], y[place]) for place in rows]
 
 
+class Perceptrons(nn.Module):
+    """Many small perceptrons side by side, each with a start and with data of its own: one step for all of them.
+
+    Their parameters are stacked, and Adam works entry by entry, so that each learns exactly as it would alone.
+    """
+
+    def __init__(self, inputs: int, outputs: int, seeds: list[int]) -> None:
+        super().__init__()
+        alone = []
+        for seed in seeds:
+            torch.manual_seed(seed)
+            alone.append((nn.Linear(inputs, HIDDEN), nn.Linear(HIDDEN, outputs)))
+        self.first, self.second = (
+            nn.Parameter(torch.stack([pair[i].weight.detach().t() for pair in alone])) for i in range(2)
+        )
+        self.biases = nn.ParameterList(torch.stack([pair[i].bias.detach()[None] for pair in alone]) for i in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``(models, n, inputs)`` to ``(models, n, outputs)``."""
+        hidden = torch.baddbmm(self.biases[0], x, self.first).relu()
+        return torch.baddbmm(self.biases[1], hidden, self.second)
+
+
 def train(
-    parts: list[tuple[Tensor, Tensor]], loss_fn: nn.Module, outputs: int, batch: int, seed: int
-) -> list[tuple[Tensor, Tensor]]:
-    """Scores of the validation and judging rows at every look."""
-    (x, y), judges = parts[0], parts[1:]
-    torch.manual_seed(seed)
-    model = nn.Sequential(nn.Linear(x.shape[1], 64), nn.ReLU(), nn.Linear(64, outputs))
+    parts: dict[int, list[tuple[Tensor, Tensor]]], losses: list[tuple[int, nn.Module]], outputs: int, batch: int
+) -> list[list[tuple[Tensor, Tensor]]]:
+    """For each (seed, loss), the scores of the validation and judging rows at every look."""
+    seeds = list(parts)
+    place = torch.tensor([seeds.index(seed) for seed, _ in losses])
+    x = torch.stack([parts[seed][0][0] for seed in seeds])
+    y = torch.stack([parts[seed][0][1] for seed in seeds])
+    model = Perceptrons(x.shape[2], outputs, [seed for seed, _ in losses])
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
-    generator = torch.Generator().manual_seed(seed)
-    looks, order = [], torch.zeros(0, dtype=torch.int64)
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    looks: list[list[tuple[Tensor, Tensor]]] = [[] for _ in losses]
+    order = torch.zeros(len(seeds), 0, dtype=torch.int64)
     for step in range(1, STEPS + 1):
-        if len(order) < batch:
-            order = torch.randperm(len(x), generator=generator)
-        rows, order = order[:batch], order[batch:]
+        if order.shape[1] < batch:
+            order = torch.stack([torch.randperm(x.shape[1], generator=one) for one in generators])
+        rows, order = order[:, :batch], order[:, batch:]
+        inputs, labels = x.gather(1, rows[..., None].expand(-1, -1, x.shape[2])), y.gather(1, rows)
         optimizer.zero_grad()
-        loss_fn(model(x[rows]).squeeze(1), y[rows]).backward()
+        scores = model(inputs[place]).squeeze(2)
+        total = [loss(one, labels[at]) for one, at, (_, loss) in zip(scores.unbind(0), place, losses, strict=True)]
+        torch.stack(total).sum().backward()
         optimizer.step()
         if step % (STEPS // LOOKS) == 0:
             with torch.no_grad():
-                looks.append(tuple(model(part[0]).squeeze(1) for part in judges))
+                judged = [model(torch.stack([parts[s][i][0] for s in seeds])[place]).squeeze(2) for i in (1, 2)]
+            for number, pair in enumerate(zip(*judged, strict=True)):
+                looks[number].append(pair)
     return looks
 
 
@@ -146,40 +178,46 @@ def judge(name: str, looks: list[tuple[Tensor, Tensor]], parts: list[tuple[Tenso
     return found
 
 
-def tasks(tune: bool) -> list[tuple[str, int, int, str, str]]:
-    """(problem, seed, batch, method, engine); methods are the rivals and the metrics' names."""
-    found = []
-    seeds = range(100, 102) if tune else range(5)
-    for seed in seeds:
-        for problem in TUNED_ON if tune else PROBLEMS:
-            for batch in (64, 128):
-                if batch != (64, 128)[seed % 2]:
-                    continue
-                found += [(problem, seed, batch, rival, "") for rival in ("cross-entropy", "weighted")]
-                for name in BINARY:
-                    engines = TUNE.get(name, {}) if tune else {"default": None}
-                    found += [(problem, seed, batch, name, engine) for engine in engines]
-                if problem in ("digits", "mnist") and not tune:
-                    found += [(f"{problem} 10", seed, batch, m, "") for m in ("cross-entropy", "weighted")]
-                    found += [(f"{problem} 10", seed, batch, name, "default") for name in CLASSES]
-    return found
+def groups(tune: bool) -> list[tuple[str, int, list[int]]]:
+    """(problem, batch, seeds) that are trained side by side."""
+    problems = TUNED_ON if tune else (*PROBLEMS, "digits 10", "mnist 10")
+    seeds = {64: [100], 128: [101]} if tune else {64: [0, 2, 4], 128: [1, 3]}
+    return [(problem, batch, seeds[batch]) for problem in problems for batch in seeds]
 
 
-def run(data: Path, problem: str, seed: int, batch: int, method: str, engine: str) -> dict[str, object]:
+def methods(problem: str, tune: bool) -> list[tuple[str, str]]:
+    """The rivals and the metrics, each with the name of its engine."""
+    rivals = [("cross-entropy", ""), ("weighted", "")]
+    if tune:
+        return rivals + [(name, engine) for name, engines in TUNE.items() for engine in engines]
+    return rivals + [(name, "default") for name in (CLASSES if problem.endswith(" 10") else BINARY)]
+
+
+def run(data: Path, problem: str, batch: int, seeds: list[int], tune: bool) -> dict[str, dict[str, dict[str, float]]]:
     many = problem.endswith(" 10")
     x, y = load(data, problem.removesuffix(" 10"))
     if not many:
         y = (y == 8).long() if problem in ("digits", "mnist") else (y == 3).long() if problem == "cifar10" else y
-    mixed = zlib.crc32(f"{problem} {seed}".encode()) % 100_000
-    parts = split(x, y, mixed)
-    outputs, names = (10, CLASSES) if many else (1, BINARY)
-    if method in ("cross-entropy", "weighted"):
-        loss_fn: nn.Module = Entropy(parts[0][1] if method == "weighted" else None, outputs)
-    else:
-        made = TUNE[method][engine]() if engine in TUNE.get(method, {}) else None
-        loss_fn, names = aimfor.MetricLoss(method, made), (method,)
-    looks = train(parts, loss_fn, outputs, batch, mixed)
-    return {name: judge(name, looks, parts) for name in names}
+    mixed = {seed: zlib.crc32(f"{problem} {seed}".encode()) % 100_000 for seed in seeds}
+    parts = {mixed[seed]: split(x, y, mixed[seed]) for seed in seeds}
+    outputs = 10 if many else 1
+    planned, losses = [], []
+    for seed in seeds:
+        for method, engine in methods(problem, tune):
+            if method in ("cross-entropy", "weighted"):
+                labels = parts[mixed[seed]][0][1] if method == "weighted" else None
+                loss_fn: nn.Module = Entropy(labels, outputs)
+            else:
+                loss_fn = aimfor.MetricLoss(method, TUNE[method][engine]() if tune else None)
+            planned.append((seed, method, engine))
+            losses.append((mixed[seed], loss_fn))
+    found = {}
+    for (seed, method, engine), looks in zip(planned, train(parts, losses, outputs, batch), strict=True):
+        names = (CLASSES if many else BINARY) if method in ("cross-entropy", "weighted") else (method,)
+        found[key((problem, seed, batch, method, engine))] = {
+            name: judge(name, looks, parts[mixed[seed]]) for name in names
+        }
+    return found
 
 
 def key(task: tuple[object, ...]) -> str:
@@ -191,7 +229,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--tune", action="store_true", help="the engines tried, on seeds of their own")
-    parser.add_argument("--only", default="", help="only tasks whose key contains this")
+    parser.add_argument("--only", default="", help="only problems whose name contains this")
     parser.add_argument("--report", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -199,13 +237,15 @@ def main() -> None:
     raw.parent.mkdir(exist_ok=True)
     done = json.loads(raw.read_text()) if raw.exists() else {}
     began = time.monotonic()
-    for task in [] if arguments.report else tasks(arguments.tune):
-        if key(task) in done or arguments.only not in key(task):
+    for problem, batch, seeds in [] if arguments.report else groups(arguments.tune):
+        wanted = [key((problem, seed, batch, *method)) for seed in seeds for method in methods(problem, arguments.tune)]
+        if all(one in done for one in wanted) or arguments.only not in problem:
             continue
         if time.monotonic() - began > 60 * arguments.minutes:
             break
-        done[key(task)] = run(arguments.data, *task)
+        done |= run(arguments.data, problem, batch, seeds, arguments.tune)
         raw.write_text(json.dumps(done, indent=0))
+        print(f"{problem}, batches of {batch}: {time.monotonic() - began:.0f} s", flush=True)
     (tuning if arguments.tune else report)(done)
 
 
@@ -234,8 +274,8 @@ def tuning(done: dict[str, dict[str, dict[str, float]]]) -> None:
         table = 100 * np.asarray(rows)
         entropy, weighted, zero = table.T
         print(
-            f"{method:9} {engine:24} n {len(rows):3}  − cross-entropy {np.median(entropy):+.2f} (mean {entropy.mean():+.2f}, "
-            f"worst {entropy.min():+.1f})  − weighted {np.median(weighted):+.2f}  "
+            f"{method:9} {engine:24} n {len(rows):3}  − cross-entropy {np.median(entropy):+.2f} "
+            f"(mean {entropy.mean():+.2f}, worst {entropy.min():+.1f})  − weighted {np.median(weighted):+.2f}  "
             f"at 0 {np.median(zero):+.2f} (worst {zero.min():+.1f})"
         )
 
