@@ -20,6 +20,8 @@ from typing import Any
 import torch
 
 RESULTS = Path(__file__).parent / "results"
+#: A script is started by its path; the package `paper` is beside `src`, where Python does not look by itself.
+sys.path.append(str(Path(__file__).parents[2]))
 
 
 def median_seconds(functions: Mapping[str, Callable[[], Any]], repeats: int = 15, warmup: int = 3) -> dict[str, float]:
