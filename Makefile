@@ -45,7 +45,7 @@ evidence: .venv/ready
 
 # A sample of small changes to the core; every one of them should make a test fail. Takes an hour.
 mutants: .venv/ready
-	$(BIN)/python tools/mutants.py
+	$(BIN)/python tools/mutants
 
 clean:
 	rm -rf .venv

@@ -13,7 +13,6 @@ import hashlib
 import importlib
 import json
 import math
-import os
 import re
 import time
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from typing import Any
 
 import aimfor
 from aimfor.errors import InputError
+from aimfor.fitting.checkpoint import write_text
 
 from . import NAMES
 from .experiment import Cell, Experiment, Options
@@ -104,7 +104,7 @@ def run(
             except Exception as error:
                 outcome.failed.append((cell, error))
                 continue
-            _write_atomic(folder / f"{key}.json", cache[key])
+            _write_cells(folder / f"{key}.json", cache[key])
         outcome.finished.append(cache[key])
     progress(len(cells), len(cells), None)
     gather(folder)
@@ -132,7 +132,7 @@ def gather(folder: Path) -> None:
     single = [path for path in folder.glob("*.json") if path.name != GATHERED]
     if single:
         everything = _read_cache(folder)
-        _write_atomic(folder / GATHERED, [everything[key] for key in sorted(everything)])
+        _write_cells(folder / GATHERED, [everything[key] for key in sorted(everything)])
         for path in single:
             path.unlink(missing_ok=True)
 
@@ -149,15 +149,12 @@ def _read_cache(folder: Path) -> dict[str, dict[str, Any]]:
     return {cell_key(entry["cell"], entry.get("full", False), entry.get("model")): entry for entry in entries}
 
 
-def _write_atomic(path: Path, content: Any) -> None:
-    """A reader, or a run that is killed, sees the old file or the new one, never half of one."""
+def _write_cells(path: Path, content: Any) -> None:
+    """One line a cell; a reader, or a run that is killed, sees the old file or the new one, never half of one."""
     if isinstance(content, list):
-        text = "[\n" + ",\n".join(_dump(entry) for entry in content) + "\n]\n"
+        write_text(path, "[\n" + ",\n".join(_dump(entry) for entry in content) + "\n]\n")
     else:
-        text = _dump(content) + "\n"
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
-    partial.write_text(text)
-    partial.replace(path)
+        write_text(path, _dump(content) + "\n")
 
 
 def _dump(value: Any) -> str:

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from ..experiment import Options
 from ..networks.models import library_resnet18, library_resnet20
-from ..protocol.protocol import Part
+from ..protocol.protocol import Split
 from .formats import read_split
 from .tables import stratified
 
@@ -50,7 +50,7 @@ def thinned(labels: Tensor, keep: dict[int, int], seed: int) -> Tensor:
     return torch.cat(picked).sort().values
 
 
-def binary_parts(folder: Path, name: str, positives: float, seed: int, size: int | None) -> tuple[Part, Part, Part]:
+def binary_parts(folder: Path, name: str, positives: float, seed: int, size: int | None) -> tuple[Split, Split, Split]:
     """Meng's binary task: half of the classes positive, negatives dropped until positives have the given share.
 
     Args:
@@ -65,10 +65,10 @@ def binary_parts(folder: Path, name: str, positives: float, seed: int, size: int
     y, test_y = (y < half).long(), (test_y < half).long()
     count = int(y.sum()) if size is None else min(size, int(y.sum()))
     rows = thinned(y, {1: count, 0: round(count * (1 - positives) / positives)}, seed)
-    return (*_split(x[rows], y[rows], seed), Part(test_x, test_y))
+    return (*_split(x[rows], y[rows], seed), Split(test_x, test_y))
 
 
-def three_class_parts(folder: Path, name: str, drop: float, seed: int, size: int | None) -> tuple[Part, Part, Part]:
+def three_class_parts(folder: Path, name: str, drop: float, seed: int, size: int | None) -> tuple[Split, Split, Split]:
     """Meng's three-class task: classes grouped in three, a share ``drop`` of the first two groups left out."""
     x, y, test_x, test_y = load(folder, name)
     edges = torch.tensor({"stl10": [3, 6], "cifar10": [3, 6], "cifar100": [33, 66]}[name])
@@ -77,12 +77,12 @@ def three_class_parts(folder: Path, name: str, drop: float, seed: int, size: int
     count = least if size is None else min(size, least)
     few = round(count * (1 - drop))
     rows = thinned(y, {0: few, 1: few, 2: count}, seed)
-    return (*_split(x[rows], y[rows], seed), Part(test_x, test_y))
+    return (*_split(x[rows], y[rows], seed), Split(test_x, test_y))
 
 
-def _split(x: Tensor, y: Tensor, seed: int) -> tuple[Part, Part]:
+def _split(x: Tensor, y: Tensor, seed: int) -> tuple[Split, Split]:
     fit, judge = stratified(y, 0.25, seed)
-    return Part(x[fit], y[fit]), Part(x[judge], y[judge])
+    return Split(x[fit], y[fit]), Split(x[judge], y[judge])
 
 
 def small_cnn(outputs: int = 1, halve: bool = True) -> nn.Module:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..protocol.protocol import Part
+from ..protocol.protocol import Split
 
 #: The 24 small imbalanced tables.
 TABLES = tuple(
@@ -37,7 +37,7 @@ def stratified(targets: Tensor, fraction: float, seed: int) -> tuple[Tensor, Ten
     return torch.cat(rest).sort().values, torch.cat(taken).sort().values
 
 
-def table(folder: Path, name: str, seed: int) -> tuple[Part, Part, Part]:
+def table(folder: Path, name: str, seed: int) -> tuple[Split, Split, Split]:
     """One small table: standardised by its training part; a third of the training rows is for validation."""
     raw = arrays(folder / "imbalanced_small" / f"{name}.npz")
     x, y = torch.from_numpy(raw["X"]).float(), torch.from_numpy(raw["y"]).long()
@@ -47,11 +47,11 @@ def table(folder: Path, name: str, seed: int) -> tuple[Part, Part, Part]:
     return standardised_parts(x, y, inside[fit], inside[judge], (~known).nonzero().squeeze(1))
 
 
-def standardised_parts(x: Tensor, y: Tensor, fit: Tensor, judge: Tensor, test: Tensor) -> tuple[Part, Part, Part]:
+def standardised_parts(x: Tensor, y: Tensor, fit: Tensor, judge: Tensor, test: Tensor) -> tuple[Split, Split, Split]:
     """Three parts by their positions, every column with mean 0 and deviation 1 on the first."""
     mean, deviation = x[fit].mean(0), x[fit].std(0)
     x = ((x - mean) / torch.where(deviation > 0, deviation, 1.0)).clamp(-10, 10)
-    return Part(x[fit], y[fit]), Part(x[judge], y[judge]), Part(x[test], y[test])
+    return Split(x[fit], y[fit]), Split(x[judge], y[judge]), Split(x[test], y[test])
 
 
 def training_rows(folder: Path, name: str) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from aimfor.errors import InputError
 
-from ..protocol.protocol import Part
+from ..protocol.protocol import Split
 from .tables import arrays
 
 ACTIONS = (
@@ -48,13 +48,13 @@ class Persons:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def part(self, rows: np.ndarray[Any, Any] | None = None, side: int = 32) -> Part:
+    def part(self, rows: np.ndarray[Any, Any] | None = None, side: int = 32) -> Split:
         """Images ``(n, 3, side, side)`` in [−1, 1] and their labels; all persons, or those at ``rows``."""
         kept = np.arange(len(self)) if rows is None else rows
         x = torch.from_numpy(self.crops[kept]).permute(0, 3, 1, 2).float().div(127.5).sub(1.0)
         if x.shape[-1] != side:
             x = functional.interpolate(x, (side, side), mode="area")
-        return Part(x.contiguous(), torch.from_numpy(self.labels[kept]).long())
+        return Split(x.contiguous(), torch.from_numpy(self.labels[kept]).long())
 
 
 def load(folder: Path, split: str, side: int = 64) -> Persons:

@@ -16,11 +16,11 @@ from aimfor.refit.features import FeatureRows, make_rows
 from aimfor.refit.objectives import HeadObjective, objectives_for
 from aimfor.sorted import HasPairs
 
-from .protocol import Budget, Checkpoint, Loss, Method, Part, Task, scores_for
+from .protocol import Budget, Checkpoint, Contender, Contest, Loss, Split, scores_for
 from .training import averaged, restored, scores_of
 
 #: From a task to what came of it. Called twice: on training data to be judged, on all labelled data for good.
-Way = Callable[[Task], Checkpoint]
+Way = Callable[[Contest], Checkpoint]
 
 OWN, METRIC, HEAD = "own loss", "metric", "head"
 
@@ -28,11 +28,11 @@ OWN, METRIC, HEAD = "own loss", "metric", "head"
 RIDGES = (1.0, 0.03, 1e-3)
 
 
-def ways_on(metric: Metric, leader: Checkpoint, own: Method, budget: Budget, seed: int) -> dict[str, Way]:
+def ways_on(metric: Metric, leader: Checkpoint, own: Contender, budget: Budget, seed: int) -> dict[str, Way]:
     """From the rivals' best checkpoint: its own loss or the metric's for a further phase at the same rate with averaged
     weights, or the last layer refitted."""
     rate = leader.rate
-    by_own, by_metric = replace(own, name=f"{own.name} on"), Method("fine-tuned", metric_loss(metric), own.balanced)
+    by_own, by_metric = replace(own, name=f"{own.name} on"), Contender("fine-tuned", metric_loss(metric), own.balanced)
     return {
         OWN: partial(averaged, start=leader, method=by_own, rate=rate, budget=budget, seed=seed),
         METRIC: partial(averaged, start=leader, method=by_metric, rate=rate, budget=budget, seed=seed),
@@ -48,7 +48,7 @@ class Refit:
         self.ridges: tuple[float, ...] = RIDGES
         self.objectives: tuple[str, ...] | None = None
 
-    def __call__(self, task: Task) -> Checkpoint:
+    def __call__(self, task: Contest) -> Checkpoint:
         model = restored(task, self.point)
         model.eval()
         with torch.no_grad():
@@ -77,7 +77,7 @@ def metric_loss(metric: Metric) -> Loss:
     """The metric's own objective (see `fine_tune_objective`) as a loss of batches."""
 
     def loss(scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
-        batch = Part(scores.detach().unsqueeze(-1) if targets.ndim == scores.ndim else scores.detach(), targets)
+        batch = Split(scores.detach().unsqueeze(-1) if targets.ndim == scores.ndim else scores.detach(), targets)
         part = make_rows(metric, "features", batch.x, batch.targets_for(metric), None, batch.where, None, len(shares))
         return fine_tune_objective(metric, part).loss(scores_for(metric, scores))
 
@@ -94,5 +94,5 @@ def fine_tune_objective(metric: Metric, part: FeatureRows) -> HeadObjective:
     return next(found[name] for name in order if name in found)
 
 
-def _batches(part: Part, size: int = 2048) -> list[tuple[Tensor, Tensor]]:
+def _batches(part: Split, size: int = 2048) -> list[tuple[Tensor, Tensor]]:
     return list(zip(part.x.split(size), part.y.split(size), strict=True))

@@ -12,7 +12,7 @@ from aimfor.metrics.base import Metric
 from aimfor.metrics.confusion import CountMetric
 from aimfor.refit.choose import best_shift
 
-from .protocol import Checkpoint, Part, Task, scores_for
+from .protocol import Checkpoint, Contest, Split, scores_for
 from .training import restored, scores_of
 
 
@@ -25,7 +25,7 @@ class Chosen:
     test: float
 
 
-def tuned_value(metric: Metric, scores: Tensor, part: Part, tune: bool = True) -> tuple[float, float]:
+def tuned_value(metric: Metric, scores: Tensor, part: Split, tune: bool = True) -> tuple[float, float]:
     """The metric at its best threshold on this data (if it has one), and the shift that brings it to 0.
 
     With ``tune=False`` the threshold stays where it is and the shift is 0.
@@ -37,7 +37,7 @@ def tuned_value(metric: Metric, scores: Tensor, part: Part, tune: bool = True) -
 
 
 def best(
-    metric: Metric, checkpoints: list[Checkpoint], part: Part, tune: bool = True
+    metric: Metric, checkpoints: list[Checkpoint], part: Split, tune: bool = True
 ) -> tuple[Checkpoint, float, float]:
     """The checkpoint with the highest metric on this part (the first of equals), its value and its shift."""
     judged = [tuned_value(metric, checkpoint.validation, part, tune) for checkpoint in checkpoints]
@@ -45,25 +45,25 @@ def best(
     return checkpoints[at], judged[at][0], judged[at][1]
 
 
-def scores_on_test(task: Task, checkpoint: Checkpoint) -> Tensor:
+def scores_on_test(task: Contest, checkpoint: Checkpoint) -> Tensor:
     """Scores of the test part by the model of a checkpoint."""
     return scores_of(restored(task, checkpoint), task.test.x)
 
 
-def chosen(task: Task, metric: Metric, checkpoints: list[Checkpoint]) -> Chosen:
+def chosen(task: Contest, metric: Metric, checkpoints: list[Checkpoint]) -> Chosen:
     """The best on validation data, with its threshold; then, and only then, its value on test data."""
     checkpoint, value, shift = best(metric, checkpoints, task.validation)
     return judged(task, metric, checkpoint, value, shift)
 
 
-def judged(task: Task, metric: Metric, checkpoint: Checkpoint, value: float, shift: float) -> Chosen:
+def judged(task: Contest, metric: Metric, checkpoint: Checkpoint, value: float, shift: float) -> Chosen:
     """A checkpoint on test data, its value on validation data and its threshold settled before."""
     scores = scores_for(metric, scores_on_test(task, checkpoint)) + shift
     test = float(metric.value(scores, task.test.targets_for(metric), where=task.test.where))
     return Chosen(checkpoint.name, value, test)
 
 
-def share_won(metric: Metric, ours: Checkpoint, theirs: Checkpoint, part: Part) -> float:
+def share_won(metric: Metric, ours: Checkpoint, theirs: Checkpoint, part: Split) -> float:
     """In how many of the bootstrap draws of this data (class by class) ours has the higher metric; a tie is half.
 
     Thresholds are those that suit the whole of it.

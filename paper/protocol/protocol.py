@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
+from aimfor.fitting import losses
 from aimfor.metrics.auroc import AUROCOneVsRest
 from aimfor.metrics.average_precision import AveragePrecision
 from aimfor.metrics.base import Metric
@@ -23,7 +23,7 @@ State = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Part:
+class Split:
     """Inputs and targets of one part of a data set.
 
     Targets are 0/1 or class ids ``(n,)``, or grades of ranked lists ``(n, l)`` with −1 where a list is padded.
@@ -51,12 +51,12 @@ def scores_for(metric: Metric, scores: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Task:
+class Contest:
     """A data set in three parts, and the model that every method trains."""
 
-    train: Part
-    validation: Part
-    test: Part
+    train: Split
+    validation: Split
+    test: Split
     make_model: Callable[[], nn.Module]
     classes: int = 2
 
@@ -104,7 +104,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
-class Method:
+class Contender:
     """A way to train: a loss, and whether batches hold each class alike.
 
     ``trainer`` is for losses that come with an optimizer of their own: from task, budget and seed to checkpoints.
@@ -114,38 +114,29 @@ class Method:
     name: str
     loss: Loss
     balanced: bool = False
-    trainer: Callable[[Task, Budget, int], list[Checkpoint]] | None = None
+    trainer: Callable[[Contest, Budget, int], list[Checkpoint]] | None = None
 
 
 # ---------------------------------------------------------------- the rivals
 
 
 def cross_entropy(scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
-    if scores.ndim == 1:
-        return functional.binary_cross_entropy_with_logits(scores, targets.to(scores.dtype))
-    return functional.cross_entropy(scores, targets)
+    return losses.cross_entropy(scores, targets)
 
 
 def weighted_cross_entropy(scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
     """Each class weighs the same in the whole data set, whatever its share."""
-    weights = 1.0 / (shares.clamp_min(1e-12) * len(shares))
-    if scores.ndim == 1:
-        return functional.binary_cross_entropy_with_logits(scores, targets.to(scores.dtype), weights[targets])
-    return functional.cross_entropy(scores, targets, weights)
+    return losses.cross_entropy(scores, targets, 1.0 / (shares.clamp_min(1e-12) * len(shares)))
 
 
-def focal(scores: Tensor, targets: Tensor, shares: Tensor, gamma: float = 2.0) -> Tensor:
-    """``(1 − p)^γ`` times cross-entropy, p the probability of the true class (Lin 2017)."""
-    if scores.ndim == 1:
-        loss = functional.binary_cross_entropy_with_logits(scores, targets.to(scores.dtype), reduction="none")
-    else:
-        loss = functional.cross_entropy(scores, targets, reduction="none")
-    return ((1.0 - torch.exp(-loss)).pow(gamma) * loss).mean()
+def focal(scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
+    """``(1 − p)²`` times cross-entropy, p the probability of the true class (Lin 2017)."""
+    return losses.focal(losses.cross_entropy(scores, targets, reduction="none")).mean()
 
 
-RIVALS: tuple[Method, ...] = (
-    Method("cross-entropy", cross_entropy),
-    Method("weighted", weighted_cross_entropy),
-    Method("balanced batches", cross_entropy, balanced=True),
-    Method("focal", focal),
+RIVALS: tuple[Contender, ...] = (
+    Contender("cross-entropy", cross_entropy),
+    Contender("weighted", weighted_cross_entropy),
+    Contender("balanced batches", cross_entropy, balanced=True),
+    Contender("focal", focal),
 )

@@ -22,7 +22,7 @@ from aimfor.metrics.registry import metric_from_name
 
 from .candidates import HEAD, METRIC, OWN, Refit, Way, ways_on
 from .choosing import Chosen, best, chosen, judged, share_won, tuned_value
-from .protocol import RIVALS, Budget, Checkpoint, Method, Part, Task
+from .protocol import RIVALS, Budget, Checkpoint, Contender, Contest, Split
 from .training import fine_tune, train_all
 
 #: Going on is dropped when it wins in fewer of the draws of validation data than this: the rival's own value there is
@@ -33,13 +33,13 @@ CONVINCING = 0.95
 
 
 def run_all(
-    task: Task,
+    task: Contest,
     metrics: list[str],
     budget: Budget,
     seed: int,
     *,
-    rivals: tuple[Method, ...] = RIVALS,
-    papers: tuple[Method, ...] = (),
+    rivals: tuple[Contender, ...] = RIVALS,
+    papers: tuple[Contender, ...] = (),
 ) -> dict[str, Any]:
     """Trains every rival (and the papers' methods) once, then answers for every metric.
 
@@ -53,13 +53,13 @@ def run_all(
 
 
 def _one_metric(
-    task: Task,
+    task: Contest,
     metric: Metric,
     budget: Budget,
     seed: int,
     pools: dict[str, list[Checkpoint]],
-    rivals: tuple[Method, ...],
-    papers: tuple[Method, ...],
+    rivals: tuple[Contender, ...],
+    papers: tuple[Contender, ...],
 ) -> dict[str, Any]:
     everything = [point for rival in rivals for point in pools[rival.name]]
     leader, _, _ = best(metric, everything, task.validation)
@@ -88,13 +88,13 @@ def _one_metric(
     }
 
 
-def going_on(metric: Metric, rival: Checkpoint, trial: Checkpoint, validation: Part) -> str | None:
+def going_on(metric: Metric, rival: Checkpoint, trial: Checkpoint, validation: Split) -> str | None:
     """`OWN`, or None when training on by the rival's own loss never beats the rival as it is."""
     return OWN if share_won(metric, trial, rival, validation) >= PLAINLY_WORSE else None
 
 
 def convinced(
-    metric: Metric, base: str | None, against: Checkpoint, offered: dict[str, Checkpoint], validation: Part
+    metric: Metric, base: str | None, against: Checkpoint, offered: dict[str, Checkpoint], validation: Split
 ) -> str | None:
     """The offered way that beats the base convincingly on validation data (the more convincing of two), or the base."""
     shares = {name: share_won(metric, trial, against, validation) for name, trial in offered.items()}
@@ -108,7 +108,12 @@ def _kept_original(way: Way) -> bool:
 
 
 def finished(
-    task: Task, metric: Metric, rival: Checkpoint, name: str | None, trials: dict[str, Checkpoint], ways: dict[str, Way]
+    task: Contest,
+    metric: Metric,
+    rival: Checkpoint,
+    name: str | None,
+    trials: dict[str, Checkpoint],
+    ways: dict[str, Way],
 ) -> Chosen:
     """The rival as it is, or the way repeated on all labelled data, at the threshold of its trial."""
     if name is None:
@@ -118,7 +123,7 @@ def finished(
     return judged(task, metric, replace(final, name=f"{final.name}, all data"), value, shift)
 
 
-def all_labelled(task: Task) -> Task:
+def all_labelled(task: Contest) -> Contest:
     """The task with validation data among the training data."""
     parts = (task.train, task.validation)
-    return replace(task, train=Part(torch.cat([part.x for part in parts]), torch.cat([part.y for part in parts])))
+    return replace(task, train=Split(torch.cat([part.x for part in parts]), torch.cat([part.y for part in parts])))

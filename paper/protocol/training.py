@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from aimfor.fitting.averaging import mean_of_weights
 
-from .protocol import Budget, Checkpoint, Method, Task
+from .protocol import Budget, Checkpoint, Contender, Contest
 
 
 def scores_of(model: nn.Module, x: Tensor, batch: int = 2048) -> Tensor:
@@ -37,14 +37,14 @@ def draw(targets: Tensor, size: int, balanced: bool, generator: torch.Generator)
     return torch.cat(picked)
 
 
-def train(task: Task, method: Method, rate: float, budget: Budget, seed: int) -> list[Checkpoint]:
+def train(task: Contest, method: Contender, rate: float, budget: Budget, seed: int) -> list[Checkpoint]:
     """Trains from scratch; the same seed gives every method the same starting weights."""
     torch.manual_seed(seed)
     model = task.make_model()
     return _run(task, model, method, rate, budget.steps, budget.batch, budget, seed)
 
 
-def train_all(task: Task, methods: Sequence[Method], budget: Budget, seed: int) -> dict[str, list[Checkpoint]]:
+def train_all(task: Contest, methods: Sequence[Contender], budget: Budget, seed: int) -> dict[str, list[Checkpoint]]:
     """Every method at every rate. Small perceptrons are trained side by side in one stacked model, which is the same
     computation (tested) for a fraction of the overhead."""
     layers = [module for module in task.make_model().modules() if not list(module.children())]
@@ -58,7 +58,9 @@ def train_all(task: Task, methods: Sequence[Method], budget: Budget, seed: int) 
     return found
 
 
-def train_stacked(task: Task, methods: Sequence[Method], budget: Budget, seed: int) -> dict[str, list[Checkpoint]]:
+def train_stacked(
+    task: Contest, methods: Sequence[Contender], budget: Budget, seed: int
+) -> dict[str, list[Checkpoint]]:
     """As calling `train` for every method and rate, with all models stacked along a leading dimension."""
     runs = [(method, rate) for method in methods for rate in budget.rates]
     torch.manual_seed(seed)
@@ -108,24 +110,26 @@ class _StackedAdamW:
 
 
 def fine_tune(
-    task: Task, start: Checkpoint, method: Method, rate: float, budget: Budget, seed: int
+    task: Contest, start: Checkpoint, method: Contender, rate: float, budget: Budget, seed: int
 ) -> list[Checkpoint]:
     """``budget.extra`` steps on larger batches from a checkpoint, with any loss."""
     return _run(task, restored(task, start), method, rate, budget.extra, budget.large, budget, seed + 1)
 
 
-def averaged(task: Task, start: Checkpoint, method: Method, rate: float, budget: Budget, seed: int) -> Checkpoint:
+def averaged(task: Contest, start: Checkpoint, method: Contender, rate: float, budget: Budget, seed: int) -> Checkpoint:
     """As `fine_tune`, ending at the mean of the weights after each of its steps (Izmailov 2018)."""
     return _averaged(task, restored(task, start), method, rate, budget, seed)
 
 
-def _averaged(task: Task, model: nn.Module, method: Method, rate: float, budget: Budget, seed: int) -> Checkpoint:
+def _averaged(task: Contest, model: nn.Module, method: Contender, rate: float, budget: Budget, seed: int) -> Checkpoint:
     steps = _steps(task, model, method, rate, budget.extra, budget.large, budget.decay, seed + 1)
     final = mean_of_weights(model, steps)
     return Checkpoint(method.name, final.state_dict(), scores_of(final, task.validation.x), rate)
 
 
-def frozen_body(task: Task, start: Checkpoint, method: Method, rate: float, budget: Budget, seed: int) -> Checkpoint:
+def frozen_body(
+    task: Contest, start: Checkpoint, method: Contender, rate: float, budget: Budget, seed: int
+) -> Checkpoint:
     """As `averaged`, of the last layer alone, from fresh weights."""
     model = restored(task, start).requires_grad_(False)
     last = [layer for layer in model.modules() if isinstance(layer, nn.Linear)][-1].requires_grad_(True)
@@ -134,7 +138,7 @@ def frozen_body(task: Task, start: Checkpoint, method: Method, rate: float, budg
     return _averaged(task, model, method, rate, budget, seed)
 
 
-def restored(task: Task, point: Checkpoint) -> nn.Module:
+def restored(task: Contest, point: Checkpoint) -> nn.Module:
     """The model of a checkpoint."""
     model = task.make_model()
     model.load_state_dict(point.state)
@@ -142,7 +146,7 @@ def restored(task: Task, point: Checkpoint) -> nn.Module:
 
 
 def _run(
-    task: Task, model: nn.Module, method: Method, rate: float, steps: int, batch: int, budget: Budget, seed: int
+    task: Contest, model: nn.Module, method: Contender, rate: float, steps: int, batch: int, budget: Budget, seed: int
 ) -> list[Checkpoint]:
     found = []
     for step in _steps(task, model, method, rate, steps, batch, budget.decay, seed):
@@ -153,7 +157,7 @@ def _run(
 
 
 def _steps(
-    task: Task, model: nn.Module, method: Method, rate: float, steps: int, batch: int, decay: float, seed: int
+    task: Contest, model: nn.Module, method: Contender, rate: float, steps: int, batch: int, decay: float, seed: int
 ) -> Iterator[int]:
     """Trains the model; yields after each step its number, from 1."""
     generator = torch.Generator().manual_seed(seed)

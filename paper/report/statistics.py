@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from aimfor.errors import InputError
+from aimfor.fitting.statistics import Difference, paired_difference
 
 
 @dataclass(frozen=True)
-class Paired:
+class Paired(Difference):
     """Mean of paired differences with its 95 % interval and two-sided p-value (Student's t over the pairs).
 
     ``verdict`` is "better", "worse" or "no difference": whether the interval leaves out zero.
     """
 
-    mean: float
-    low: float
-    high: float
     pairs: int
-    p: float
 
     @property
     def verdict(self) -> str:
@@ -34,19 +29,15 @@ class Paired:
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float]) -> Paired:
-    """``ours − theirs``, pair by pair. With one pair the interval is infinite; equal pairs give a width of zero."""
+    """``ours − theirs``, pair by pair: seeds on one fixed test set, whose rows no two trainings share.
+
+    With one pair the interval is infinite; equal pairs give a width of zero.
+    """
     if len(ours) != len(theirs) or not ours:
         raise InputError(
             "ours", f"{len(ours)} and {len(theirs)} values", "as many of one as of the other, at least one"
         )
-    differences = np.asarray(ours, dtype=float) - np.asarray(theirs, dtype=float)
-    mean, n = float(differences.mean()), len(differences)
-    if n == 1:
-        return Paired(mean, -math.inf, math.inf, 1, 1.0)
-    error = float(differences.std(ddof=1) / math.sqrt(n))
-    half = float(stats.t.ppf(0.975, n - 1)) * error
-    p = 2 * float(stats.t.sf(abs(mean) / error, n - 1)) if error else float(mean == 0)
-    return Paired(mean, mean - half, mean + half, n, p)
+    return Paired(**vars(paired_difference(ours, theirs, test_share=0.0)), pairs=len(ours))
 
 
 def bootstrap_median(values: Sequence[float], draws: int = 2000, seed: int = 0) -> tuple[float, float, float]:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..protocol.protocol import Budget, Checkpoint, Method, Task, cross_entropy
+from ..protocol.protocol import Budget, Checkpoint, Contender, Contest, cross_entropy
 from ..protocol.training import draw, scores_of, squeezed
 
 #: PESG's own default is 0.1, SOAP's 1e-3; each gets the default and one more, as the others get two rates.
@@ -27,17 +27,17 @@ def installed() -> bool:
     return importlib.util.find_spec("libauc") is not None
 
 
-def rivals(*names: str) -> tuple[Method, ...]:
+def rivals(*names: str) -> tuple[Contender, ...]:
     """The methods of these names, or none if LibAUC is not there. What trains on from them is cross-entropy."""
-    return tuple(Method(n, cross_entropy, True, partial(train_libauc, n)) for n in names) if installed() else ()
+    return tuple(Contender(n, cross_entropy, True, partial(train_libauc, n)) for n in names) if installed() else ()
 
 
-def train_libauc(name: str, task: Task, budget: Budget, seed: int) -> list[Checkpoint]:
+def train_libauc(name: str, task: Contest, budget: Budget, seed: int) -> list[Checkpoint]:
     """One of the two, from scratch on balanced batches (what LibAUC's DualSampler draws), at each of its rates."""
     return [point for rate in RATES[name] for point in _train(name, task, rate, budget, seed)]
 
 
-def _train(name: str, task: Task, rate: float, budget: Budget, seed: int) -> list[Checkpoint]:
+def _train(name: str, task: Contest, rate: float, budget: Budget, seed: int) -> list[Checkpoint]:
     torch.manual_seed(seed)
     model = task.make_model()
     loss, optimizer = _parts(name, model, rate, len(task.train))

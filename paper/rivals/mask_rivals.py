@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..protocol.protocol import Loss, Method, cross_entropy, weighted_cross_entropy
+from ..protocol.protocol import Contender, Loss, cross_entropy, weighted_cross_entropy
 
 
 def _memberships(scores: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -72,15 +72,15 @@ def beside_cross_entropy(other: Loss) -> Loss:
     return lambda scores, targets, shares: cross_entropy(scores, targets, shares) + other(scores, targets, shares)
 
 
-MASK_RIVALS: tuple[Method, ...] = (
-    Method("cross-entropy", cross_entropy),
-    Method("weighted", weighted_cross_entropy),
-    Method("Dice", dice),
-    Method("Lovász", lovasz),
-    Method("cross-entropy + Dice", beside_cross_entropy(dice)),
+MASK_RIVALS: tuple[Contender, ...] = (
+    Contender("cross-entropy", cross_entropy),
+    Contender("weighted", weighted_cross_entropy),
+    Contender("Dice", dice),
+    Contender("Lovász", lovasz),
+    Contender("cross-entropy + Dice", beside_cross_entropy(dice)),
 )
 #: What the network is fine-tuned on for IoU, from the rivals' best checkpoint.
-OURS: tuple[Method, ...] = (
-    Method("fine-tuned on IoU (soft counts)", soft_iou),
-    Method("fine-tuned on IoU (Lovász extension)", lovasz),
+OURS: tuple[Contender, ...] = (
+    Contender("fine-tuned on IoU (soft counts)", soft_iou),
+    Contender("fine-tuned on IoU (Lovász extension)", lovasz),
 )

@@ -26,7 +26,7 @@ from paper.experiments.ravi.mask_report import regularizer_gap
 from paper.experiments.ravi.mask_training import MaskBudget, Regularizer, known, train
 from paper.experiments.ravi.size_labels import class_fractions
 from paper.networks import mask_networks as networks
-from paper.protocol.protocol import Method, cross_entropy
+from paper.protocol.protocol import Contender, cross_entropy
 from paper.rivals import mask_rivals
 
 SHARES = torch.ones(1)
@@ -276,7 +276,7 @@ def small_task(folder: Path) -> mask_data.MaskTask:
 
 def test_the_regularizer_at_zero_changes_no_pixel_and_at_one_the_encoder(tmp_path: Path) -> None:
     task = small_task(tmp_path)
-    method = Method("cross-entropy", cross_entropy)
+    method = Contender("cross-entropy", cross_entropy)
 
     def weights(regularizer: Regularizer | None) -> dict[str, Tensor]:
         return train(task, judges.SKY_JUDGES, method, 5e-3, TINY, 0, regularizer=regularizer)[-1].state

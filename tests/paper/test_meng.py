@@ -26,7 +26,7 @@ from paper.experiments.meng import f1 as meng_f1
 from paper.experiments.meng import f1_report as meng_f1_report
 from paper.experiments.meng import roc as meng_roc
 from paper.protocol import choosing
-from paper.protocol.protocol import Budget, Checkpoint, Part, cross_entropy
+from paper.protocol.protocol import Budget, Checkpoint, Split, cross_entropy
 
 CELLS: dict[Any, list[dict[str, Any]]] = {
     meng_f1: [{"set": "cats_vs_dogs", "seed": 0}],
@@ -153,7 +153,7 @@ def test_a_prediction_is_compared_over_steps_and_none_is_made_up_where_nothing_m
 
 
 def test_untuned_choices_leave_the_threshold_alone() -> None:
-    part = Part(torch.zeros(4, 1), torch.tensor([1, 1, 0, 0]))
+    part = Split(torch.zeros(4, 1), torch.tensor([1, 1, 0, 0]))
     low = Checkpoint("low", {}, torch.tensor([-1.0, -2.0, -3.0, -4.0]), 0.1)  # perfect order, nothing above 0
     high = Checkpoint("high", {}, torch.tensor([1.0, 1.0, 1.0, -1.0]), 0.1)
     assert choosing.best(meng_f1.ACCURACY, [low, high], part)[0].name == "low"

@@ -18,17 +18,17 @@ from aimfor.errors import InputError
 from paper.data.tables import stratified
 from paper.experiments.ours import mq2008
 from paper.protocol import candidates, choosing, protocol, recipe, training
-from paper.protocol.protocol import RIVALS, Budget, Checkpoint, Part, Task
+from paper.protocol.protocol import RIVALS, Budget, Checkpoint, Contest, Split
 from paper.report import scoreboard, statistics
 from paper.rivals import libauc
 
 
-def make_task(n: int = 200) -> Task:
+def make_task(n: int = 200) -> Contest:
     generator = torch.Generator().manual_seed(3)
     x = torch.randn(3 * n, 5, generator=generator)
     y = (x[:, 0] - x[:, 1] + torch.randn(3 * n, generator=generator) > 1.5).long()
-    parts = [Part(x[i * n : (i + 1) * n], y[i * n : (i + 1) * n]) for i in range(3)]
-    return Task(*parts, lambda: nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 1)))
+    parts = [Split(x[i * n : (i + 1) * n], y[i * n : (i + 1) * n]) for i in range(3)]
+    return Contest(*parts, lambda: nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 1)))
 
 
 def test_stacked_training_equals_separate_runs() -> None:
@@ -110,7 +110,7 @@ def test_bad_candidates_change_nothing(own_is_bad: bool, monkeypatch: pytest.Mon
 
 def test_the_metric_is_used_only_when_validation_data_is_convinced() -> None:
     metric, y = aimfor.AUROC(), (torch.arange(60) < 20).long()
-    part, signal = Part(torch.zeros(60, 1), y), y.float()
+    part, signal = Split(torch.zeros(60, 1), y), y.float()
     weak, clear = signal + 1.5 * torch.randn(60), signal + 0.1 * torch.randn(60)
     rival, same = scored("rival", weak), scored("own", weak + 0.01 * torch.randn(60))
     offered = {candidates.METRIC: same, candidates.HEAD: same}
@@ -156,7 +156,7 @@ def test_the_last_phase_keeps_the_threshold_of_its_trial() -> None:
 
 def test_one_class_against_the_rest_is_ranked_by_its_probability() -> None:
     y, scores = torch.arange(90) % 3, torch.randn(90, 3)
-    part, moved = Part(scores, y), scores + 5 * torch.randn(90, 1)  # another level for each row: the same softmax
+    part, moved = Split(scores, y), scores + 5 * torch.randn(90, 1)  # another level for each row: the same softmax
     for name in ("auroc_ovr", "auc_mu"):
         metric = aimfor.metric_from_name(name)
         assert choosing.tuned_value(metric, moved, part)[0] == pytest.approx(
@@ -171,8 +171,8 @@ def test_on_ranked_lists_the_default_is_the_rival() -> None:
     x = torch.randn(90, 6, 46)
     y = (x[..., 0] + torch.randn(90, 6) > 0.5).long()
     y[:, 0] = 1
-    parts = [Part(x[i : i + 30], y[i : i + 30]) for i in (0, 30, 60)]
-    task = Task(*parts, mq2008.Scorer, classes=3)
+    parts = [Split(x[i : i + 30], y[i : i + 30]) for i in (0, 30, 60)]
+    task = Contest(*parts, mq2008.Scorer, classes=3)
     found = recipe.run_all(task, ["ndcg@10"], replace(SHORT, rates=(1e-3,)), 0, rivals=mq2008.RANKERS)["ndcg@10"]
     assert task.ranked
     assert not make_task().ranked
@@ -215,7 +215,7 @@ def test_libauc_trains_under_the_protocol_where_it_is_installed() -> None:
 
 
 def test_padding_of_lists_is_not_judged() -> None:
-    part = Part(torch.zeros(2, 4, 1), torch.tensor([[1, 0, -1, -1], [0, 2, 1, -1]]))
+    part = Split(torch.zeros(2, 4, 1), torch.tensor([[1, 0, -1, -1], [0, 2, 1, -1]]))
     scores = torch.tensor([[2.0, 1.0, 9.0, 9.0], [0.0, 2.0, 1.0, 9.0]])
     for name in ("ndcg@10", "ap"):
         assert choosing.tuned_value(aimfor.metric_from_name(name), scores, part)[0] == pytest.approx(1.0)
@@ -223,7 +223,7 @@ def test_padding_of_lists_is_not_judged() -> None:
 
 def test_test_labels_do_not_influence_any_choice() -> None:
     task, budget = make_task(), Budget(steps=20, extra=5, batch=32, rates=(1e-2,), looks=2)
-    flipped = Task(task.train, task.validation, Part(task.test.x, 1 - task.test.y), task.make_model)
+    flipped = Contest(task.train, task.validation, Split(task.test.x, 1 - task.test.y), task.make_model)
     a, b = (recipe.run_all(t, ["auroc"], budget, seed=0)["auroc"] for t in (task, flipped))
     for role in ("rival", "default"):
         assert (a[role]["name"], a[role]["validation"]) == (b[role]["name"], b[role]["validation"])

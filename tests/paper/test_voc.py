@@ -18,7 +18,7 @@ from paper import Options
 from paper.claims import CLAIMS
 from paper.data import voc
 from paper.experiments.song import multilabel, voc_action, voc_report
-from paper.protocol.protocol import Budget, Checkpoint, Part, Task
+from paper.protocol.protocol import Budget, Checkpoint, Contest, Split
 from paper.rivals import libauc
 
 TINY = Budget(3, 2, batch=64, large=64, rates=(3e-3,), looks=1)
@@ -170,9 +170,9 @@ def test_shaken_images_are_mirrored_or_not_and_shifted() -> None:
 # ---------------------------------------------------------------- averaging and choosing
 
 
-def tiny_task() -> Task:
-    part = Part(torch.randn(30, 4), (torch.rand(30, 2) < 0.5).long())
-    return Task(part, part, part, lambda: nn.Linear(4, 2), 2)
+def tiny_task() -> Contest:
+    part = Split(torch.randn(30, 4), (torch.rand(30, 2) < 0.5).long())
+    return Contest(part, part, part, lambda: nn.Linear(4, 2), 2)
 
 
 def test_the_average_is_the_mean_of_each_pools_best_weights() -> None:

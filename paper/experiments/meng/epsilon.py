@@ -25,7 +25,7 @@ from aimfor.metrics.auroc import AUROC
 from ...data.images import NETWORKS, binary_parts, network
 from ...experiment import Cell, Experiment, Options, Result, data_folder
 from ...protocol.choosing import chosen
-from ...protocol.protocol import Budget, Loss, Method, Task, cross_entropy
+from ...protocol.protocol import Budget, Contender, Contest, Loss, cross_entropy
 from ...protocol.training import train_all
 from ...report.figures import dots
 from ...report.scoreboard import markdown
@@ -107,8 +107,8 @@ def budget(options: Options) -> Budget:
 def run(cell: Cell, options: Options) -> Result:
     size = None if options.full else 1000
     parts = binary_parts(data_folder(options), "cats_vs_dogs", 0.71, cell["seed"], size)
-    task = Task(*parts, network(options))
-    pools = train_all(task, [Method(cell["scheme"], loss_of(cell))], budget(options), cell["seed"])
+    task = Contest(*parts, network(options))
+    pools = train_all(task, [Contender(cell["scheme"], loss_of(cell))], budget(options), cell["seed"])
     found = chosen(task, AUROC(), pools[cell["scheme"]])
     return {"validation": found.validation, "test": found.test}
 

@@ -25,7 +25,7 @@ from ...data.images import CLASSES, NETWORKS, binary_parts, network
 from ...experiment import Cell, Experiment, Options, Result, data_folder
 from ...protocol.candidates import metric_loss
 from ...protocol.choosing import best, scores_on_test, tuned_value
-from ...protocol.protocol import Budget, Checkpoint, Loss, Method, Part, Task, cross_entropy
+from ...protocol.protocol import Budget, Checkpoint, Contender, Contest, Loss, Split, cross_entropy
 from ...protocol.training import train_all
 from ...rivals.f1_peers import peer_losses
 from .f1_report import DIRECT, FREE, PLAIN, PROGRAM, SOFT, TITLE, UNBOUND, WARM, WINDOW, report
@@ -60,7 +60,7 @@ class Predicting:
 
     def __call__(self, scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
         value = self.predict(scores, targets, shares)
-        true, _ = tuned_value(F1, scores.detach(), Part(scores.detach(), targets), self.tuned)
+        true, _ = tuned_value(F1, scores.detach(), Split(scores.detach(), targets), self.tuned)
         self.pairs.append((1.0 - float(value.detach()), true))
         return value if self.loss is None else self.loss(scores, targets, shares)
 
@@ -75,7 +75,7 @@ def engine_loss(engine: LPEngine | DirectEngine) -> Loss:
     return apply
 
 
-def methods(steps: int) -> list[Method]:
+def methods(steps: int) -> list[Contender]:
     """Made anew for each cell, because they count steps and keep what they see."""
 
     def f1_losses() -> dict[str, Loss]:
@@ -90,11 +90,11 @@ def methods(steps: int) -> list[Method]:
         return {name: Predicting(loss, name.endswith(UNBOUND)) for name, loss in peer_losses().items()}
 
     return [
-        Method(PLAIN, Predicting(engine_loss(LPEngine()), loss=cross_entropy)),
-        *(Method(name, loss) for name, loss in f1_losses().items()),
-        *(Method(name + WARM, Warm(loss, steps)) for name, loss in f1_losses().items()),
-        *(Method(name, loss) for name, loss in peers().items()),
-        *(Method(name + WARM, Warm(loss, steps)) for name, loss in peers().items()),
+        Contender(PLAIN, Predicting(engine_loss(LPEngine()), loss=cross_entropy)),
+        *(Contender(name, loss) for name, loss in f1_losses().items()),
+        *(Contender(name + WARM, Warm(loss, steps)) for name, loss in f1_losses().items()),
+        *(Contender(name, loss) for name, loss in peers().items()),
+        *(Contender(name + WARM, Warm(loss, steps)) for name, loss in peers().items()),
     ]
 
 
@@ -112,16 +112,16 @@ def run(cell: Cell, options: Options) -> Result:
     return measure(cell, options, methods(budget(options).steps))
 
 
-def measure(cell: Cell, options: Options, every: list[Method]) -> Result:
+def measure(cell: Cell, options: Options, every: list[Contender]) -> Result:
     """What came of these methods. Each starts from the same weights and sees the same batches, whoever else runs."""
     parts = binary_parts(data_folder(options), cell["set"], 0.5, cell["seed"], None)
-    task = Task(*parts, network(options))
+    task = Contest(*parts, network(options))
     spent = budget(options)
     pools = train_all(task, every, spent, cell["seed"])
     return {method.name: _read(task, method, pools[method.name], spent) for method in every}
 
 
-def _read(task: Task, method: Method, pool: list[Checkpoint], spent: Budget) -> Result:
+def _read(task: Contest, method: Contender, pool: list[Checkpoint], spent: Budget) -> Result:
     """Four readings (what validation chose), where the run at the rate chosen for F1 ended, and what was predicted."""
     found: Result = {}
     by_rate = [pool[at : at + spent.looks] for at in range(0, len(pool), spent.looks)]

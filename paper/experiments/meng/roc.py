@@ -23,7 +23,7 @@ from aimfor.sorted import SortedEngine
 from ...data.images import NETWORKS, network, three_class_parts
 from ...experiment import Cell, Experiment, Options, Result, data_folder
 from ...protocol.choosing import scores_on_test
-from ...protocol.protocol import RIVALS, Task
+from ...protocol.protocol import RIVALS, Contest
 from ...protocol.training import train_all
 from ...report.figures import COLOURS, band, bands, drawing, tidy
 from ...report.scoreboard import markdown
@@ -68,7 +68,7 @@ def curve_of(scores: Tensor, positive: Tensor) -> list[float]:
 def run(cell: Cell, options: Options) -> Result:
     size = None if options.full else 1000
     parts = three_class_parts(data_folder(options), "stl10", 0.9, cell["seed"], size)
-    task = Task(*parts, network(options, 3), classes=3)
+    task = Contest(*parts, network(options, 3), classes=3)
     methods = [
         *(rival for rival in RIVALS if rival.name in (PLAIN, BALANCED)),
         from_scratch(RAMP, MetricLoss(AUCMu(), SortedEngine("ramp", 0.1))),

@@ -13,7 +13,7 @@ from aimfor.sorted import SortedEngine
 
 from ...data.images import CLASSES, NETWORKS, binary_parts, network
 from ...experiment import Cell, Experiment, Options, Result, data_folder
-from ...protocol.protocol import RIVALS, Budget, Method, Task
+from ...protocol.protocol import RIVALS, Budget, Contender, Contest
 from ...protocol.recipe import run_all
 from ...report.scoreboard import Line, lines, write_report
 from ...rivals import libauc
@@ -36,17 +36,17 @@ SETTING = (
 )
 
 
-def from_scratch(name: str, loss: MetricLoss) -> Method:
+def from_scratch(name: str, loss: MetricLoss) -> Contender:
     """A metric loss from the first step on, in ordinary batches, as the papers train."""
 
     def apply(scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
         value: Tensor = loss(scores, targets)
         return value
 
-    return Method(name, apply)
+    return Contender(name, apply)
 
 
-def pair_loss(surrogate: str, margin: float) -> Method:
+def pair_loss(surrogate: str, margin: float) -> Contender:
     return from_scratch(f"{surrogate} from scratch", MetricLoss(AUROC(), SortedEngine(surrogate, margin)))
 
 
@@ -69,7 +69,7 @@ def run(cell: Cell, options: Options) -> Result:
     size = None if options.full else 1000
     folder = data_folder(options)
     parts = binary_parts(folder, cell["set"], cell["positives"] / 100, cell["seed"], size)
-    task = Task(*parts, network(options))
+    task = Contest(*parts, network(options))
     papers = (pair_loss("ramp", 0.1), pair_loss("squared_hinge", 1.0))
     rivals = (*RIVALS, *libauc.rivals("LibAUC AUCM"))
     return run_all(task, ["auroc"], budget(options), cell["seed"], rivals=rivals, papers=papers)

@@ -9,7 +9,7 @@ from aimfor.loss import MetricLoss
 
 from ...data.images import NETWORKS, network, three_class_parts
 from ...experiment import Cell, Experiment, Options, Result, data_folder
-from ...protocol.protocol import RIVALS, Task
+from ...protocol.protocol import RIVALS, Contest
 from ...protocol.recipe import run_all
 from ...report.scoreboard import Line, lines, write_report
 from .table1 import budget, from_scratch
@@ -41,7 +41,7 @@ def cells(options: Options) -> list[Cell]:
 def run(cell: Cell, options: Options) -> Result:
     size = None if options.full else 1000
     parts = three_class_parts(data_folder(options), cell["set"], cell["drop"] / 100, cell["seed"], size)
-    task = Task(*parts, network(options, 3), classes=3)
+    task = Contest(*parts, network(options, 3), classes=3)
     papers = (from_scratch("AUC_mu from scratch", MetricLoss("auc_mu")),)
     return run_all(task, ["auroc_ovr", "auc_mu"], budget(options), cell["seed"], rivals=RIVALS, papers=papers)
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from aimfor.fitting import losses
 from aimfor.rates import (
     Decision,
     Iterates,
@@ -31,6 +32,7 @@ from aimfor.rates import (
 )
 
 from ...experiment import Cell, Experiment, Options, Result, data_folder
+from ...protocol.training import scores_of
 
 WARM_EPOCHS, EPOCHS, BATCH = 10, 8, 1024
 #: (objective, constraint) by data set: floors that a model can reach there, and floors that strain it.
@@ -43,7 +45,7 @@ PROXIES = (("logistic", 1.0), ("sigmoid", 0.25))
 METHODS = ("aimfor", "rival", "logistic", "sigmoid", "rival, no margin")
 GAPS = {"adult": "sex", "compas": "race"}
 GAP = 0.02
-Part = tuple[Tensor, Tensor, dict[str, Tensor]]
+Rows = tuple[Tensor, Tensor, dict[str, Tensor]]
 
 
 def floor_problem(text: str, held_out: int, proxy: str = "logistic", temperature: float = 1.0) -> RateProblem:
@@ -55,7 +57,7 @@ def floor_problem(text: str, held_out: int, proxy: str = "logistic", temperature
     return maximize(tnr, recall >= float(floor), **options)
 
 
-def load(folder: Path, name: str, seed: int) -> tuple[Part, Part, Part]:
+def load(folder: Path, name: str, seed: int) -> tuple[Rows, Rows, Rows]:
     """Train (three quarters), validation (a quarter) and the test file; columns scaled by the training part."""
     train, test = np.load(folder / name / "train.npz"), np.load(folder / name / "test.npz")
     columns = [str(column) for column in train["feature_names"]] if "feature_names" in train else []
@@ -97,7 +99,7 @@ def build(kind: str, features: int) -> nn.Module:
 
 
 def train(
-    model: nn.Module, loss: Callable[..., Tensor], part: Part, epochs: int, rate: float, seed: int, after: Any = None
+    model: nn.Module, loss: Callable[..., Tensor], part: Rows, epochs: int, rate: float, seed: int, after: Any = None
 ) -> None:
     """Adam with a cosine schedule; the same for every method."""
     x, y, groups = part
@@ -115,17 +117,12 @@ def train(
 
 
 def cross_entropy(scores: Tensor, targets: Tensor, groups: Any = None) -> Tensor:
-    return nn.functional.binary_cross_entropy_with_logits(scores, targets.to(scores.dtype))
+    return losses.cross_entropy(scores, targets)
 
 
-def scores_of(model: nn.Module, part: Part) -> Tensor:
-    with torch.no_grad():
-        return model(part[0]).squeeze(1)  # type: ignore[no-any-return]
-
-
-def judged(problem: RateProblem, model: nn.Module, decision: Decision, test: Part) -> Result:
+def judged(problem: RateProblem, model: nn.Module, decision: Decision, test: Rows) -> Result:
     """What the certificate says on the test file, with the accuracy beside it."""
-    scores = scores_of(model, test)
+    scores = scores_of(model, test[0])
     certificate = problem.certificate(scores, test[1], groups=test[2], decision=decision)
     counts = problem.count(scores, test[1], groups=test[2], decision=decision)
     (finding,) = certificate.findings
@@ -156,18 +153,18 @@ def run_floors(cell: Cell, folder: Path) -> Result:
     for text in FLOORS[cell["data"]]:
         problem = floor_problem(text, len(held[1]))
         iterates = Iterates(problem)
-        iterates.consider(rival, scores_of(rival, held), held[1])
+        iterates.consider(rival, scores_of(rival, held[0]), held[1])
         row = {
-            "rival": judged(problem, rival, problem.decide(scores_of(rival, held), held[1]), test),
+            "rival": judged(problem, rival, problem.decide(scores_of(rival, held[0]), held[1]), test),
             "rival, no margin": judged(
-                problem, rival, problem.decide(scores_of(rival, held), held[1], margin="none"), test
+                problem, rival, problem.decide(scores_of(rival, held[0]), held[1], margin="none"), test
             ),
         }
         for proxy, temperature in PROXIES:
             trained, ours = floor_problem(text, len(held[1]), proxy, temperature), copy.deepcopy(start)
             train(ours, trained, fit, EPOCHS, rate, cell["seed"], after=trained.end_epoch)
-            row[proxy] = judged(problem, ours, problem.decide(scores_of(ours, held), held[1]), test)
-            iterates.consider(ours, scores_of(ours, held), held[1])
+            row[proxy] = judged(problem, ours, problem.decide(scores_of(ours, held[0]), held[1]), test)
+            iterates.consider(ours, scores_of(ours, held[0]), held[1])
         row["aimfor"] = judged(problem, ours, iterates.restore(ours), test)
         result[text] = row
     return result
@@ -188,14 +185,14 @@ def run_gap(cell: Cell, folder: Path) -> Result:
     result = {"cross-entropy": judged(problem, start, Decision(0.0), test)}
     result["aimfor, one threshold"] = judged(problem, ours, Decision(0.0), test)
     for margin in ("none", "certify"):
-        decision = problem.decide(scores_of(ours, held), held[1], groups=held[2], per_group=attribute, margin=margin)
+        decision = problem.decide(scores_of(ours, held[0]), held[1], groups=held[2], per_group=attribute, margin=margin)
         result[f"aimfor, threshold by group, margin {margin}"] = judged(problem, ours, decision, test)
     if cell["model"] == "linear":
         result["fairlearn"] = _fairlearn(problem, attribute, fit, test, seed)
     return result
 
 
-def _fairlearn(problem: RateProblem, attribute: str, fit: Part, test: Part, seed: int) -> Result:
+def _fairlearn(problem: RateProblem, attribute: str, fit: Rows, test: Rows, seed: int) -> Result:
     """Exponentiated gradient over logistic regression; its bound is to the overall rate, so half the gap."""
     try:
         from fairlearn.reductions import ExponentiatedGradient, FalsePositiveRateParity

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from ...data.tables import arrays
 from ...experiment import Cell, Experiment, Options, Result, data_folder
-from ...protocol.protocol import Budget, Method, Part, Task
+from ...protocol.protocol import Budget, Contender, Contest, Split
 from ...protocol.recipe import run_all
 from ...report.scoreboard import line_table, lines, write_report
 
@@ -36,7 +36,7 @@ class Scorer(nn.Module):
         return scores
 
 
-def fold(folder: Path, number: int) -> tuple[Part, Part, Part]:
+def fold(folder: Path, number: int) -> tuple[Split, Split, Split]:
     """Training, validation and test queries of official fold 1 … 5, padded to the longest with grade −1."""
     raw = arrays(folder / "mq2008" / "mq2008.npz")
     x, y, qid, part = (torch.from_numpy(raw[key]) for key in ("X", "y", "qid", "part"))
@@ -44,12 +44,12 @@ def fold(folder: Path, number: int) -> tuple[Part, Part, Part]:
     queries = [rows for rows in queries if int(y[rows].max()) > 0]
     longest = max(len(rows) for rows in queries)
 
-    def padded(parts: list[int]) -> Part:
+    def padded(parts: list[int]) -> Split:
         inside = [rows for rows in queries if int(part[rows[0]]) in parts]
         features, grades = torch.zeros(len(inside), longest, x.shape[1]), torch.full((len(inside), longest), -1)
         for place, rows in enumerate(inside):
             features[place, : len(rows)], grades[place, : len(rows)] = x[rows], y[rows]
-        return Part(features, grades)
+        return Split(features, grades)
 
     order = [(number - 1 + step) % 5 + 1 for step in range(5)]
     return padded(order[:3]), padded(order[3:4]), padded(order[4:])
@@ -83,10 +83,10 @@ def pairwise(scores: Tensor, grades: Tensor, shares: Tensor) -> Tensor:
 
 
 RANKERS = (
-    Method("pointwise squared", pointwise_squared),
-    Method("pointwise cross-entropy", pointwise_entropy),
-    Method("listwise softmax", listwise),
-    Method("pairwise logistic", pairwise),
+    Contender("pointwise squared", pointwise_squared),
+    Contender("pointwise cross-entropy", pointwise_entropy),
+    Contender("listwise softmax", listwise),
+    Contender("pairwise logistic", pairwise),
 )
 
 
@@ -99,7 +99,7 @@ def budget(options: Options) -> Budget:
 
 
 def run(cell: Cell, options: Options) -> Result:
-    task = Task(*fold(data_folder(options, "mq2008"), cell["fold"]), Scorer, classes=3)
+    task = Contest(*fold(data_folder(options, "mq2008"), cell["fold"]), Scorer, classes=3)
     return run_all(task, METRICS, budget(options), cell["seed"], rivals=RANKERS)
 
 

@@ -27,7 +27,7 @@ from ...data.tables import TABLES, standardised_parts, stratified, training_rows
 from ...experiment import Cell, Experiment, Options, Result, data_folder
 from ...protocol.candidates import Refit, metric_loss
 from ...protocol.choosing import best, judged, tuned_value
-from ...protocol.protocol import RIVALS, Budget, Checkpoint, Loss, Method, Part, Task
+from ...protocol.protocol import RIVALS, Budget, Checkpoint, Contender, Contest, Loss, Split
 from ...protocol.recipe import all_labelled
 from ...protocol.training import averaged, fine_tune, frozen_body, train_all
 from ...report.scoreboard import markdown
@@ -53,23 +53,23 @@ class Start:
 
     metric: Metric
     leader: Checkpoint
-    own: Method
+    own: Contender
     budget: Budget
     seed: int
 
-    def by(self, loss: Loss, share: float = 1 / 3, **changes: Any) -> Callable[[Task], Checkpoint]:
+    def by(self, loss: Loss, share: float = 1 / 3, **changes: Any) -> Callable[[Contest], Checkpoint]:
         """A further phase by a loss, at a share of the leader's rate."""
-        method, rate = Method("candidate", loss, self.own.balanced), share * self.leader.rate
+        method, rate = Contender("candidate", loss, self.own.balanced), share * self.leader.rate
         budget = replace(self.budget, **changes)
         return partial(averaged, start=self.leader, method=method, rate=rate, budget=budget, seed=self.seed)
 
 
-def candidates(start: Start) -> dict[str, Callable[[Task], Checkpoint]]:
+def candidates(start: Start) -> dict[str, Callable[[Contest], Checkpoint]]:
     """Every way to go on, by name."""
     metric, own, by_metric = start.metric, start.own, metric_loss(start.metric)
     spread = float(start.leader.validation.std().clamp_min(1e-3))
     head = Refit(metric, start.leader)
-    found: dict[str, Callable[[Task], Checkpoint]] = {
+    found: dict[str, Callable[[Contest], Checkpoint]] = {
         OWN: start.by(own.loss),
         FULL_RATE: start.by(own.loss, 1.0),
         "metric": start.by(by_metric),
@@ -92,7 +92,7 @@ def candidates(start: Start) -> dict[str, Callable[[Task], Checkpoint]]:
     return found
 
 
-def _on_all(way: Callable[[Task], Checkpoint], task: Task) -> Checkpoint:
+def _on_all(way: Callable[[Contest], Checkpoint], task: Contest) -> Checkpoint:
     return way(all_labelled(task))
 
 
@@ -104,13 +104,13 @@ def _module(loss: MetricLoss) -> Loss:
     return apply
 
 
-def _last(start: Start, task: Task, loss: Loss) -> Checkpoint:
-    method = Method("candidate", loss, start.own.balanced)
+def _last(start: Start, task: Contest, loss: Loss) -> Checkpoint:
+    method = Contender("candidate", loss, start.own.balanced)
     return fine_tune(task, start.leader, method, start.leader.rate / 3, start.budget, start.seed)[-1]
 
 
-def _new_layer(start: Start, loss: Loss, task: Task) -> Checkpoint:
-    method = Method("candidate", loss, start.own.balanced)
+def _new_layer(start: Start, loss: Loss, task: Contest) -> Checkpoint:
+    method = Contender("candidate", loss, start.own.balanced)
     return frozen_body(task, start.leader, method, start.leader.rate, start.budget, start.seed)
 
 
@@ -125,21 +125,21 @@ def cells(options: Options) -> list[Cell]:
     ]
 
 
-def dev_table(folder: Path, name: str, seed: int) -> Task:
+def dev_table(folder: Path, name: str, seed: int) -> Contest:
     x, y = training_rows(folder, name)
     rest, judge = stratified(y, 0.3, 1000 + seed)
     fit, validation = (rest[part] for part in stratified(y[rest], 1 / 3, seed))
-    return Task(*standardised_parts(x, y, fit, validation, judge), partial(tables.perceptron, x.shape[1]))
+    return Contest(*standardised_parts(x, y, fit, validation, judge), partial(tables.perceptron, x.shape[1]))
 
 
-def dev_images(folder: Path, name: str, share: float, seed: int) -> Task:
+def dev_images(folder: Path, name: str, share: float, seed: int) -> Contest:
     x, y, _, _ = load(folder, name)
     y = (y < CLASSES[name] // 2).long()
     rest, judge = stratified(y, 0.25, 1000 + seed)
     count = min(1000, int(y[rest].sum()))
     rows = rest[thinned(y[rest], {1: count, 0: round(count * (1 - share) / share)}, seed)]
     fit, validation = (rows[part] for part in stratified(y[rows], 0.25, seed))
-    return Task(Part(x[fit], y[fit]), Part(x[validation], y[validation]), Part(x[judge], y[judge]), small_cnn)
+    return Contest(Split(x[fit], y[fit]), Split(x[validation], y[validation]), Split(x[judge], y[judge]), small_cnn)
 
 
 def run(cell: Cell, options: Options) -> Result:
@@ -161,10 +161,10 @@ def run(cell: Cell, options: Options) -> Result:
 
 
 def _one_metric(
-    task: Task,
+    task: Contest,
     metric: Metric,
     pools: dict[str, list[Checkpoint]],
-    rivals: tuple[Method, ...],
+    rivals: tuple[Contender, ...],
     budget: Budget,
     seed: int,
 ) -> dict[str, float]:

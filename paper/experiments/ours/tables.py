@@ -11,7 +11,7 @@ from torch import nn
 
 from ...data.tables import TABLES, table
 from ...experiment import Cell, Experiment, Options, Result, data_folder
-from ...protocol.protocol import RIVALS, Budget, Task
+from ...protocol.protocol import RIVALS, Budget, Contest
 from ...protocol.recipe import run_all
 from ...report.scoreboard import lines, write_report
 from ...rivals import libauc
@@ -41,7 +41,7 @@ def run(cell: Cell, options: Options) -> Result:
     parts = table(data_folder(options, "imbalanced_small"), cell["set"], cell["seed"])
     torch.manual_seed(cell["seed"])
     rivals = (*RIVALS, *libauc.rivals("LibAUC AUCM", "LibAUC AP"))
-    task = Task(*parts, partial(perceptron, parts[0].x.shape[1]))
+    task = Contest(*parts, partial(perceptron, parts[0].x.shape[1]))
     return run_all(task, METRICS, budget(options), cell["seed"], rivals=rivals)
 
 

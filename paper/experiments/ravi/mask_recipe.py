@@ -18,11 +18,11 @@ from aimfor.lagrangian.bound import f_beta
 
 from ...data.mask_data import MaskTask
 from ...networks.mask_networks import resized
-from ...protocol.protocol import Method
+from ...protocol.protocol import Contender
 from ...rivals.mask_rivals import MASK_RIVALS, OURS
 from .mask_judges import Judge, decided
 from .mask_pictures import pictures
-from .mask_training import Look, MaskBudget, Regularizer, scores_of, train
+from .mask_training import Look, MaskBudget, Regularizer, mask_scores, train
 
 ALPHAS = (1e-2, 1e-3, 1e-4)
 #: Names of the papers' method in results: projections once per epoch, after every step, other size labels.
@@ -41,7 +41,7 @@ class _Bench:
     seed: int
     read: dict[int, tuple[Look, Tensor, Tensor]] = field(default_factory=dict)
 
-    def fit(self, method: Method, rates: Iterable[float], **how: Any) -> list[Look]:
+    def fit(self, method: Contender, rates: Iterable[float], **how: Any) -> list[Look]:
         return [
             look
             for rate in rates
@@ -57,7 +57,7 @@ class _Bench:
         if id(look) not in self.read:  # the look is kept with its scores, so that its id stays its own
             model = self.task.make_model()
             model.load_state_dict(look.state)
-            self.read[id(look)] = (look, *scores_of(model, self.task.test))
+            self.read[id(look)] = (look, *mask_scores(model, self.task.test))
         _, pixels, sizes = self.read[id(look)]
         masks = self.task.test.fine
         scores = resized(pixels, masks.shape[1:]) + torch.tensor(look.judged[metric][1])[:, None, None]
@@ -74,8 +74,8 @@ def run_all(
     budget: MaskBudget,
     seed: int,
     *,
-    rivals: tuple[Method, ...] = MASK_RIVALS,
-    ours: tuple[Method, ...] = OURS,
+    rivals: tuple[Contender, ...] = MASK_RIVALS,
+    ours: tuple[Contender, ...] = OURS,
     alphas: tuple[float, ...] = ALPHAS,
     show: int = 0,
 ) -> dict[str, Any]:
@@ -108,7 +108,9 @@ def run_all(
     return found
 
 
-def _papers(bench: _Bench, plain: Method, pool: list[Look], alphas: tuple[float, ...]) -> dict[str, list[list[Look]]]:
+def _papers(
+    bench: _Bench, plain: Contender, pool: list[Look], alphas: tuple[float, ...]
+) -> dict[str, list[list[Look]]]:
     """The papers' method beside cross-entropy, at the rate that validation chose for cross-entropy.
 
     α is chosen on validation data with the first size label; the same α is used with the other labels, of whose
@@ -131,7 +133,7 @@ def _papers(bench: _Bench, plain: Method, pool: list[Look], alphas: tuple[float,
 
 
 def _further(
-    bench: _Bench, leader: Look, rivals: tuple[Method, ...], ours: tuple[Method, ...]
+    bench: _Bench, leader: Look, rivals: tuple[Contender, ...], ours: tuple[Contender, ...]
 ) -> tuple[list[Look], list[Look]]:
     """From the rivals' best checkpoint: its own loss again, and IoU; as many epochs, at the same rates."""
     own = next(rival for rival in rivals if rival.name == leader.name)

@@ -16,7 +16,7 @@ from aimfor.metrics.fbeta import FBeta
 from aimfor.regularized import Regularized
 
 from ...data.mask_data import IGNORED, MaskPart, MaskTask
-from ...protocol.protocol import Method, State
+from ...protocol.protocol import Contender, State
 from .mask_judges import Judge, Judged
 
 
@@ -68,7 +68,7 @@ class Regularizer:
     mode: str = "ravi"
 
 
-def scores_of(model: nn.Module, part: MaskPart) -> tuple[Tensor, Tensor]:
+def mask_scores(model: nn.Module, part: MaskPart) -> tuple[Tensor, Tensor]:
     """Scores in eval mode: ``(n, c, h, w)`` of pixels, at the size the network gives, and ``(n,)`` of the size."""
     model.eval()
     with torch.no_grad():
@@ -93,7 +93,7 @@ def flipped(x: Tensor, y: Tensor, generator: torch.Generator) -> tuple[Tensor, T
 def train(
     task: MaskTask,
     judges: dict[str, Judge],
-    method: Method,
+    method: Contender,
     rate: float,
     budget: MaskBudget,
     seed: int,
@@ -141,14 +141,14 @@ def train(
 
 def judged_on(model: nn.Module, part: MaskPart, judges: dict[str, Judge]) -> dict[str, Judged]:
     """Every metric at the best rule for this part, at the size the network gives."""
-    scores, _ = scores_of(model, part)
+    scores, _ = mask_scores(model, part)
     return {name: judge.tune(scores, part.y) for name, judge in judges.items()}
 
 
 class _Objective:
     """A method's loss of the labelled pixels, with the papers' regularizer beside it when there is one."""
 
-    def __init__(self, task: MaskTask, method: Method, regularizer: Regularizer | None) -> None:
+    def __init__(self, task: MaskTask, method: Contender, regularizer: Regularizer | None) -> None:
         shares = task.class_shares()
         self.erm: Callable[[Tensor, Tensor], Tensor] = lambda scores, y: method.loss(*known(scores, y), shares)
         self.regularized: Regularized | None = None

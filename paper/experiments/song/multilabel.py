@@ -22,7 +22,7 @@ from aimfor.metrics.average_precision import AveragePrecision
 from aimfor.refit import HeadFitter
 from aimfor.refit.collect import collect, last_linear
 
-from ...protocol.protocol import Budget, Checkpoint, State, Task
+from ...protocol.protocol import Budget, Checkpoint, Contest, State
 from ...protocol.training import scores_of
 
 #: Scores ``(n, c)``, targets ``(n, c)`` in {1, 0, −1} and the rows of the training part they come from, to a scalar.
@@ -149,7 +149,7 @@ def shaken(x: Tensor, generator: torch.Generator, reach: int = 3) -> Tensor:
 
 
 def train(
-    task: Task,
+    task: Contest,
     way: Way,
     budget: Budget,
     seed: int,
@@ -187,24 +187,24 @@ def train(
     return found
 
 
-def checkpoint(task: Task, name: str, state: State, rate: float) -> Checkpoint:
+def checkpoint(task: Contest, name: str, state: State, rate: float) -> Checkpoint:
     return Checkpoint(name, state, scores_with(task, state, task.validation.x), rate)
 
 
-def scores_with(task: Task, state: State, x: Tensor) -> Tensor:
+def scores_with(task: Contest, state: State, x: Tensor) -> Tensor:
     model: nn.Module = task.make_model()
     model.load_state_dict(state)
     return scores_of(model, x)
 
 
-def best(task: Task, points: Sequence[Checkpoint]) -> tuple[Checkpoint, float]:
+def best(task: Contest, points: Sequence[Checkpoint]) -> tuple[Checkpoint, float]:
     """The checkpoint with the highest mean average precision on validation data (the first of equals)."""
     values = [mean_ap(point.validation, task.validation.y) for point in points]
     at = max(range(len(values)), key=lambda i: (values[i], -i))
     return points[at], values[at]
 
 
-def refit(task: Task, point: Checkpoint) -> Checkpoint:
+def refit(task: Contest, point: Checkpoint) -> Checkpoint:
     """`HeadFitter` for average precision, label by label, on a checkpoint's features."""
     model: nn.Module = task.make_model()
     model.load_state_dict(point.state)

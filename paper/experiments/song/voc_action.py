@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from ...data import images, voc
 from ...experiment import Cell, Experiment, Options, Result, data_folder
-from ...protocol.protocol import Budget, Checkpoint, Part, State, Task
+from ...protocol.protocol import Budget, Checkpoint, Contest, Split, State
 from ...rivals import libauc
 from . import multilabel
 from .multilabel import Way
@@ -64,7 +64,7 @@ def budget(task: str, options: Options) -> Budget:
 # ---------------------------------------------------------------- data and network
 
 
-def parts(folder: Path, task: str, seed: int) -> tuple[Part, Part, Part]:
+def parts(folder: Path, task: str, seed: int) -> tuple[Split, Split, Split]:
     """Training, validation (a quarter of the training images, never part of one) and test part."""
     known, unseen = voc.load(folder, "train"), voc.load(folder, "test")
     fit, judge = voc.by_image(known, 0.25, seed)
@@ -77,7 +77,7 @@ def parts(folder: Path, task: str, seed: int) -> tuple[Part, Part, Part]:
     return tuple(with_windows(p, c, s) for p, c, s in zip(three, crops, seeds, strict=True))  # type: ignore[return-value]
 
 
-def with_windows(part: Part, crops: np.ndarray[Any, Any], seed: int) -> Part:
+def with_windows(part: Split, crops: np.ndarray[Any, Any], seed: int) -> Split:
     """The part, and `WINDOWS` windows of each crop that are negative for every action.
 
     A crop is a person's box and 15 % more on every side, so the box has 1/1.3 of its side. A window of at most 0.44 of
@@ -92,7 +92,7 @@ def with_windows(part: Part, crops: np.ndarray[Any, Any], seed: int) -> Part:
         window = torch.from_numpy(crop[top : top + edge, left : left + edge].copy()).permute(2, 0, 1).float()
         found.append(functional.interpolate(window[None] / 127.5 - 1.0, (side, side), mode="bilinear")[0])
     nothing = torch.zeros(len(found), part.y.shape[1], dtype=part.y.dtype)
-    return Part(torch.cat((part.x, torch.stack(found))), torch.cat((part.y, nothing)))
+    return Split(torch.cat((part.x, torch.stack(found))), torch.cat((part.y, nothing)))
 
 
 def network(outputs: int, full: bool) -> nn.Module:
@@ -123,7 +123,7 @@ def steps_before(full: bool) -> int:
     return 12_000 if full else 1_200
 
 
-def make_task(folder: Path, cell: Cell, options: Options) -> Task:
+def make_task(folder: Path, cell: Cell, options: Options) -> Contest:
     before = pretrained(folder, options.full)
 
     def make_model() -> nn.Module:
@@ -133,7 +133,7 @@ def make_task(folder: Path, cell: Cell, options: Options) -> Task:
         model.load_state_dict({**fresh, **kept})  # the last layer has other classes and starts anew
         return model
 
-    return Task(*parts(folder, cell["task"], cell["seed"]), make_model, len(voc.ACTIONS))
+    return Contest(*parts(folder, cell["task"], cell["seed"]), make_model, len(voc.ACTIONS))
 
 
 # ---------------------------------------------------------------- one cell
@@ -166,7 +166,7 @@ def run(cell: Cell, options: Options) -> Result:
     return {"ap": answer(task, chosen, default, rivals, tuple(ours))}
 
 
-def guarded(task: Task, wanted: Checkpoint, rival: Checkpoint, points: list[Checkpoint]) -> Checkpoint:
+def guarded(task: Contest, wanted: Checkpoint, rival: Checkpoint, points: list[Checkpoint]) -> Checkpoint:
     """The average, unless validation data shows that averaging broke it: worse than half of the rivals' checkpoints.
 
     The best of many checkpoints looks better on validation data than it is, an average that was not chosen there does
@@ -176,7 +176,7 @@ def guarded(task: Task, wanted: Checkpoint, rival: Checkpoint, points: list[Chec
     return wanted if value >= statistics.median(others) else rival
 
 
-def averaged(task: Task, pools: list[list[Checkpoint]]) -> Checkpoint:
+def averaged(task: Contest, pools: list[list[Checkpoint]]) -> Checkpoint:
     """The mean of the weights of each pool's best checkpoint: one network, as large as any of them."""
     states = [multilabel.best(task, pool)[0].state for pool in pools]
     mean = {name: torch.stack([state[name].double() for state in states]).mean(0) for name in states[0]}
@@ -185,7 +185,7 @@ def averaged(task: Task, pools: list[list[Checkpoint]]) -> Checkpoint:
 
 
 def answer(
-    task: Task, chosen: dict[str, Checkpoint], default: Checkpoint, rivals: tuple[Way, ...], ours: tuple[str, ...]
+    task: Contest, chosen: dict[str, Checkpoint], default: Checkpoint, rivals: tuple[Way, ...], ours: tuple[str, ...]
 ) -> dict[str, Any]:
     """Test data is read here, once for everything that validation data has chosen."""
     scores = {

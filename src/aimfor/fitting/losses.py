@@ -61,17 +61,38 @@ class StageLoss(nn.Module):
         return (each * weights).sum() / weights.sum().clamp_min(1e-12)
 
     def _each(self, scores: Tensor, targets: Tensor) -> Tensor:
-        if self.outputs == 1:
-            each = functional.binary_cross_entropy_with_logits(scores, targets.to(scores.dtype), reduction="none")
-        else:
-            each = functional.cross_entropy(scores, targets, reduction="none")
-        if self.kind == "focal":
-            each = (1.0 - torch.exp(-each)).square() * each  # exp(−cross-entropy) is the true class's probability
-        return each
+        each = cross_entropy(scores, targets, reduction="none")
+        return focal(each) if self.kind == "focal" else each
 
     def end_epoch(self) -> None:
         if self.metric is not None:
             self.metric.end_epoch()
+
+
+def cross_entropy(
+    scores: Tensor, targets: Tensor, class_weights: Tensor | None = None, *, reduction: str = "mean"
+) -> Tensor:
+    """Logistic for scores ``(n,)``, softmax for ``(n, c)``; class ids ``(n,)``, weights ``(c,)`` by class.
+
+    Example:
+        >>> float(cross_entropy(torch.zeros(2), torch.tensor([0, 1])))  # log 2
+        0.6931471824645996
+    """
+    if scores.ndim == 1:
+        rows = None if class_weights is None else class_weights[targets]
+        truth = targets.to(scores.dtype)
+        return functional.binary_cross_entropy_with_logits(scores, truth, rows, reduction=reduction)
+    return functional.cross_entropy(scores, targets, class_weights, reduction=reduction)
+
+
+def focal(each: Tensor) -> Tensor:
+    """``(1 − p)² ℓ`` for each row's cross-entropy ℓ, p = exp(−ℓ) the probability of its true class (Lin 2017).
+
+    Example:
+        >>> focal(torch.tensor([0.6931])).item()  # p = 1/2: a quarter of it
+        0.1732...
+    """
+    return (1.0 - torch.exp(-each)).square() * each
 
 
 def why_untrainable(objective: Objective) -> str | None:

@@ -1,0 +1,100 @@
+"""Mutation testing of the core packages: `python tools/mutants sorted lp --count 60`, or `make mutants`.
+
+Cosmic Ray knows where code can be mutated and how; this driver draws a sample (a place first, then one mutation of it),
+runs the tests that cover the place, quickest first, and stops at the first that fails. A mutant that no test notices is
+a survivor: a missing test, or a change without a difference, which is then named with its reason in `alike.toml`.
+Nothing on disk is changed: a mutant lives in a forked process that reads one module from memory. Results are kept as
+JSON, so that an interrupted run goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import sys
+import time
+import tomllib
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from processes import PACKAGES, baseline, covering, run
+from sampling import ROOT, Mutant, change, sample
+
+ALIKE = Path(__file__).parent / "alike.toml"
+#: What every test process needs; imported once, before the forks.
+HEAVY = ("torch", "numpy", "scipy.optimize", "scipy.sparse.linalg", "sklearn.metrics", "hypothesis", "pytest")
+
+
+def alike(mutant: Mutant) -> str | None:
+    """Why a mutant makes no difference, where somebody has found that out."""
+    before, after = change(mutant)
+    for entry in tomllib.loads(ALIKE.read_text(encoding="utf-8")).get("alike", []):
+        if entry["file"] == mutant.path and entry["before"] == before and after in entry["after"]:
+            return str(entry["why"])
+    return None
+
+
+def report(results: list[dict[str, Any]]) -> str:
+    """One line a package and one for all: killed, without difference, survived."""
+    rows = []
+    for package in (*PACKAGES, "all"):
+        mine = [row for row in results if package in (row["package"], "all")]
+        if mine:
+            count = {kind: sum(row["outcome"] == kind for row in mine) for kind in ("killed", "alike")}
+            counted = len(mine) - count["alike"]
+            score = 100.0 * count["killed"] / max(counted, 1)
+            rows.append(
+                f"{package:<11} {len(mine):>4} mutants  {count['killed']:>4} killed  {count['alike']:>3} alike"
+                f"  {counted - count['killed']:>3} survived  {score:5.1f} %"
+            )
+    return "\n".join(rows)
+
+
+def main() -> None:
+    """Runs the sample, package by package, and prints score and survivors."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("packages", nargs="*", default=PACKAGES)
+    parser.add_argument("--count", type=int, default=60, help="mutants of each package")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "mutants")
+    parser.add_argument("--again", action="store_true", help="run survivors and the coverage again, after new tests")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    os.chdir(ROOT)
+    sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+    for name in HEAVY:
+        importlib.import_module(name)
+    results = []
+    for package in options.packages:
+        kept = options.out / f"{package}.{options.seed}.json"
+        before = json.loads(kept.read_text()) if kept.exists() else {}
+        if options.again:
+            (options.out / f"{package}.baseline.json").unlink(missing_ok=True)
+            before = {key: row for key, row in before.items() if row["outcome"] == "killed"}
+        known, rows = baseline(package, options.out), {}
+        for mutant in sample(package, options.count, options.seed):
+            row = before.get(mutant.key)
+            if row is None:
+                start = time.monotonic()
+                outcome = run(mutant, covering(mutant, known), known, options.out / f"{package}.log")
+                old, new = change(mutant)
+                row = {**asdict(mutant), "package": package, "outcome": outcome, "before": old, "after": new}
+                row["seconds"] = round(time.monotonic() - start, 1)
+            if row["outcome"] != "killed":
+                why = alike(mutant)
+                row["outcome"] = "alike" if why else "survived" if row["outcome"] == "alike" else row["outcome"]
+                print(
+                    f"{row['outcome']:<9} {mutant.path}:{mutant.line}\n  - {row['before']}\n  + {row['after']}",
+                    flush=True,
+                )
+            rows[mutant.key] = row
+            kept.write_text(json.dumps({**before, **rows}, indent=1))
+        results += rows.values()
+    print(report(results))
+
+
+if __name__ == "__main__":
+    main()
