@@ -3,14 +3,13 @@
 Cosmic Ray knows where code can be mutated and how; this driver draws a sample (a place first, then one mutation of it),
 runs the tests that cover the place, quickest first, and stops at the first that fails. A mutant that no test notices is
 a survivor: a missing test, or a change without a difference, which is then named with its reason in `alike.toml`.
-Nothing on disk is changed: a mutant lives in a forked process that reads one module from memory. Results are kept as
-JSON, so that an interrupted run goes on where it stopped.
+Nothing on disk is changed: a mutant lives in a forked process. Results are kept as JSON, so that an interrupted run
+goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 import sys
@@ -20,12 +19,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from processes import PACKAGES, baseline, covering, run
+from processes import Session, baseline, run, start
 from sampling import ROOT, Mutant, change, sample
 
 ALIKE = Path(__file__).parent / "alike.toml"
-#: What every test process needs; imported once, before the forks.
-HEAVY = ("torch", "numpy", "scipy.optimize", "scipy.sparse.linalg", "sklearn.metrics", "hypothesis", "pytest")
+PACKAGES = ("metrics", "sorted", "lp", "direct", "lagrangian", "rates")
 
 
 def alike(mutant: Mutant) -> str | None:
@@ -53,6 +51,37 @@ def report(results: list[dict[str, Any]]) -> str:
     return "\n".join(rows)
 
 
+def examine(package: str, options: argparse.Namespace) -> None:
+    """Runs the package's sample; every outcome goes to the file at once."""
+    kept = options.out / f"{package}.{options.seed}.json"
+    before = json.loads(kept.read_text()) if kept.exists() else {}
+    if options.again:
+        (options.out / f"{package}.baseline.json").unlink(missing_ok=True)
+        before = {key: row for key, row in before.items() if row["outcome"] == "killed"}
+
+    def work(session: Session) -> None:
+        known, rows = baseline(session, package, options.out), {}
+        for mutant in sample(package, options.count, options.seed):
+            row = before.get(mutant.key) or examined(session, mutant, package, known, options.out)
+            if row["outcome"] != "killed":
+                row["outcome"] = "alike" if alike(mutant) else "survived"
+                print(f"{row['outcome']:<9} {mutant.path}:{mutant.line}", flush=True)
+                print(f"  - {row['before']}\n  + {row['after']}", flush=True)
+            rows[mutant.key] = row
+            kept.write_text(json.dumps({**before, **rows}, indent=1))
+        kept.write_text(json.dumps(rows, indent=1))
+
+    start([f"tests/{package}", "tests/test_laws.py"], work)
+
+
+def examined(session: Session, mutant: Mutant, package: str, known: dict[str, Any], out: Path) -> dict[str, Any]:
+    begun = time.monotonic()
+    outcome = run(session, mutant, known, out / f"{package}.log")
+    old, new = change(mutant)
+    row = {**asdict(mutant), "package": package, "outcome": outcome, "before": old, "after": new}
+    return {**row, "seconds": round(time.monotonic() - begun, 1)}
+
+
 def main() -> None:
     """Runs the sample, package by package, and prints score and survivors."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
@@ -65,34 +94,17 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     os.chdir(ROOT)
     sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
-    for name in HEAVY:
-        importlib.import_module(name)
-    results = []
+    results: list[dict[str, Any]] = []
     for package in options.packages:
+        child = os.fork()  # a session of its own for each package
+        if child == 0:
+            try:
+                examine(package, options)
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
         kept = options.out / f"{package}.{options.seed}.json"
-        before = json.loads(kept.read_text()) if kept.exists() else {}
-        if options.again:
-            (options.out / f"{package}.baseline.json").unlink(missing_ok=True)
-            before = {key: row for key, row in before.items() if row["outcome"] == "killed"}
-        known, rows = baseline(package, options.out), {}
-        for mutant in sample(package, options.count, options.seed):
-            row = before.get(mutant.key)
-            if row is None:
-                start = time.monotonic()
-                outcome = run(mutant, covering(mutant, known), known, options.out / f"{package}.log")
-                old, new = change(mutant)
-                row = {**asdict(mutant), "package": package, "outcome": outcome, "before": old, "after": new}
-                row["seconds"] = round(time.monotonic() - start, 1)
-            if row["outcome"] != "killed":
-                why = alike(mutant)
-                row["outcome"] = "alike" if why else "survived" if row["outcome"] == "alike" else row["outcome"]
-                print(
-                    f"{row['outcome']:<9} {mutant.path}:{mutant.line}\n  - {row['before']}\n  + {row['after']}",
-                    flush=True,
-                )
-            rows[mutant.key] = row
-            kept.write_text(json.dumps({**before, **rows}, indent=1))
-        results += rows.values()
+        results += json.loads(kept.read_text()).values() if kept.exists() else ()
     print(report(results))
 
 

@@ -1,68 +1,70 @@
-"""Test processes: which test covers what, and whether any notices a mutant."""
+"""A pytest session that is collected once; every mutant is a fork of it with the code of one file exchanged.
+
+Importing torch and collecting tests takes seconds, a fork hundredths of one. In the fork, each function of the mutated
+file gets the code object (and the default arguments) that the mutated source compiles to, so that whoever holds a
+reference to the function runs the mutant.
+"""
 
 from __future__ import annotations
 
 import ast
+import gc
 import json
 import os
 import signal
 import sys
 import time
 import traceback
-from importlib.machinery import SourceFileLoader
+from collections.abc import Callable, Iterator
 from itertools import accumulate
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 
 from sampling import ROOT, Mutant, mutated, source_of
 
-PACKAGES = ("metrics", "sorted", "lp", "direct", "lagrangian", "rates")
 #: Processor time of the tests that one mutant may meet: the quickest first, so that this cuts off the slowest alone.
-MOST_SECONDS = 60.0
-TOO_SLOW = 71
+MOST_SECONDS = 30.0
+SURVIVED, KILLED, TOO_SLOW, BROKEN = 0, 1, 2, 70
 
 
-class _Clock:
-    """Tells ``switch`` which test is running, and notes the processor time of each."""
+class Session:
+    """A pytest plugin that runs ``work(session)`` in place of the tests."""
 
-    def __init__(self, switch: Any) -> None:
-        self.switch, self.seconds, self.start = switch, {}, 0.0  # type: ignore[var-annotated]
+    def __init__(self, work: Callable[[Session], None]) -> None:
+        self.work, self.items, self.failed = work, {}, False  # type: ignore[var-annotated]
 
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self.switch(nodeid)
-        self.start = time.process_time()
+    def pytest_runtestloop(self, session: Any) -> bool:
+        self.items = {item.nodeid: item for item in session.items}
+        self.work(self)
+        return True
 
-    def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        self.seconds[nodeid] = round(time.process_time() - self.start, 3)
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self.failed = self.failed or report.failed
 
-
-class _Patience:
-    """Ends the process when a test takes ten times its usual processor time: a mutant that never returns."""
-
-    def __init__(self, seconds: dict[str, float]) -> None:
-        self.seconds = seconds
-        signal.signal(signal.SIGVTALRM, lambda *_: os._exit(TOO_SLOW))
-
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 5.0 + 10.0 * self.seconds.get(nodeid, 0.0))
+    def passes(self, test: str) -> bool:
+        """Runs one test here and now."""
+        item = self.items[test]
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+        return not self.failed
 
 
-def _pytest(arguments: list[str], plugin: Any = None) -> int:
+def start(tests: list[str], work: Callable[[Session], None]) -> None:
+    """Collects the tests and calls ``work`` in their place."""
     import pytest
 
-    quiet = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=line", "--assert=plain"]
-    return int(pytest.main([*quiet, *arguments], plugins=[plugin] if plugin else []))
+    quiet = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=line", "--assert=plain", "-k", "not compile"]
+    pytest.main([*quiet, *tests], plugins=[Session(work)])
 
 
-def in_child(work: Any, log: Path, seconds: float) -> int | None:
-    """The exit code of ``work()`` in a forked process, or None where it took too long."""
+def in_child(work: Callable[[], int], log: Path) -> int:
+    """The exit code of ``work()`` in a forked process, with its output in a file."""
     child = os.fork()
     if child == 0:
-        os.setpgid(0, 0)
         with log.open("w") as stream:
             os.dup2(stream.fileno(), 1)
             os.dup2(stream.fileno(), 2)
-            code = 70
+            code = BROKEN
             try:
                 code = work()
             except BaseException:
@@ -70,100 +72,142 @@ def in_child(work: Any, log: Path, seconds: float) -> int | None:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.02)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return None
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def baseline(package: str, out: Path) -> dict[str, Any]:
-    """For each line the tests that run it, and the time of each test: the package's own tests and the laws."""
-    own, laws = measured(package, out), measured("laws", out)
+# ------------------------------------------------------------ which test covers what
+
+
+def baseline(session: Session, package: str, out: Path) -> dict[str, Any]:
+    """For each line of the package the tests that run it, and the processor time of each test; kept in a file."""
+    kept = out / f"{package}.baseline.json"
+    if not kept.exists():
+        print(f"{package}: which of {len(session.items)} tests covers what …", flush=True)
+        if in_child(lambda: _measure(session, package, kept), out / f"{package}.baseline.log") != 0:
+            kept.unlink(missing_ok=True)
+            raise SystemExit(f"the tests fail without any mutant: see {out / f'{package}.baseline.log'}")
+    found: dict[str, Any] = json.loads(kept.read_text())
+    return found
+
+
+def _measure(session: Session, package: str, kept: Path) -> int:
+    import coverage
+
+    monitor = coverage.Coverage(data_file=None, source=[str(ROOT / "src" / "aimfor" / package)])
+    seconds = {}
+    monitor.start()
+    for test in session.items:
+        monitor.switch_context(test)
+        begun = time.process_time()
+        if not session.passes(test):
+            print(test)
+            return 1
+        seconds[test] = round(time.process_time() - begun, 3)
+    monitor.stop()
+    data = monitor.get_data()
     lines = {
-        path: {
-            line: own["lines"].get(path, {}).get(line, []) + laws["lines"].get(path, {}).get(line, [])
-            for line in {*own["lines"].get(path, {}), *laws["lines"].get(path, {})}
-        }
-        for path in own["lines"]
+        str(Path(file).relative_to(ROOT)): {str(line): found for line, found in data.contexts_by_lineno(file).items()}
+        for file in data.measured_files()
     }
-    return {"seconds": {**own["seconds"], **laws["seconds"]}, "lines": lines}
-
-
-def measured(name: str, out: Path) -> dict[str, Any]:
-    """One run under coverage, kept in a file: tests/<name> on its package, or the laws on all packages."""
-    kept = out / f"{name}.baseline.json"
-    if kept.exists():
-        found: dict[str, Any] = json.loads(kept.read_text())
-        return found
-    print(f"{name}: which test covers what …", flush=True)
-    watched, tests = ((name,), f"tests/{name}") if name in PACKAGES else (PACKAGES, f"tests/test_{name}.py")
-
-    def work() -> int:
-        import coverage
-
-        monitor = coverage.Coverage(data_file=None, source=[str(ROOT / "src" / "aimfor" / part) for part in watched])
-        monitor.start()
-        clock = _Clock(monitor.switch_context)
-        code = _pytest([tests], clock)
-        monitor.stop()
-        data = monitor.get_data()
-        lines = {
-            str(Path(file).relative_to(ROOT)): {
-                str(line): tests for line, tests in data.contexts_by_lineno(file).items() if tests
-            }
-            for file in data.measured_files()
-        }
-        kept.write_text(json.dumps({"seconds": clock.seconds, "lines": lines}))
-        return code
-
-    if in_child(work, out / f"{name}.baseline.log", 3600) != 0:
-        kept.unlink(missing_ok=True)
-        raise SystemExit(f"the tests fail without any mutant: see {out / f'{name}.baseline.log'}")
-    return measured(name, out)
+    kept.write_text(json.dumps({"seconds": seconds, "lines": lines}))
+    return 0
 
 
 def covering(mutant: Mutant, known: dict[str, Any]) -> list[str]:
-    """The tests that run the mutant's statement, quickest first; all of the package's for what runs at import."""
+    """The tests that run the mutant's statement, quickest first; for default arguments, those that run its function."""
     lines, seconds = known["lines"].get(mutant.path, {}), known["seconds"]
     first, last = _statement(mutant)
     tests = {test for line in range(first, last + 1) for test in lines.get(str(line), ())}
-    chosen = set(seconds) if "" in tests else tests
-    ordered = sorted(chosen & set(seconds), key=lambda test: seconds[test])
+    ordered = sorted(tests & set(seconds), key=lambda test: seconds[test])
     spent = accumulate(seconds[test] for test in ordered)
     return [test for test, total in zip(ordered, spent, strict=True) if total <= MOST_SECONDS]
 
 
 def _statement(mutant: Mutant) -> tuple[int, int]:
-    """First and last line of the innermost statement around the mutant, without its body."""
+    """Lines of the innermost statement around the mutant, without the body of an ``if`` or ``for``."""
     best = (mutant.line, mutant.line)
     for node in ast.walk(ast.parse(source_of(mutant.path))):
         if isinstance(node, ast.stmt) and node.lineno <= mutant.line <= (node.end_lineno or node.lineno):
             body = getattr(node, "body", None)
             last = body[0].lineno - 1 if body else node.end_lineno or node.lineno
-            if mutant.line <= max(last, node.lineno):
+            if isinstance(node, ast.FunctionDef):
+                best = (node.lineno, node.end_lineno or node.lineno)
+            elif mutant.line <= max(last, node.lineno):
                 best = (node.lineno, max(last, node.lineno))
     return best
 
 
-def run(mutant: Mutant, tests: list[str], known: dict[str, Any], log: Path) -> str:
+# ------------------------------------------------------------ one mutant
+
+
+def run(session: Session, mutant: Mutant, known: dict[str, Any], log: Path) -> str:
     """ "killed", "survived" or "uncovered"."""
+    tests = covering(mutant, known)
     if not tests:
         return "uncovered"
-    code, path = mutated(mutant), str(ROOT / mutant.path)
 
     def work() -> int:
-        original = SourceFileLoader.get_code
+        exchange(mutant)
+        signal.signal(signal.SIGVTALRM, lambda *_: os._exit(TOO_SLOW))
+        for test in tests:
+            # A mutant that never returns: ten times the usual time is too much.
+            signal.setitimer(signal.ITIMER_VIRTUAL, 5.0 + 10.0 * known["seconds"][test])
+            if not session.passes(test):
+                return KILLED
+        return SURVIVED
 
-        def get_code(self: SourceFileLoader, fullname: str) -> Any:
-            same = os.path.realpath(self.path) == os.path.realpath(path)
-            return compile(code, path, "exec") if same else original(self, fullname)
+    code = in_child(work, log)
+    if code == BROKEN:
+        raise SystemExit(f"{mutant.key}: see {log}")
+    return "survived" if code == SURVIVED else "killed"
 
-        SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
-        return _pytest(tests, _Patience(known["seconds"]))
 
-    return "survived" if in_child(work, log, 1800.0) == 0 else "killed"
+def exchange(mutant: Mutant) -> None:
+    """Gives the functions of the mutated file their mutated code."""
+    path, text = str(ROOT / mutant.path), mutated(mutant)
+    new: dict[str, list[CodeType]] = {}
+    for code in _codes(compile(text, path, "exec")):
+        new.setdefault(code.co_qualname, []).append(code)
+    defaults = {
+        name: values for name, values in _defaults(text) if (name, values) not in [*_defaults(source_of(mutant.path))]
+    }
+    live: dict[str, list[FunctionType]] = {}
+    for function in gc.get_objects():
+        if isinstance(function, FunctionType) and os.path.realpath(function.__code__.co_filename) == path:
+            live.setdefault(function.__code__.co_qualname, []).append(function)
+    for name, functions in live.items():
+        starts = sorted({function.__code__.co_firstlineno for function in functions})
+        for function in functions:
+            place = starts.index(function.__code__.co_firstlineno)
+            if name in new and place < len(new[name]) and len(new[name]) == len(starts):
+                function.__code__ = new[name][place]
+                if name in defaults:
+                    function.__defaults__, function.__kwdefaults__ = defaults[name]
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Code objects of all functions, in the order of the source."""
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield inner
+            yield from _codes(inner)
+
+
+def _defaults(text: str) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """Default arguments of every function whose defaults are plain values."""
+
+    def walk(node: ast.AST, prefix: str) -> Iterator[tuple[str, tuple[Any, Any]]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ClassDef):
+                yield from walk(child, f"{prefix}{child.name}.")
+            if isinstance(child, ast.FunctionDef):
+                spec = child.args
+                try:
+                    plain = tuple(ast.literal_eval(value) for value in spec.defaults) or None
+                    pairs = zip(spec.kwonlyargs, spec.kw_defaults, strict=True)
+                    named = {arg.arg: ast.literal_eval(value) for arg, value in pairs if value is not None} or None
+                except ValueError:
+                    continue
+                yield prefix + child.name, (plain, named)
+
+    yield from walk(ast.parse(text), "")

@@ -63,15 +63,23 @@ def source_of(path: str) -> str:
 
 
 def mutants_of(path: str) -> Iterator[Mutant]:
-    """Every mutant of a file, but those of annotations, which nothing evaluates."""
+    """Every mutant of what runs inside functions: not annotations, decorators, class bodies or module constants."""
     source, skipped = source_of(path), set(_annotation_places(source_of(path)))
+    inside = set(_function_places(source))
     nodes = list(ast_nodes(get_ast(source)))
     for name in usable_operators():
         operator = operator_named(name)
         places = [start for node in nodes for start, _ in operator.mutation_positions(node)]
         for occurrence, (line, column) in enumerate(places):
-            if (line, column) not in skipped:
+            if (line, column) in inside and (line, column) not in skipped:
                 yield Mutant(path, line, column, name, occurrence)
+
+
+def _function_places(source: str) -> Iterator[tuple[int, int]]:
+    lines = source.split("\n")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            yield from _places(node, lines)
 
 
 def _annotation_places(source: str) -> Iterator[tuple[int, int]]:
