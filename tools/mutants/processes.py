@@ -173,7 +173,7 @@ def exchange(mutant: Mutant) -> None:
     }
     live: dict[str, list[FunctionType]] = {}
     for function in gc.get_objects():
-        if isinstance(function, FunctionType) and os.path.realpath(function.__code__.co_filename) == path:
+        if type(function) is FunctionType and os.path.realpath(function.__code__.co_filename) == path:
             live.setdefault(function.__code__.co_qualname, []).append(function)
     for name, functions in live.items():
         starts = sorted({function.__code__.co_firstlineno for function in functions})
