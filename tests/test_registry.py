@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import resource
 import subprocess
 import sys
@@ -28,11 +30,61 @@ def test_unknown_name_suggests_the_nearest() -> None:
 
 
 def test_public_surface_is_small_and_complete() -> None:
-    assert len(aimfor.__all__) <= 40
-    for name in aimfor.__all__:
+    assert len(aimfor.__all__) <= 30
+    assert set(aimfor.__all__) == {"__version__", *aimfor._HOME}
+    assert set(dir(aimfor)) == {*aimfor.__all__, *aimfor._PACKAGES}
+    for name in dir(aimfor):
         assert getattr(aimfor, name) is not None
     with pytest.raises(AttributeError, match="nonsense"):
         _ = aimfor.nonsense
+
+
+def test_names_that_moved_into_subpackages_still_work() -> None:
+    for name, home in aimfor._ELSEWHERE.items():
+        assert name not in dir(aimfor)
+        assert getattr(aimfor, name) is getattr(importlib.import_module(f"aimfor.{home}"), name)
+
+
+USER_CODE = """
+import aimfor
+from aimfor import AUROC, MetricLoss
+import torch
+
+loss_fn: aimfor.MetricLoss = MetricLoss("f1", aimfor.DirectEngine(1.0), threshold=0.5)
+metric: aimfor.Metric = AUROC()
+engine: aimfor.Engine = aimfor.SortedEngine(bank=16)
+output: aimfor.EngineOutput = loss_fn.detailed(torch.zeros(3), torch.ones(3))
+assert output.status is aimfor.Status.ok
+undefined: int = loss_fn.counts.undefined
+problem = aimfor.maximize(aimfor.rates.recall, subject_to=[aimfor.rates.precision >= 0.9])
+other = aimfor.metrics.CountRatio((1, 0, 0, 0), (1, 1, 0, 0))
+solve = aimfor.lp.solve
+table: str = aimfor.support()
+try:
+    aimfor.metric_from_name("auroc")
+except (aimfor.InputError, aimfor.UnsupportedPairError, aimfor.SolverError):
+    pass
+WRONG = aimfor.MetricLoss(3)
+"""
+
+
+def test_strict_type_checking_of_user_code(tmp_path: Path) -> None:
+    """Every name a user types is exported with its type: mypy finds the one wrong line, and nothing else."""
+    (tmp_path / "user.py").write_text(USER_CODE)
+    # torch's own types take a minute to read and are not the question here.
+    (tmp_path / "mypy.ini").write_text("[mypy]\nstrict = true\n[mypy-torch.*]\nfollow_imports = skip\n")
+    source = Path(aimfor.__file__).parent.parent
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--follow-imports", "silent", "--cache-dir", str(tmp_path / "cache"), "user.py"],
+        cwd=tmp_path,
+        env={**os.environ, "MYPYPATH": str(source)},
+        capture_output=True,
+        text=True,
+    )
+    wrong = USER_CODE.splitlines().index("WRONG = aimfor.MetricLoss(3)") + 1
+    found = [line for line in done.stdout.splitlines() if "error" in line and not line.startswith("Found")]
+    assert len(found) == 1, done.stdout
+    assert found[0].startswith(f"user.py:{wrong}: error: Argument 1 to"), done.stdout
 
 
 def test_the_old_name_of_a_class_still_works_but_is_not_shown() -> None:

@@ -13,22 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
 
+#: Every public name of this module, and the module it lives in.
 _HOME = {
     "MetricLoss": "loss",
-    "RetrievalLoss": "retrieval",
-    "HeadFitter": "refit",
-    "Regularized": "regularized",
-    "Engine": "engine",
-    "EngineOutput": "engine",
-    "Status": "engine",
     "SortedEngine": "sorted",
     "SmoothEngine": "smooth",
     "DirectEngine": "direct",
+    "LPEngine": "lp",
     "LagrangianEngine": "lagrangian",
     "RateEngine": "rates",
     "maximize": "rates",
     "minimize": "rates",
-    "LPEngine": "lp",
     "Metric": "metrics",
     "AUROC": "metrics",
     "AUROCOneVsRest": "metrics",
@@ -36,71 +31,142 @@ _HOME = {
     "Accuracy": "metrics",
     "AveragePrecision": "metrics",
     "Confusion": "metrics",
-    "CountRatio": "metrics",
     "FBeta": "metrics",
     "IoU": "metrics",
     "NDCG": "metrics",
     "PrecisionAtRecall": "metrics",
     "RecallAtPrecision": "metrics",
-    "TPRAtFPR": "metrics",
-    "AUPRC": "metrics",
     "metric_from_name": "metrics",
     "support": "metrics",
     "load": "app.run.model",
+    "Status": "engine",
     "AimforError": "errors",
     "InputError": "errors",
-    "UnsupportedPairError": "errors",
-    "SolverError": "errors",
     "DegenerateBatchWarning": "errors",
 }
-__all__ = ["__version__", *_HOME]
+#: Names that live in subpackages now. They still work here, and `dir` does not show them.
+_ELSEWHERE = {
+    "Engine": "engine",
+    "EngineOutput": "engine",
+    "HeadFitter": "refit",
+    "Regularized": "regularized",
+    "CountRatio": "metrics",
+    "TPRAtFPR": "metrics",
+    "AUPRC": "metrics",
+    "SolverError": "errors",
+    "UnsupportedPairError": "errors",
+}
+_OLD_NAMES = {"MetricHead": "HeadFitter"}
+#: Subpackages that a user may want to look into.
+_PACKAGES = (
+    "direct",
+    "engine",
+    "errors",
+    "fitting",
+    "integrations",
+    "lagrangian",
+    "lp",
+    "metrics",
+    "rates",
+    "refit",
+    "smooth",
+    "sorted",
+)
+__all__ = [
+    "AUROC",
+    "NDCG",
+    "AUCMu",
+    "AUROCOneVsRest",
+    "Accuracy",
+    "AimforError",
+    "AveragePrecision",
+    "Confusion",
+    "DegenerateBatchWarning",
+    "DirectEngine",
+    "FBeta",
+    "InputError",
+    "IoU",
+    "LPEngine",
+    "LagrangianEngine",
+    "Metric",
+    "MetricLoss",
+    "PrecisionAtRecall",
+    "RateEngine",
+    "RecallAtPrecision",
+    "SmoothEngine",
+    "SortedEngine",
+    "Status",
+    "__version__",
+    "load",
+    "maximize",
+    "metric_from_name",
+    "minimize",
+    "support",
+]
 
 if TYPE_CHECKING:
-    from .app.run.model import load
-    from .direct import DirectEngine
-    from .engine import Engine, EngineOutput, Status
-    from .errors import AimforError, DegenerateBatchWarning, InputError, SolverError, UnsupportedPairError
-    from .lagrangian import LagrangianEngine
-    from .loss import MetricLoss
-    from .lp import LPEngine
-    from .metrics import (
-        AUPRC,
-        AUROC,
-        NDCG,
-        Accuracy,
-        AUCMu,
-        AUROCOneVsRest,
-        AveragePrecision,
-        Confusion,
-        CountRatio,
-        FBeta,
-        IoU,
-        Metric,
-        PrecisionAtRecall,
-        RecallAtPrecision,
-        TPRAtFPR,
-        metric_from_name,
-        support,
-    )
-    from .rates import RateEngine, maximize, minimize
-    from .refit import HeadFitter
-    from .regularized import Regularized
-    from .retrieval import RetrievalLoss
-    from .smooth import SmoothEngine
-    from .sorted import SortedEngine
+    from . import direct as direct
+    from . import engine as engine
+    from . import errors as errors
+    from . import fitting as fitting
+    from . import integrations as integrations
+    from . import lagrangian as lagrangian
+    from . import lp as lp
+    from . import metrics as metrics
+    from . import rates as rates
+    from . import refit as refit
+    from . import smooth as smooth
+    from . import sorted as sorted
+    from .app.run.model import load as load
+    from .direct import DirectEngine as DirectEngine
+    from .engine import Engine as Engine
+    from .engine import EngineOutput as EngineOutput
+    from .engine import Status as Status
+    from .errors import AimforError as AimforError
+    from .errors import DegenerateBatchWarning as DegenerateBatchWarning
+    from .errors import InputError as InputError
+    from .errors import SolverError as SolverError
+    from .errors import UnsupportedPairError as UnsupportedPairError
+    from .lagrangian import LagrangianEngine as LagrangianEngine
+    from .loss import MetricLoss as MetricLoss
+    from .lp import LPEngine as LPEngine
+    from .metrics import AUPRC as AUPRC
+    from .metrics import AUROC as AUROC
+    from .metrics import NDCG as NDCG
+    from .metrics import Accuracy as Accuracy
+    from .metrics import AUCMu as AUCMu
+    from .metrics import AUROCOneVsRest as AUROCOneVsRest
+    from .metrics import AveragePrecision as AveragePrecision
+    from .metrics import Confusion as Confusion
+    from .metrics import CountRatio as CountRatio
+    from .metrics import FBeta as FBeta
+    from .metrics import IoU as IoU
+    from .metrics import Metric as Metric
+    from .metrics import PrecisionAtRecall as PrecisionAtRecall
+    from .metrics import RecallAtPrecision as RecallAtPrecision
+    from .metrics import TPRAtFPR as TPRAtFPR
+    from .metrics import metric_from_name as metric_from_name
+    from .metrics import support as support
+    from .rates import RateEngine as RateEngine
+    from .rates import maximize as maximize
+    from .rates import minimize as minimize
+    from .refit import HeadFitter as HeadFitter
+    from .regularized import Regularized as Regularized
+    from .smooth import SmoothEngine as SmoothEngine
+    from .sorted import SortedEngine as SortedEngine
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    name = _OLD_NAMES.get(name, name)
+    home = _HOME.get(name) or _ELSEWHERE.get(name)
+    if home is not None:
+        value = getattr(importlib.import_module(f".{home}", __name__), name)
         globals()[name] = value
         return value
-    if name == "MetricHead":  # its name before 0.2.0
-        return __getattr__("HeadFitter")
-    if name in ("lp", "direct", "smooth", "retrieval", "lagrangian", "rates", "metrics", "distributed", "checks"):
+    if name in (*_PACKAGES, "distributed", "checks"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return list(__all__)  # dir() puts them in order; the name `sorted` is a subpackage here
+    return [*__all__, *_PACKAGES]  # dir() puts them in order; the name `sorted` is a subpackage here

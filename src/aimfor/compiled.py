@@ -1,7 +1,8 @@
-"""torch.compile: a stateless metric loss is one opaque operator, so a full graph never breaks at it.
+"""torch.compile and torch.func: a metric loss is one opaque step, handed over with the gradient found on the way.
 
-The engines branch on the data (how many positives, which active set), which a tracer cannot follow and need not:
-the operator runs the eager code, and hands the compiler the loss together with its gradient, found on the way.
+The engines branch on the data (how many positives, which active set), which a tracer cannot follow and need not. For
+torch.compile a stateless loss is an operator that runs the eager code, so a full graph never breaks at it. For
+`torch.func.grad`, `jacrev` and `vmap` it is a function with a rule for each.
 """
 
 from __future__ import annotations
@@ -84,3 +85,53 @@ def outside_the_graph(module: MetricLoss, scores: Tensor, targets: Tensor, *rest
     """A loss with state (duals, a score bank) runs as it is, between two compiled graphs."""
     weights, where, index, groups = rest
     return module.detailed(scores, targets, weights=weights, where=where, index=index, groups=groups).loss
+
+
+class _Transformed(torch.autograd.Function):
+    """The eager loss below all transforms of torch.func: forward finds the gradient, backward scales it.
+
+    `vmap` is a loop: each member of the batch has its own counts, ranks and branches.
+    """
+
+    @staticmethod
+    def forward(scores: Tensor, targets: Tensor, weights: Any, where: Any, index: Any, run: Any) -> Any:
+        with torch.enable_grad():
+            leaf = scores.detach().requires_grad_()
+            loss = run(leaf, targets, weights, where, index)
+            (gradient,) = torch.autograd.grad(loss, leaf)
+        return loss.detach(), gradient
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.save_for_backward(output[1])
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (gradient,) = ctx.saved_tensors
+        return (gradient * grads[0]).to(gradient.dtype), None, None, None, None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> Any:
+        members = []
+        for i in range(info.batch_size):
+            own = [one if at is None else one.select(at, i) for one, at in zip(inputs, in_dims, strict=True)]
+            members.append(_Transformed.apply(*own))
+        losses, gradients = zip(*members, strict=True)
+        return (torch.stack(losses), torch.stack(gradients)), (0, 0)
+
+
+def transformed(
+    module: MetricLoss, scores: Tensor, targets: Tensor, weights: Any, where: Any, index: Any, groups: Any
+) -> Tensor:
+    """The loss inside `torch.func.grad`, `jacrev` or `vmap`."""
+
+    def run(scores: Tensor, targets: Tensor, weights: Any, where: Any, index: Any) -> Tensor:
+        return module.detailed(scores, targets, weights=weights, where=where, index=index, groups=groups).loss
+
+    loss, _ = _Transformed.apply(scores, targets, weights, where, index, run)
+    return loss  # type: ignore[no-any-return]
+
+
+def transforms_active() -> bool:
+    return torch._C._are_functorch_transforms_active()

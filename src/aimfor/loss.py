@@ -73,15 +73,12 @@ class MetricLoss(nn.Module):
         if threshold is not None:
             metric = _decided_at(metric, threshold)
         if engine is None:
-            engine = metric.default_engine()
+            engine = _default_engine(metric)
         if not isinstance(engine, Engine):
             raise InputError("engine", f"a {type(engine).__name__}", "an Engine instance, e.g. aimfor.SortedEngine()")
         reason = engine.refuses(metric)
         if reason is not None:
-            works = ", ".join(engines_for(metric)) or "none yet"
-            raise UnsupportedPairError(
-                f"{type(engine).__name__} cannot train {metric!r}: {reason}. Engines that can: {works}."
-            )
+            raise UnsupportedPairError(f"{type(engine).__name__} cannot train {metric!r}: {reason}. {_who_can(metric)}")
         self.metric = metric
         self.engine = engine
         self.validate = validate
@@ -106,11 +103,13 @@ class MetricLoss(nn.Module):
             if self.engine.stateless and groups is None:
                 return compiled.metric_loss(scores, targets, weights, where, index, self._handle)
             return compiled.outside_the_graph(self, scores, targets, weights, where, index, groups)
+        if compiled.transforms_active():
+            return compiled.transformed(self, scores, targets, weights, where, index, groups)
         return self.detailed(scores, targets, weights=weights, where=where, index=index, groups=groups).loss
 
     def detailed(self, scores: Tensor, targets: Tensor, **rest: Any) -> EngineOutput:
         """As `forward`, with the status of the solve and numbers worth logging. Same arguments."""
-        if isinstance(scores, Tensor) and torch.is_autocast_enabled(scores.device.type):
+        if isinstance(scores, Tensor) and not scores.is_meta and torch.is_autocast_enabled(scores.device.type):
             with torch.autocast(scores.device.type, enabled=False):
                 return self._run(scores, targets, **rest)
         return self._run(scores, targets, **rest)
@@ -171,6 +170,17 @@ class MetricLoss(nn.Module):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._handle = compiled.register(self)  # a copy is a module of its own
+
+
+def _default_engine(metric: Metric) -> Engine:
+    try:
+        return metric.default_engine()
+    except UnsupportedPairError as error:
+        raise UnsupportedPairError(f"{error} Pass one as the second argument. {_who_can(metric)}") from None
+
+
+def _who_can(metric: Metric) -> str:
+    return f"Engines that can: {', '.join(engines_for(metric)) or 'none yet'}."
 
 
 def _decided_at(metric: Metric, threshold: float) -> Metric:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 import aimfor
 
@@ -52,7 +53,6 @@ def test_a_name_makes_its_metric(name: str, metric: aimfor.Metric) -> None:
         ("recall@precision", "metric"),
         ("precision@recall=-0.1", "recall"),
         ("precision@recall=high", "metric"),
-        ("AUROC", "metric"),
         ("", "metric"),
         ("arouc", "metric"),
         (3, "metric"),
@@ -69,3 +69,68 @@ def test_metrics_compare_by_their_settings_and_print_as_written() -> None:
     for metric in NAMES.values():
         assert eval(repr(metric), vars(aimfor.metrics)) == metric
         assert hash(metric) == hash(eval(repr(metric), vars(aimfor.metrics)))
+
+
+ALIASES = {
+    "auroc": ["AUROC", "roc_auc", "ROC-AUC", "roc auc", "roc_auc_score", "auc"],
+    "auroc_ovr": ["roc_auc_ovr"],
+    "f1": ["F1", "f1_score", "dice", "Dice", "F-measure", "f_1"],
+    "fbeta=2": ["f2", "F2", "f2_score", "fbeta_2", "FBeta=2"],
+    "fbeta=0.5": ["f0.5"],
+    "iou": ["jaccard", "Jaccard_index", "jaccard_score", "IoU"],
+    "accuracy": ["acc", "Accuracy", "accuracy_score"],
+    "ap": ["average_precision", "average_precision_score", "map", "mAP", "mean average precision"],
+    "ndcg@10": ["NDCG@10", "ndcg_at_10"],
+    "recall@precision=0.9": ["Recall@Precision=0.9"],
+}
+
+
+@pytest.mark.parametrize(("name", "other"), [(name, other) for name, listed in ALIASES.items() for other in listed])
+def test_other_names_of_the_same_thing_work(name: str, other: str) -> None:
+    assert aimfor.metric_from_name(other) == aimfor.metric_from_name(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("auprc", "'ap' is the area"),
+        ("pr_auc", "'ap' is the area"),
+        ("hit rate", "RecallAtK"),
+        ("hit_rate@10", "RecallAtK"),
+        ("mrr", "'ap'"),
+        ("recall", "recall@precision=0.9"),
+        ("precision", "precision@recall=0.8"),
+        ("precision@5", "PrecisionAtK"),
+        ("mcc", "aimfor.Confusion"),
+        ("balanced_accuracy", "aimfor.Confusion"),
+        ("mIoU", 'classes="mean"'),
+        ("log_loss", "torch"),
+        ("rmse", "torch"),
+        ("partial_auc", "max_fpr"),
+        ("f1_macro", "each class"),
+        ("aurok", "Did you mean 'auroc'?"),
+        ("averge_precision", "Did you mean 'ap'?"),
+        ("jacard", "Did you mean 'iou'?"),
+    ],
+)
+def test_unknown_names_are_hinted_at_by_meaning(name: str, said: str) -> None:
+    with pytest.raises(aimfor.InputError) as caught:
+        aimfor.metric_from_name(name)
+    assert said in caught.value.remedy
+
+
+def test_pairwise_f1_trains_by_default_and_support_agrees() -> None:
+    scores, groups = torch.randn(12, 3), torch.arange(12) % 3
+    loss_fn = aimfor.MetricLoss("pairwise_f1")
+    assert torch.isfinite(loss_fn(scores, groups))
+    row = next(line for line in aimfor.support().splitlines() if line.startswith("pairwise_f1"))
+    assert loss_fn.engine.cost in row
+
+
+def test_a_metric_without_a_default_engine_says_which_engines_it_has() -> None:
+    class Plain(aimfor.FBeta):
+        def default_engine(self) -> aimfor.Engine:
+            return aimfor.Metric.default_engine(self)
+
+    with pytest.raises(aimfor.UnsupportedPairError, match=r"no default engine.*LPEngine.*DirectEngine"):
+        aimfor.MetricLoss(Plain(1.0))

@@ -37,6 +37,13 @@ def floating_scores(value: Any) -> Tensor:
             "real-valued scores (float16, bfloat16, float32 or float64)",
             "Pass the model's raw outputs, not decisions or class ids.",
         )
+    if scores.is_meta:
+        raise InputError(
+            "scores",
+            "a tensor on the meta device, which holds no values",
+            "a tensor with values: metrics depend on them",
+            "Move the model to a real device before it is evaluated.",
+        )
     return scores if scores.dtype in (torch.float32, torch.float64) else scores.float()
 
 

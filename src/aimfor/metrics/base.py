@@ -50,6 +50,4 @@ class Metric(ABC):
 
     def default_engine(self) -> Engine:
         """The engine that does best for this metric; see the evidence page for why."""
-        raise UnsupportedPairError(
-            f"{self!r} has an exact value but no engine trains it yet. Call aimfor.support() for the pairs that exist."
-        )
+        raise UnsupportedPairError(f"{self!r} has no default engine.")

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from .. import checks
-from ..engine import Batch
+from ..engine import Batch, Engine
 from ..lagrangian import ConstraintForm, ConstraintProblem, HasConstraints, kept_rows
-from ..smooth import Decisions, HasSmooth, SmoothForm
+from ..smooth import Decisions, HasSmooth, SmoothEngine, SmoothForm
 from .base import Metric
 from .curve import nan_like
 from .fbeta import FBeta
@@ -90,6 +90,9 @@ class PairwiseFBeta(Metric, HasConstraints, HasSmooth):
                     place = None if index is None else index[rows]
                     problems.append(ConstraintProblem(scores[rows, j], groups[rows] == j, place, (j, k)))
         return ConstraintForm(batch.scores, groups, index, tuple(problems), float(self.beta))
+
+    def default_engine(self) -> Engine:
+        return SmoothEngine()  # needs no labels of the data set, which the lagrangian engine is made with
 
 
 def _ordered_pairs(p: int, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,6 @@ Registering a metric here is all it takes to give it the laws in tests/test_laws
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +28,7 @@ from .base import Metric
 from .class_fbeta import ClassFBeta
 from .fbeta import FBeta
 from .iou import IoU
+from .names import canonical, hint
 from .ndcg import NDCG
 from .pairwise_fbeta import PairwiseFBeta
 
@@ -72,17 +72,21 @@ ENGINES: tuple[type[Engine], ...] = (SortedEngine, SmoothEngine, LPEngine, Direc
 
 
 def metric_from_name(text: str) -> Metric:
-    """The metric of that name: ``"auroc"``, ``"fbeta=2"``, ``"ndcg@10"``, ``"precision@recall=0.8"``, …"""
+    """The metric of that name: ``"auroc"``, ``"fbeta=2"``, ``"ndcg@10"``, ``"precision@recall=0.8"``, …
+
+    Case does not matter, and other names of the same thing are known: ``"roc_auc"``, ``"dice"``, ``"jaccard"``,
+    ``"map"``, ``"F2"``, … (see `names`).
+    """
     if not isinstance(text, str):
         raise InputError("metric", f"a {type(text).__name__}", "a metric's name")
+    name = canonical(text)
     for entry in METRICS:
-        if entry.prefix and text.startswith(entry.prefix):
-            return entry.make(_parse(text, entry))
-        if not entry.prefix and text == entry.example:
+        if entry.prefix and name.startswith(entry.prefix):
+            return entry.make(_parse(name, entry))
+        if not entry.prefix and name == entry.example:
             return entry.make()
     known = [entry.example for entry in METRICS]
-    near = difflib.get_close_matches(text, known, n=1, cutoff=0.5)
-    raise InputError("metric", repr(text), "one of " + ", ".join(known), f"Did you mean {near[0]!r}?" if near else "")
+    raise InputError("metric", repr(text), "one of " + ", ".join(known), hint(text, known))
 
 
 def _parse(text: str, entry: Entry) -> float:
