@@ -16,6 +16,7 @@ __version__ = "0.2.0"
 #: Every public name of this module, and the module it lives in.
 _HOME = {
     "MetricLoss": "loss",
+    "RetrievalLoss": "retrieval",
     "SortedEngine": "sorted",
     "SmoothEngine": "smooth",
     "DirectEngine": "direct",
@@ -69,6 +70,7 @@ _PACKAGES = (
     "metrics",
     "rates",
     "refit",
+    "retrieval",
     "smooth",
     "sorted",
 )
@@ -93,6 +95,7 @@ __all__ = [
     "PrecisionAtRecall",
     "RateEngine",
     "RecallAtPrecision",
+    "RetrievalLoss",
     "SmoothEngine",
     "SortedEngine",
     "Status",
@@ -115,6 +118,7 @@ if TYPE_CHECKING:
     from . import metrics as metrics
     from . import rates as rates
     from . import refit as refit
+    from . import retrieval as retrieval
     from . import smooth as smooth
     from . import sorted as sorted
     from .app.run.model import load as load
@@ -152,6 +156,7 @@ if TYPE_CHECKING:
     from .rates import minimize as minimize
     from .refit import HeadFitter as HeadFitter
     from .regularized import Regularized as Regularized
+    from .retrieval import RetrievalLoss as RetrievalLoss
     from .smooth import SmoothEngine as SmoothEngine
     from .sorted import SortedEngine as SortedEngine
 

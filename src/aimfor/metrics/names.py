@@ -37,7 +37,7 @@ _WITH_ONE = "With one relevant item in every list it is"
 #: (pattern of the plain name, where to go): quantities that are not registered, by their meaning.
 _HINTS = (
     (r"(au_?prc?|pr_?auc|auc_?pr|area_under_pr)", "'ap' is the area as scikit-learn computes it, 'auprc@10' a grid."),
-    (r"(p?auroc|pauc|partial.*auc|auc.*max_fpr).*", "For a part of the curve pass aimfor.AUROC(max_fpr=0.1)."),
+    (r"(pauroc|pauc|partial.*auc|auc.*max_fpr).*", "For a part of the curve pass aimfor.AUROC(max_fpr=0.1)."),
     (r"hit(_?rate|s|_?ratio)?(@.*)?", f"{_WITH_ONE} aimfor.metrics.RecallAtK(k)."),
     (r"(mrr|reciprocal_rank|mean_reciprocal_rank)(@.*)?", f"{_WITH_ONE} 'ap'."),
     (r"recall(@|_at_)\d+", "For the first k places of a list pass aimfor.metrics.RecallAtK(k)."),
