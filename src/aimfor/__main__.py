@@ -18,7 +18,17 @@ USAGE = """usage: aimfor [--version] [--help] COMMAND …
   export      a trained model for deployment
   demo        compare on built-in data, for four metrics
 
-`aimfor COMMAND --help` says more about each."""
+`aimfor COMMAND --help` shows its options and examples.
+Start with: aimfor compare customers.csv --target churned --metric f1"""
+
+
+SUPPORT_HELP = """usage: aimfor support
+
+Every metric by the name that --metric and MetricLoss take, its class, and for each engine what one loss costs
+(n rows; – where that engine cannot train it). Numbers after = and @ are examples: recall@precision=0.75 is as good.
+
+Example:
+  aimfor support | grep recall"""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -27,14 +37,24 @@ def main(arguments: list[str] | None = None) -> int:
     if words in (["--version"], ["-V"]):
         print(f"aimfor {__version__}")
         return 0
-    if words == ["support"]:
-        # The stored copy spares the user the import of torch; a test holds it equal to the live table.
-        print(files("aimfor").joinpath("support.txt").read_text(encoding="utf-8"), end="")
-        return 0
+    if words[:1] == ["support"]:
+        return _support(words[1:])
     if words in ([], ["--help"], ["-h"]):
         print(USAGE)
         return 0 if words else 2
     return _program(words)
+
+
+def _support(rest: list[str]) -> int:
+    if set(rest) & {"--help", "-h"}:
+        print(SUPPORT_HELP)
+        return 0
+    if rest:
+        print(f"aimfor: support takes no arguments, but got {' '.join(rest)}", file=sys.stderr)
+        return 2
+    # The stored copy spares the user the import of torch; a test holds it equal to the live table.
+    print(files("aimfor").joinpath("support.txt").read_text(encoding="utf-8"), end="")
+    return 0
 
 
 def _program(words: list[str]) -> int:

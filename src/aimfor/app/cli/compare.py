@@ -16,6 +16,7 @@ from .options import (
     ExecutorName,
     Hidden,
     Jobs,
+    MetricNames,
     Model,
     Out,
     Positive,
@@ -30,9 +31,7 @@ from .options import (
 def compare(
     data: Data,
     target: Target = None,
-    metric: Annotated[
-        list[str] | None, typer.Option(help="The metric to judge by; may be given several times.")
-    ] = None,
+    metric: MetricNames = None,
     positive: Positive = None,
     column: Columns = None,
     model: Model = "auto",
@@ -49,7 +48,7 @@ def compare(
     batch_size: BatchSize = None,
     learning_rate: Rate = None,
     hidden: Hidden = None,
-    image_size: Annotated[int | None, typer.Option(help="Pixels per side to bring images to.")] = None,
+    image_size: Annotated[int | None, typer.Option(help="Side in pixels to which images are scaled.")] = None,
     encoding: Encoding = None,
     rows: Rows = None,
     quiet: Quiet = False,

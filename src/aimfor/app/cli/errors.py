@@ -8,6 +8,12 @@ from contextlib import contextmanager
 
 import typer
 
+#: What a command cannot do without, in words.
+EXPECTED = {
+    "DATA": "a file, a folder of images or a built-in set",
+    "--metric": "the name of a metric, such as auroc or f1",
+}
+
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
@@ -24,7 +30,7 @@ def one_line_errors() -> Iterator[None]:
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     except MemoryError:
-        _complain("memory: got more than there is, expected less. Read fewer rows with --rows.")
+        _complain("not enough memory for this data. Read fewer rows with --rows, or use a machine with more memory.")
         raise typer.Exit(2) from None
     except OSError as error:
         _complain(f"{error.filename or 'file'}: {error.strerror or error}")
@@ -38,4 +44,6 @@ def _complain(text: str) -> None:
 def missing(what: str) -> Exception:
     from ...errors import InputError
 
-    return InputError(what, "nothing", "a value", "For instance: aimfor train table.csv --target label --metric auroc.")
+    return InputError(
+        what, "nothing", EXPECTED[what], "For instance: aimfor train table.csv --target label --metric auroc."
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import typer
 
 from . import compare, demo, export, predict, report, train
+from .options import examples
 
 app = typer.Typer(
     name="aimfor",
@@ -18,8 +19,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (train.train, compare.compare, predict.predict, report.report, export.export, demo.demo):
-    app.command()(command)
+EXAMPLES = {
+    train.train: (
+        "aimfor train customers.csv --target churned --metric ap",
+        "aimfor train pictures/ --metric auroc_ovr --image-size 32",
+        "aimfor train --resume runs/customers-ap",
+    ),
+    compare.compare: (
+        "aimfor compare customers.csv --target churned --metric f1 --metric auroc",
+        "aimfor compare customers.csv --target churned --metric recall@precision=0.9 --seeds 10",
+    ),
+    predict.predict: ("aimfor predict runs/customers-ap new_customers.csv --out decisions.csv",),
+    report.report: ("aimfor report runs/customers-ap",),
+    export.export: ("aimfor export runs/customers-ap --onnx",),
+    demo.demo: ("aimfor demo --out runs/demo",),
+}
+for command, lines in EXAMPLES.items():
+    app.command(epilog=examples(*lines))(command)
 
 
 def main() -> None:

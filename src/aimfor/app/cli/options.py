@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-Data = Annotated[str, typer.Argument(help="CSV, Parquet or npz file, folder of images, or a built-in set (digits, …).")]
+
+def metric_names() -> str:
+    """Every metric's name, read off the stored support table: the live one would import torch."""
+    lines = files("aimfor").joinpath("support.txt").read_text(encoding="utf-8").splitlines()[2:]
+    return ", ".join(line.split()[0] for line in lines)
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help; a line stays a line."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+METRICS = f"{metric_names()}; other numbers after = and @ as you need them. `aimfor support` says more."
+_SOURCES = "CSV, Parquet or npz file, folder of images, or a built-in set (digits, …)"
+Data = Annotated[str, typer.Argument(help=f"{_SOURCES}.")]
+DataOrResume = Annotated[str | None, typer.Argument(help=f"{_SOURCES}; not with --resume.")]
 Target = Annotated[str | None, typer.Option(help="Column (or array) to predict; image folders need none.")]
-MetricName = Annotated[str, typer.Option(help="auroc, f1, fbeta=2, ap, recall@precision=0.9, …: see `aimfor support`.")]
-Positive = Annotated[str | None, typer.Option(help="Which value of the target is the positive class.")]
-Group = Annotated[str | None, typer.Option(help="Column for the group table of the report.")]
+MetricName = Annotated[str | None, typer.Option("--metric", help=f"The metric to train for: {METRICS}")]
+MetricNames = Annotated[
+    list[str] | None, typer.Option("--metric", help=f"The metric to judge by; repeatable: {METRICS}")
+]
+Positive = Annotated[str | None, typer.Option(help="The value of the target that is the positive class.")]
+Group = Annotated[str | None, typer.Option(help="Column whose values the report breaks the rates down by.")]
 Model = Annotated[str, typer.Option(help="auto, linear, mlp, resnet, or your own as module:factory.")]
 Out = Annotated[Path | None, typer.Option(help="Output folder; by default a new one under runs/.")]
-Epochs = Annotated[int | None, typer.Option(help="Epoch budget; by default from the number of rows.")]
-BatchSize = Annotated[int | None, typer.Option(help="Rows per batch; by default from the number of rows.")]
+Epochs = Annotated[int | None, typer.Option(help="Most epochs; by default chosen from the number of rows.")]
+BatchSize = Annotated[int | None, typer.Option(help="Rows per batch; by default chosen from the number of rows.")]
 Rate = Annotated[float | None, typer.Option(help="Learning rate.")]
 Hidden = Annotated[int | None, typer.Option(help="Width of the MLP's hidden layers.")]
 Columns = Annotated[
@@ -23,11 +42,11 @@ Columns = Annotated[
     typer.Option("--column", help="NAME=KIND: number, category, date[:%d/%m/%Y], text or ignore; repeatable."),
 ]
 Encoding = Annotated[str | None, typer.Option(help="Text encoding of the CSV, e.g. latin-1.")]
-Rows = Annotated[int | None, typer.Option(help="Read only the first rows of a table.")]
+Rows = Annotated[int | None, typer.Option(help="Read only this many rows from the top of the table.")]
 Trust = Annotated[
     str | None, typer.Option(help="Run the code module:factory that the run folder asks for; by default none is run.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no notes.")]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")]
 ExecutorName = Annotated[
     str | None, typer.Option("--executor", help="Where cells run: local:N, dask://HOST:PORT, ray or module:factory.")

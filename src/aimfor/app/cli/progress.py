@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ...fitting.config import Recipe
 from ...fitting.fit import Event, Interrupted
 from ..run.folder import Prepared
 from ..run.training import finish
-
-
-def console() -> Console:
-    """Output for people goes to stderr, so that pipelines get data alone. User text is never read as markup."""
-    return Console(file=sys.stderr, markup=False, highlight=False, soft_wrap=True)
+from .bar import bar, console
 
 
 def training(folder: Path, ready: Prepared, recipe: Recipe, quiet: bool) -> None:
@@ -29,20 +23,19 @@ def training(folder: Path, ready: Prepared, recipe: Recipe, quiet: bool) -> None
     if not quiet:
         for note in ready.notes:
             screen.print(f"note: {note}")
-    live = Progress(
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[value]}"), TimeElapsedColumn(),
-        console=screen, disable=quiet or not screen.is_terminal, transient=True,
-    )  # fmt: skip
+    live = bar(screen, quiet)
     name = ready.settings.metric
     try:
         with live:
             line = live.add_task("training", total=1.0, value="")
 
             def show(event: Event) -> None:
+                if event["epoch"] == 1:  # another stage has another pace
+                    live.reset(line, total=event["epochs"])
                 best = "–" if event["best"] is None else f"{event['best']:.4f}"
                 live.update(
                     line,
-                    description=f"{event['title']}",
+                    description=f"stage {event['stage'] + 1}, {event['title']}",
                     completed=event["epoch"],
                     total=event["epochs"],
                     value=f"{name} {event['validation'] or 0:.4f}, best {best}",

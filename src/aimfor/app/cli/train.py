@@ -11,10 +11,12 @@ from .errors import missing, one_line_errors
 from .options import (
     BatchSize,
     Columns,
+    DataOrResume,
     Encoding,
     Epochs,
     Group,
     Hidden,
+    MetricName,
     Model,
     Out,
     Positive,
@@ -27,9 +29,9 @@ from .options import (
 
 
 def train(
-    data: Annotated[str | None, typer.Argument(help="As for the other commands; not needed with --resume.")] = None,
+    data: DataOrResume = None,
     target: Target = None,
-    metric: Annotated[str | None, typer.Option(help="The metric to train for.")] = None,
+    metric: MetricName = None,
     positive: Positive = None,
     column: Columns = None,
     group: Group = None,
@@ -45,12 +47,12 @@ def train(
     batch_size: BatchSize = None,
     learning_rate: Rate = None,
     hidden: Hidden = None,
-    seed: Annotated[int, typer.Option(help="Decides the split, the weights and the order.")] = 0,
-    threads: Annotated[int, typer.Option(help="CPU threads; part of the result's last bits.")] = 1,
-    image_size: Annotated[int | None, typer.Option(help="Pixels per side to bring images to.")] = None,
+    seed: Annotated[int, typer.Option(help="Decides the split, the first weights and the order of rows.")] = 0,
+    threads: Annotated[int, typer.Option(help="CPU threads; another number changes the last bits of the result.")] = 1,
+    image_size: Annotated[int | None, typer.Option(help="Side in pixels to which images are scaled.")] = None,
     encoding: Encoding = None,
     rows: Rows = None,
-    checkpoint_seconds: Annotated[float | None, typer.Option(help="Time between saves of the state.")] = None,
+    checkpoint_seconds: Annotated[float | None, typer.Option(help="Seconds between saves of the state.")] = None,
     trust: Trust = None,
     quiet: Quiet = False,
 ) -> None:

@@ -8,14 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.config import Settings
 from ...fitting.executors import local_workers
-from ..cli.progress import console
+from ..cli.bar import bar, console
 from .plan import BEST_OF_ALL, BEST_RIVAL, Plan, Results, add_choices, make_plan, run_plans, summarize
 
 DEMO = ("auroc", "f1", "ap", "recall@precision=0.9")
@@ -42,12 +42,9 @@ def compare(
     except OSError as error:
         raise InputError("--out", f"{folder} ({error.strerror})", "a folder that may be written") from None
     screen = console()
-    live = Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-        console=screen, disable=quiet or not screen.is_terminal, transient=True,
-    )  # fmt: skip
+    live = bar(screen, quiet)
     with live:
-        line = live.add_task("cells", total=sum(len(plan.recipes) * plan.seeds for plan in plans))
+        line = live.add_task("cells", total=sum(len(plan.recipes) * plan.seeds for plan in plans), value="")
         try:
             everything = run_plans(plans, folder, executor, partial(_tick, live, line))
         except KeyboardInterrupt:
@@ -71,7 +68,7 @@ def _from_anywhere(settings: Settings) -> Settings:
 
 
 def _tick(live: Progress, line: TaskID, done: int, total: int) -> None:
-    live.update(line, completed=done, total=total)
+    live.update(line, completed=done, total=total, value=f"{done} of {total}")
 
 
 def _pictures(results: Results, plan: Plan) -> dict[str, Any]:

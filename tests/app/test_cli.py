@@ -1,0 +1,169 @@
+"""Help that helps, errors in plain English, and bars that say how long it will take."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+import typer
+from rich.console import Console
+from typer.testing import CliRunner
+
+from aimfor.__main__ import main
+from aimfor.app.cli import progress
+from aimfor.app.cli.bar import bar
+from aimfor.app.cli.main import EXAMPLES, app
+from aimfor.metrics import METRICS
+
+COMMANDS = sorted(command.__name__ for command in EXAMPLES)
+
+
+def shown(*words: str) -> str:
+    result = CliRunner().invoke(app, list(words), env={"COLUMNS": "400", "TERMINAL_WIDTH": "400"})
+    assert result.exit_code == 0, result.output + result.stderr
+    return result.output
+
+
+def test_support_has_help_and_takes_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    for word in ("--help", "-h"):
+        assert main(["support", word]) == 0
+        assert "usage: aimfor support" in capsys.readouterr().out
+    assert main(["support", "auroc"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines() == ["aimfor: support takes no arguments, but got auroc"]
+
+
+@pytest.mark.parametrize("command", ["train", "compare"])
+def test_help_of_the_metric_option_lists_every_name(command: str) -> None:
+    text = " ".join(shown(command, "--help").split())
+    listed = text[text.index("--metric") : text.index("--positive")]
+    assert [entry.example for entry in METRICS if entry.example not in listed] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_ends_with_examples_whose_options_exist(command: str) -> None:
+    text = shown(command, "--help")
+    lines = [line.strip() for line in text[text.index("Examples:") :].splitlines()[1:] if line.strip()]
+    assert lines
+    known = {name for one in _click(command).params for name in one.opts}
+    for line in lines:
+        words = line.split()
+        assert words[:2] == ["aimfor", command]
+        assert {word for word in words if word.startswith("--")} <= known
+
+
+def _click(command: str) -> Any:
+    group: Any = typer.main.get_command(app)
+    return group.commands[command]
+
+
+def test_every_command_of_the_program_has_examples() -> None:
+    group: Any = typer.main.get_command(app)
+    assert {name for name, one in group.commands.items() if "Examples:" not in (one.epilog or "")} == set()
+
+
+def test_what_is_missing_is_said_by_its_name() -> None:
+    for words, what in (
+        (["train"], "DATA: got nothing, expected a file"),
+        (["train", "iris"], "--metric: got nothing"),
+    ):
+        result = CliRunner().invoke(app, words)
+        assert result.exit_code == 2
+        assert result.stderr.startswith(f"aimfor: {what}")
+        assert "For instance: aimfor train" in result.stderr
+
+
+def test_too_little_memory_is_said_in_english(monkeypatch: pytest.MonkeyPatch) -> None:
+    from aimfor.app.run import folder
+
+    def full(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(folder, "load", full)
+    result = CliRunner().invoke(app, ["train", "iris", "--metric", "accuracy"])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("aimfor: not enough memory for this data.")
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("word", ["True", "true", "TRUE"])
+def test_positive_true_is_found_among_booleans(kind: str, word: str, tmp_path: Path) -> None:
+    from aimfor.app.run.folder import prepare
+    from aimfor.fitting.config import settings
+
+    x = np.random.default_rng(0).normal(size=60)
+    table = pa.table({"x": x, "y": pa.array(x > 0.5)})
+    path = tmp_path / f"table.{kind}"
+    pyarrow.csv.write_csv(table, path) if kind == "csv" else pyarrow.parquet.write_table(table, path)
+    ready = prepare(settings(data=str(path), target="y", metric="auroc", positive=word))
+    assert ready.ids.tolist() == [int(value > 0.5) for value in x]
+
+
+# ---------------------------------------------------------------- bars
+
+
+def drawn(left: float | None = None) -> str:
+    """A bar after 3 of 10 steps in 30 seconds, as text."""
+    now = 100.0
+    live = bar(Console(file=io.StringIO(), force_terminal=True, width=120), quiet=False)
+    live.get_time = lambda: now
+    line = live.add_task("work", total=10, value="", left=left)
+    for done in (1, 2, 3):
+        now += 10.0
+        live.update(line, completed=done)
+    text = io.StringIO()
+    Console(file=text, width=120).print(live.make_tasks_table(live.tasks))
+    return text.getvalue()
+
+
+def test_bar_says_how_long_the_rest_will_take() -> None:
+    assert "about 1 min 10 s left" in drawn()
+    assert "about 5 s left" in drawn(left=5.2)
+
+
+def test_training_shows_a_bar_with_a_new_estimate_for_every_stage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[str, float | None, float]] = []
+    real = bar
+
+    def watched(screen: Console, quiet: bool) -> Any:
+        live = real(screen, quiet)
+        update = live.update
+
+        def tell(line: Any, **facts: Any) -> None:
+            update(line, **facts)
+            task = live.tasks[0]
+            seen.append((task.description, task.total, task.completed))
+
+        live.update = tell  # type: ignore[method-assign]
+        return live
+
+    monkeypatch.setattr(progress, "bar", watched)
+    words = [
+        "train",
+        "iris",
+        "--metric",
+        "f1_macro",
+        "--recipe",
+        "ce_then_metric",
+        "--epochs",
+        "5",
+        "--model",
+        "linear",
+    ]
+    result = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "run")])
+    assert result.exit_code == 0, result.output + result.stderr
+    first = [(total, done) for title, total, done in seen if title.startswith("stage 1, cross-entropy")]
+    second = [(total, done) for title, total, done in seen if title.startswith("stage 2, metric")]
+    assert first == [(3, done) for done in range(1, len(first) + 1)]
+    assert second[0][1] == 1
+    assert second[0][0] is not None
