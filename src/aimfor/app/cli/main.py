@@ -6,6 +6,8 @@ input ends with exit code 2 and one line.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import typer
 
 from . import compare, demo, export, predict, report, train
@@ -19,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-EXAMPLES = {
+EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
     train.train: (
         "aimfor train customers.csv --target churned --metric ap",
         "aimfor train pictures/ --metric auroc_ovr --image-size 32",
