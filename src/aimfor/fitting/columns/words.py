@@ -14,6 +14,8 @@ from .cells import Column
 from .kinds import Coder, Matrix, Remarks
 
 PLACES = 128
+#: With about ten words in a text, each weighs as much as a level of a category does.
+_LENGTH = 3.0
 _WORD = re.compile(r"\w+")
 
 
@@ -35,14 +37,14 @@ class Text(Coder):
         return counted[codes]
 
     def _count(self, text: str) -> Matrix:
-        """Signed counts brought to length 1, so that long texts weigh as much as short ones."""
+        """Signed counts brought to one length, so that long texts weigh as much as short ones."""
         found = _WORD.findall(text.casefold())
         counts = np.zeros(self.places)
         for token in [*found, *(f"{a} {b}" for a, b in pairwise(found))]:
             number = zlib.crc32(token.encode())
             counts[(number >> 1) % self.places] += 1.0 if number & 1 else -1.0
         length = float(np.sqrt((counts**2).sum()))
-        return (counts / length if length else counts).astype(np.float32)
+        return (counts * (_LENGTH / length) if length else counts).astype(np.float32)
 
 
 def wordy(texts: list[str]) -> bool:
