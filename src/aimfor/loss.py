@@ -33,7 +33,7 @@ class MetricLoss(nn.Module):
 
     Shape:
         Binary metrics take ``(n,)`` or ``(n, 1)``, multi-class ``(n, c)`` with ``(n,)`` class ids, ranked lists
-        ``(b, l)`` with ``where``.
+        ``(b, l)`` with ``where``, or ``(n,)`` with ``groups``, one whole number per row, equal in the rows of a list.
 
     Attributes:
         counts: How many training batches there were, how many left the metric undefined, and how many had a gradient
@@ -96,7 +96,7 @@ class MetricLoss(nn.Module):
         weights: Tensor | None = None,
         where: Tensor | None = None,
         index: Tensor | None = None,
-        groups: dict[str, Tensor] | None = None,
+        groups: dict[str, Tensor] | Tensor | None = None,
     ) -> Tensor:
         """The loss, a scalar attached to the graph. Finite for every input that passes the gate."""
         if torch.compiler.is_compiling():
@@ -155,10 +155,16 @@ class MetricLoss(nn.Module):
         return dataclasses.replace(output, stats={**output.stats, **self.counts.stats()})
 
     def value(
-        self, scores: Tensor, targets: Tensor, *, weights: Tensor | None = None, where: Tensor | None = None
+        self,
+        scores: Tensor,
+        targets: Tensor,
+        *,
+        weights: Tensor | None = None,
+        where: Tensor | None = None,
+        groups: Tensor | None = None,
     ) -> Tensor:
         """The exact metric, as `Metric.value`."""
-        return self.metric.value(scores, targets, weights=weights, where=where)
+        return self.metric.value(scores, targets, weights=weights, where=where, groups=groups)
 
     def end_epoch(self) -> None:
         """Call once per epoch: engines with dual variables take their step here, others do nothing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from ..engine import Batch
 from ..errors import InputError
+from .ragged import padded_lists
 from .tensors import (
     binary_values,
     blank_masked,
@@ -161,20 +163,28 @@ def lists(
     item each, a column would have nothing to rank.) ``weights`` may have one entry per list, ``(b,)``, or (not when
     graded) one per item, ``(b, l)``; it comes out as ``(b, 1)`` or ``(b, l)``. ``targets`` come out as bool, or in
     scores' dtype when graded.
+
+    With ``groups``, one whole number per row, scores are ``(n,)`` and rows with the same number are one list.
     """
     scores, targets = floating_scores(scores), tensor("targets", targets)
     same_device("targets", targets, scores)
     if scores.ndim > 2:
         raise InputError("scores", f"shape {tuple(scores.shape)}", "lists as rows, (b, l), or one list, (l,)")
-    if index is not None or groups is not None:
+    if index is not None or isinstance(groups, Mapping):
         raise InputError(
-            "index" if index is not None else "groups", "a value", "None: ranked lists carry no example index"
+            "index" if index is not None else "groups",
+            "a value",
+            "None: ranked lists carry no example index",
+            "" if groups is None else "For lists of different lengths pass groups= one whole number per row.",
         )
     if targets.is_complex():
         raise InputError("targets", describe(targets), "labels or relevance grades")
+    ragged = groups is not None
+    if ragged:
+        scores, targets, weights, where = padded_lists(scores, targets, groups, weights, where)
     shape = scores.shape
     targets, mask = reshape_like("targets", targets, shape), mask_like(where, shape, scores)
-    one_list = core_shape(shape) == core_shape(shape[:1])
+    one_list = not ragged and core_shape(shape) == core_shape(shape[:1])
     rows = torch.Size([1, scores.numel()]) if one_list else shape
     scores, targets = scores.reshape(rows), targets.reshape(rows)
     mask = None if mask is None else mask.reshape(rows)

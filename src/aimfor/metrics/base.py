@@ -32,11 +32,20 @@ class Metric(ABC):
         """The metric of a checked batch: a float64 scalar, NaN where undefined."""
 
     def value(
-        self, scores: Tensor, targets: Tensor, *, weights: Tensor | None = None, where: Tensor | None = None
+        self,
+        scores: Tensor,
+        targets: Tensor,
+        *,
+        weights: Tensor | None = None,
+        where: Tensor | None = None,
+        groups: Tensor | None = None,
     ) -> Tensor:
-        """The exact metric as a float64 scalar tensor; NaN where it is undefined (one class only, all masked, …)."""
+        """The exact metric as a float64 scalar tensor; NaN where it is undefined (one class only, all masked, …).
+
+        ``groups`` is for ranked lists of different lengths: ``(n,)`` scores; rows with the same number are one list.
+        """
         with torch.no_grad():
-            batch = self.check(scores, targets, weights=weights, where=where)
+            batch = self.check(scores, targets, weights=weights, where=where, groups=groups)
             checks.ProbabilityWatch(batches=1).look(scores, batch.scores, self.decided_at(batch))
             return self.exact(batch)
 
