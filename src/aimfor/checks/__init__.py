@@ -7,7 +7,7 @@ Reading a yes or no off the device costs one small synchronisation per check; `v
 that need one (shapes, types and devices are always checked).
 """
 
-from .batches import binary, lists, masks, multiclass
+from .batches import binary, lists, masks, multiclass, multilabel
 from .probabilities import ProbabilityWatch, callers_level
 from .settings import integer, number, one_of
 from .tensors import finite, floating_scores, index_like, largest_score, tensor, weights_like
@@ -24,6 +24,7 @@ __all__ = [
     "lists",
     "masks",
     "multiclass",
+    "multilabel",
     "number",
     "one_of",
     "tensor",

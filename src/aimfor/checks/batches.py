@@ -123,6 +123,44 @@ def multiclass(
     return Batch(scores, targets, checked, mask, index_like(index, n, scores, values), groups_like(groups, n, scores))
 
 
+def multilabel(
+    scores: Any,
+    targets: Any,
+    *,
+    weights: Any = None,
+    where: Any = None,
+    index: Any = None,
+    groups: Any = None,
+    values: bool = True,
+    limit: float = math.inf,
+) -> Batch:
+    """Layout "multilabel": ``(n, c)`` scores and 0/1 targets, one column per label.
+
+    ``weights`` has one entry per example, ``(n,)``, and comes out as ``(n, 1)``; ``where`` is ``(n, c)``.
+    """
+    scores, targets = floating_scores(scores), tensor("targets", targets)
+    same_device("targets", targets, scores)
+    if scores.ndim != 2:
+        raise InputError("scores", f"shape {tuple(scores.shape)}", "one column per label, (n, c)")
+    if targets.shape != scores.shape:
+        ids = targets.numel() == len(scores)
+        raise InputError(
+            "targets",
+            f"shape {tuple(targets.shape)}",
+            f"0/1 for every label, {tuple(scores.shape)}",
+            "For class ids use torch.nn.functional.one_hot, or a multi-class metric." if ids else "",
+        )
+    if index is not None or groups is not None:
+        raise InputError("index" if index is not None else "groups", "a value", "None with several labels")
+    mask, n = mask_like(where, scores.shape, scores), torch.Size([len(scores)])
+    checked = weights_like(weights, n, scores, values)
+    scores, targets = blank_masked(scores, targets, mask)
+    if values:
+        finite("scores", scores, limit)
+        binary_values(targets)
+    return Batch(scores, targets.bool(), None if checked is None else checked.reshape(-1, 1), mask)
+
+
 def masks(scores: Any, targets: Any, *, by_class: bool, index: Any = None, groups: Any = None, **rest: Any) -> Batch:
     """Layout "masks": one image per row, ``(b, l)`` with 0/1 labels, or ``(b, l, c)`` with class ids when ``by_class``.
 

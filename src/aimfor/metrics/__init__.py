@@ -14,6 +14,7 @@ from .confusion import Confusion, CountMetric
 from .count_ratio import CountRatio
 from .fbeta import FBeta
 from .iou import IoU
+from .multilabel import MultiLabel
 from .ndcg import NDCG
 from .pairwise_fbeta import PairwiseFBeta
 from .registry import ENGINES, METRICS, engines_for, metric_from_name, support
@@ -38,6 +39,7 @@ __all__ = [
     "IoU",
     "MAPAtR",
     "Metric",
+    "MultiLabel",
     "PairwiseFBeta",
     "PrecisionAtK",
     "PrecisionAtRecall",

@@ -1,0 +1,153 @@
+"""MultiLabel: a binary metric of ``(n, c)`` scores with 0/1 targets, over labels, examples or all decisions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from .. import checks
+from ..engine import Batch, Engine
+from ..errors import InputError
+from ..smooth import Decisions, HasSmooth, SmoothEngine, SmoothForm
+from ..sorted import PairForm, PairProblem
+from .auroc import AUROC
+from .average_precision import AveragePrecision
+from .base import Metric
+from .confusion import CountMetric, binary_counts
+from .curve import nan_like, threshold_curve
+from .smooth_pairs import pair_ranking
+
+AVERAGES = ("macro", "micro", "samples")
+
+
+@dataclass(frozen=True)
+class MultiLabel(Metric, HasSmooth):
+    """A metric of several labels that an example may have at once.
+
+    ``"macro"``: the metric of every label (column), then the mean; with average precision it is mAP. ``"micro"``: of
+    all decisions together. ``"samples"``: the metric of every example (row), then the mean. Labels (examples) without a
+    positive have nothing to find: they are left out of the mean, in the value as in the loss, and the value is NaN if
+    none is left. (scikit-learn counts such an F1 as 0.) For AUROC a label needs a negative too.
+
+    Args:
+        metric: A metric of decisions (`FBeta`, `IoU`, …), `AveragePrecision` or `AUROC`, or its name.
+        average: One of the above.
+        thresholds: One per label, for metrics of decisions, in place of the metric's own; see `decide`.
+
+    Example:
+        >>> import torch, aimfor
+        >>> from aimfor.metrics import MultiLabel
+        >>> scores = torch.tensor([[2.0, -1.0], [-1.0, 1.0], [1.0, -2.0]])
+        >>> targets = torch.tensor([[1, 0], [0, 1], [1, 1]])
+        >>> round(float(MultiLabel("f1").value(scores, targets)), 4), float(MultiLabel("ap").value(scores, targets))
+        (0.8333, 0.9166666666666666)
+    """
+
+    metric: Metric | str = "f1"
+    average: str = "macro"
+    thresholds: tuple[float, ...] | Tensor | None = None
+
+    layout: ClassVar[str] = "multilabel"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.metric, str):
+            from .registry import metric_from_name  # the registry knows every metric, this one included
+
+            object.__setattr__(self, "metric", metric_from_name(self.metric))
+        one_row = isinstance(self.metric, CountMetric) and self.metric.layout == "binary"
+        whole = isinstance(self.metric, AUROC) and self.metric.max_fpr in (None, 1)
+        if not (one_row or whole or isinstance(self.metric, AveragePrecision)):
+            raise InputError("metric", repr(self.metric), "a metric of binary decisions, average precision or AUROC")
+        checks.one_of("average", self.average, AVERAGES)
+        if self.thresholds is not None:
+            if not isinstance(self.metric, CountMetric):
+                raise InputError("thresholds", "numbers", f"None: {self.metric!r} makes no decisions")
+            given = self.thresholds.tolist() if isinstance(self.thresholds, Tensor) else self.thresholds
+            object.__setattr__(self, "thresholds", tuple(checks.number("thresholds", float(t)) for t in given))
+
+    @property
+    def remembers(self) -> str:  # type: ignore[override]
+        return "counts" if isinstance(self.metric, CountMetric) and self.average != "samples" else "nothing"
+
+    def check(self, scores: Any, targets: Any, **rest: Any) -> Batch:
+        batch = checks.multilabel(scores, targets, **rest)
+        if self.thresholds is not None and len(self.thresholds) != batch.scores.shape[1]:
+            raise InputError("thresholds", f"{len(self.thresholds)}", f"one per label, {batch.scores.shape[1]}")
+        return batch
+
+    def exact(self, batch: Batch) -> Tensor:
+        rows = self._rows(batch)
+        if isinstance(self.metric, CountMetric):
+            return self._mean(*binary_counts(rows, 0.0))
+        if isinstance(self.metric, AveragePrecision):
+            return self.metric.exact(rows)
+        values = [nan_like(batch)]
+        for number in range(len(rows.scores)):
+            weights = None if rows.weights is None else rows.weights[number]
+            values.append(self.metric.exact(Batch(rows.scores[number], rows.targets[number], weights)))  # type: ignore[union-attr]
+        return torch.stack(values).nanmean()
+
+    def smooth_form(self, batch: Batch) -> SmoothForm:
+        rows = self._rows(batch)
+        if isinstance(self.metric, CountMetric):
+            return Decisions(batch.scores, rows.scores, rows.targets, rows.weights, self._mean)
+        if isinstance(self.metric, AveragePrecision):
+            return self.metric.smooth_form(rows)
+        problem = PairProblem(rows.scores, rows.targets, rows.weights, scale=1.0 / max(1, len(rows.scores)))
+        return pair_ranking(PairForm(batch.scores, (problem,)))
+
+    def decide(self, scores: Tensor, targets: Tensor, *, weights: Tensor | None = None) -> Tensor:
+        """The threshold of each label that is best for the metric *of that label* on this data, ``(c,)``.
+
+        Choose them on validation data, and pass them as ``thresholds``. A label without a positive keeps the metric's
+        own threshold.
+
+        Raises:
+            InputError: For a metric without decisions.
+        """
+        if not isinstance(self.metric, CountMetric):
+            raise InputError("metric", repr(self.metric), "a metric of decisions")
+        with torch.no_grad():
+            batch = checks.multilabel(scores, targets, weights=weights)
+            columns = zip(batch.scores.t(), batch.targets.t(), strict=True)
+            given = None if batch.weights is None else batch.weights[:, 0]
+            found = [_best_threshold(self.metric, Batch(one, positive, given)) for one, positive in columns]
+        return torch.tensor(found, dtype=batch.scores.dtype, device=batch.scores.device)
+
+    def default_engine(self) -> Engine:
+        return SmoothEngine(anchor=1.0)
+
+    def _mean(self, tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
+        assert isinstance(self.metric, CountMetric)
+        values = self.metric.of_counts(tp, fp, fn, tn)
+        return torch.where(tp + fn > 0, values, torch.nan).nanmean()
+
+    def _rows(self, batch: Batch) -> Batch:
+        """One row for each mean: labels, examples, or everything; scores above the threshold if there is one."""
+        scores, weights = batch.scores, batch.effective_weights()
+        if isinstance(self.metric, CountMetric):
+            given = self.metric.threshold if self.thresholds is None else self.thresholds
+            scores = scores - torch.as_tensor(given, dtype=scores.dtype, device=scores.device)
+        if weights is not None:
+            weights = weights.expand_as(scores)
+
+        def rows(part: Tensor | None) -> Tensor | None:
+            if part is None or self.average == "samples":
+                return part
+            return part.t() if self.average == "macro" else part.reshape(1, -1)
+
+        return Batch(rows(scores), rows(batch.targets), rows(weights))  # type: ignore[arg-type]
+
+
+def _best_threshold(metric: CountMetric, batch: Batch) -> float:
+    curve = threshold_curve(batch)
+    if not curve.positives > 0:
+        return metric.threshold
+    values = metric.of_counts(curve.tp, curve.fp, curve.positives - curve.tp, curve.negatives - curve.fp)
+    place = int(values.nan_to_num(-torch.inf).argmax())
+    here = float(curve.thresholds[place])
+    after = float(curve.thresholds[place + 1]) if place + 1 < len(curve.thresholds) else here - 1.0
+    return (here + after) / 2
