@@ -109,6 +109,61 @@ def test_npz_with_its_own_split_and_groups(tmp_path: Path) -> None:
     assert set(parts.train) | set(parts.validation) == set(range(70))
 
 
+@pytest.mark.parametrize("target", [None, "y", "y_train"])
+def test_npz_with_training_and_test_arrays(tmp_path: Path, target: str | None) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(90, 3)), np.arange(90) % 3
+    parts = {
+        "X_train": x[:50],
+        "y_train": y[:50],
+        "X_test": x[70:],
+        "y_test": y[70:],
+        "X_val": x[50:70],
+        "y_val": y[50:70],
+    }
+    np.savez(tmp_path / "a.npz", **parts)
+    source = load(str(tmp_path / "a.npz"), target)
+    np.testing.assert_array_equal(source.columns["x1"].values, x[:, 1])
+    assert source.labels is not None
+    assert source.labels.tolist() == [str(one) for one in y]
+    assert source.test is not None
+    np.testing.assert_array_equal(source.test, np.arange(90) >= 70)
+    np.savez(tmp_path / "uneven.npz", X_train=x, y_train=y[:5])
+    with pytest.raises(InputError, match="target"):
+        load(str(tmp_path / "uneven.npz"), target)
+
+
+@pytest.mark.parametrize("positive", ["True", "true", "TRUE"])
+def test_truth_values_as_labels_however_they_are_spelled(tmp_path: Path, positive: str) -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame({"x": range(8), "y": [True, False] * 4})
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    ids = []
+    for name in ("t.parquet", "t.csv"):
+        source = load(str(tmp_path / name), "y")
+        assert source.labels is not None
+        labels = fit_labels(source.labels, binary=True, positive=positive)
+        assert labels.classes[1].lower() == "true"
+        ids.append(labels.encode(source.labels).tolist())
+        assert labels.encode(np.array(["FALSE", "True"], dtype=object)).tolist() == [0, 1]
+    assert ids[0] == ids[1] == [1, 0] * 4
+
+
+def test_labels_of_several_classes_keep_codes_apart_and_join_spellings() -> None:
+    values = ["1", "2", "01"] * 4
+    labels = fit_labels(np.array(values, dtype=object), binary=False)
+    assert sorted(labels.classes) == ["01", "1", "2"]
+    ids = labels.encode(np.array(["01", "1", "1.0", "2.0"], dtype=object))
+    assert [labels.classes[i] for i in ids[:2]] == ["01", "1"]
+    assert labels.classes[ids[3]] == "2"
+    with pytest.raises(InputError, match="the label '7'"):
+        labels.encode(np.array(["7"], dtype=object))
+    rest = fit_labels(np.array(values, dtype=object), binary=True, positive="2.0")
+    assert rest.encode(np.array(["2", "1", "9"], dtype=object)).tolist() == [1, 0, 0]
+
+
 def test_split_is_stratified_disjoint_and_complete() -> None:
     ids = np.array([0] * 900 + [1] * 97 + [2] * 3)
     parts = split(ids, seed=3)

@@ -24,6 +24,7 @@ from aimfor.app.run.folder import load_run, prepare
 from aimfor.fitting import fit as loop
 from aimfor.fitting.config import Settings, find_recipe, recipes, settings
 from aimfor.fitting.fit import Fit, Interrupted
+from aimfor.fitting.models import build, scores_of
 from aimfor.fitting.objective import Objective
 
 
@@ -167,6 +168,44 @@ def test_every_recipe_runs(table: Path, name: str) -> None:
     ready = prepare(settings(data=str(table), target="label", metric="f1", epochs=1, model="linear"))
     fit = Fit(ready.task, ready.settings, find_recipe(name)).run()
     assert 0 <= fit.state.best["value"] <= 1
+
+
+@pytest.mark.parametrize("metric", ["AUROC", "F1", "roc_auc", "average_precision"])
+def test_metrics_are_known_however_they_are_spelled(table: Path, tmp_path: Path, metric: str) -> None:
+    words = ["--epochs", 1, "--model", "linear", "--recipe", "cross_entropy", "--out", tmp_path / "run", "-q"]
+    run("train", table, "--target", "label", "--metric", metric, *words)
+    assert len(run("predict", tmp_path / "run", table).stdout.splitlines()) == 301
+
+
+def test_columns_are_what_the_user_says(table: Path, tmp_path: Path) -> None:
+    words = ["--epochs", 1, "--model", "linear", "--recipe", "cross_entropy", "--out", tmp_path / "run"]
+    wishes = ["--column", "a=ignore", "--column", "b=category"]
+    result = run("train", table, "--target", "label", "--metric", "auroc", *wishes, *words)
+    assert "column 'a' left out: as asked" in result.stderr
+    stored = json.loads((tmp_path / "run" / "config.json").read_text())["encoder"]["columns"]
+    assert {one["name"]: one["kind"] for one in stored} == {"b": "category", "city": "category"}
+    for wish, line in (("a", "NAME=KIND"), ("nowhere=number", "a column of the table"), ("a=letters", "one of number")):
+        refused = CliRunner().invoke(
+            app, ["train", str(table), "--target", "label", "--metric", "auroc", "--column", wish]
+        )
+        assert refused.exit_code == 2
+        assert line in refused.stderr
+
+
+def test_a_score_does_not_depend_on_the_other_rows_and_wild_values_are_held() -> None:
+    torch.manual_seed(0)
+    for name in ("mlp", "linear"):
+        model = build(name, (40,), 1)
+        x = torch.randn(700, 40)
+        together = scores_of(model, x, 1)
+        for rows in (slice(0, 1), slice(3, 10), slice(699, 700), slice(255, 258)):
+            assert torch.equal(scores_of(model, x[rows], 1), together[rows])
+        torch.testing.assert_close(together, model.eval()(x).detach().reshape(-1))
+        wild = x.clone()
+        wild[0, 0], wild[1, 0] = 10.0, 1e30
+        wild[1, 1:] = wild[0, 1:]
+        found = scores_of(model, wild, 1)
+        assert found[0] == found[1]
 
 
 def test_own_recipe_file_and_own_model(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
