@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from aimfor.fitting.averaging import mean_of_weights
-
+from .averaging import mean_of_weights
 from .protocol import Budget, Checkpoint, Contender, Contest
 
 

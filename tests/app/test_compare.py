@@ -10,11 +10,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
 from aimfor.app.compare import plan as module
+from aimfor.app.compare.lock import locked
 from aimfor.app.compare.plan import (
     BEST_OF_ALL,
     BEST_RIVAL,
@@ -88,10 +90,10 @@ def test_choice_looks_at_validation_alone(folder: Path) -> None:
             1: {"validation": 0.5, "test": {"metric": 0.9}},
         },
         "focal": {0: {"validation": 0.8, "test": {"metric": 0.9}}, 1: {"validation": 0.6, "test": {"metric": 0.2}}},
-        "gradient_boosting": {0: {"validation": 1.0}, 1: {"validation": 1.0}},
+        "gradient_boosting": {0: {"validation": 0.2}, 1: {"validation": 1.0, "test": {"metric": 0.3}}},
     }
     chosen = add_choices(made, plan)
-    assert [chosen[BEST_RIVAL][seed]["test"]["metric"] for seed in (0, 1)] == [0.1, 0.2]
+    assert [chosen[BEST_RIVAL][seed]["test"]["metric"] for seed in (0, 1)] == [0.1, 0.3]
     assert chosen[BEST_OF_ALL] == chosen[BEST_RIVAL]
 
 
@@ -124,6 +126,42 @@ def test_a_better_tree_is_said_plainly() -> None:
     tree = {"name": "gradient_boosting", "title": "tree", "test": 0.6}
     summary = {"metric": "f1", "table": [rival, tree], "comparisons": 0, "skipped": ["x: y"]}
     assert "consider it first" in verdicts(summary)[-1]
+
+
+@pytest.mark.parametrize(("tree", "said"), [(0.6, True), (0.4, False)])
+def test_sentences_about_the_committee_are_of_its_own_row(tree: float, said: bool) -> None:
+    numbers = {"difference": 0.0, "low": -0.1, "high": 0.1, "weights": {"linear": 0.25, "boosted trees": 0.75}}
+    committee = {"name": "committee", "title": "committee", "test": 0.5, **numbers}
+    rows = [committee, {"name": "gradient_boosting", "title": "tree", "test": tree}, {"name": BEST_RIVAL, "test": tree}]
+    text = " ".join(verdicts({"metric": "f1", "table": rows, "comparisons": 1, "skipped": []}))
+    assert "In the committee speak: boosted trees 0.75, linear 0.25." in text
+    assert ("The highest mean on test rows is that of tree, 0.6000 (committee 0.5000)" in text) == said
+
+
+def test_without_recipes_the_committee_meets_what_people_use_and_leaves_its_run(tmp_path: Path) -> None:
+    """What `compare` measures is what `train` makes: same split, same scores, same threshold."""
+    rng = np.random.default_rng(0)
+    data = tmp_path / "t.npz"
+    x = rng.normal(size=(150, 3))
+    np.savez(data, X=x, y=(x[:, 0] + 0.5 * rng.normal(size=150) > 0).astype(int))
+    out = tmp_path / "out"
+    words = ["compare", str(data), "--target", "y", "--metric", "ap", "--seeds", "2", "--epochs", "1", "--jobs", "1"]
+    words += ["--members", "linear"]
+    result = CliRunner().invoke(app, [*words, "--out", str(out)])
+    assert result.exit_code == 0, result.output + result.stderr
+    document = json.loads((out / "comparison.json").read_text())
+    names = {row["name"] for row in document["parts"][0]["table"]}
+    assert names >= {"committee", "lightgbm", "gradient_boosting", "logistic_regression", "cross_entropy"}
+    assert "In the committee speak: linear 1.00." in result.stdout
+    left = json.loads((out / "run-ap" / "metrics.json").read_text())
+    cells = [json.loads(path.read_text()) for path in (out / "cells").glob("*.json")]
+    (cell,) = [one for one in cells if one["recipe"] == "committee" and one["seed"] == 0]
+    assert cell["test"]["metric"] == left["test"]["metric"]
+    assert cell["threshold"] == left["threshold"]
+    with locked(out):
+        again = CliRunner().invoke(app, [*words, "--out", str(out)])
+    assert again.exit_code == 2
+    assert "another comparison is running" in again.stderr
 
 
 def test_recipes_without_a_rival_among_them_are_refused() -> None:

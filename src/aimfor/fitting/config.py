@@ -39,8 +39,6 @@ class Recipe(_Strict):
     title: str
     rival: bool = False
     stages: tuple[Stage, ...] = Field(min_length=1)
-    #: Train on in the end with validation rows among the training rows (see all_data.py).
-    all_data: bool = False
 
 
 class Settings(_Strict):
@@ -67,6 +65,14 @@ class Settings(_Strict):
     rows: int | None = Field(default=None, ge=1)
     image_size: int = Field(default=0, ge=0, le=1024)
     checkpoint_seconds: float = Field(default=10.0, ge=0)
+    #: Kinds of members of the committee.
+    members: tuple[str, ...] = ("linear", "trees", "network")
+    #: One member and one split.
+    fast: bool = False
+    #: Members that would end later are left out.
+    budget_minutes: float | None = Field(default=None, ge=0)
+    #: Processes; 0 takes one a core for tables that are large enough.
+    workers: int = Field(default=0, ge=0)
 
     @property
     def wishes(self) -> dict[str, str]:

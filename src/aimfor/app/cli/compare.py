@@ -16,6 +16,7 @@ from .options import (
     ExecutorName,
     Hidden,
     Jobs,
+    Members,
     MetricNames,
     Model,
     Out,
@@ -25,6 +26,7 @@ from .options import (
     Rows,
     Target,
     executor_of,
+    kinds_of,
 )
 
 
@@ -34,13 +36,13 @@ def compare(
     metric: MetricNames = None,
     positive: Positive = None,
     column: Columns = None,
+    members: Members = None,
     model: Model = "auto",
     seeds: Annotated[int, typer.Option(help="Paired seeds and splits.")] = 5,
     seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
-    recipe: Annotated[list[str] | None, typer.Option(help="Recipes to run; by default all built-in ones.")] = None,
-    all_data: Annotated[
-        bool, typer.Option("--all-data", help="Every recipe also with a last phase on validation rows too.")
-    ] = False,
+    recipe: Annotated[
+        list[str] | None, typer.Option(help="Recipes to run; by default the committee and its rivals.")
+    ] = None,
     jobs: Jobs = None,
     executor: ExecutorName = None,
     out: Out = None,
@@ -53,7 +55,7 @@ def compare(
     rows: Rows = None,
     quiet: Quiet = False,
 ) -> None:
-    """Does it beat cross-entropy with a tuned threshold on this data? Finished cells are kept and used again."""
+    """Does what `train` makes beat what people use on this data? With the same --out finished cells are used again."""
     with one_line_errors():
         from ...fitting.config import settings
         from ..compare import command as comparing
@@ -78,7 +80,8 @@ def compare(
                 image_size=image_size,
                 encoding=encoding,
                 rows=rows,
+                members=kinds_of(members),
             )
             for one in metric
         ]
-        comparing.compare(given, seeds, recipe, executor_of(jobs, executor), out, quiet, all_data)
+        comparing.compare(given, seeds, recipe, executor_of(jobs, executor), out, quiet)

@@ -16,10 +16,10 @@ def demo(
     jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
-    """`compare` on built-in data (handwritten eights among other digits) for four metrics."""
+    """`compare` on built-in data (handwritten eights among other digits): the committee against what people use."""
     with one_line_errors():
         from ...fitting.config import settings
         from ..compare import command as comparing
 
         given = [settings(data="digits_imbalanced", metric=one, epochs=15, batch_size=64) for one in comparing.DEMO]
-        comparing.compare(given, seeds, None, executor_of(jobs, None), out, quiet)
+        comparing.compare(given, seeds, None, executor_of(jobs, None), out, quiet, keep=False)

@@ -46,6 +46,10 @@ Rows = Annotated[int | None, typer.Option(help="Read only this many rows from th
 Trust = Annotated[
     str | None, typer.Option(help="Run the code module:factory that the run folder asks for; by default none is run.")
 ]
+Members = Annotated[str | None, typer.Option(help="Of the committee: some of linear,trees,network.")]
+Fast = Annotated[bool, typer.Option("--fast", help="One member (trees) and one split instead of the committee.")]
+Budget = Annotated[float | None, typer.Option(help="Minutes; members that would end later are left out.")]
+Workers = Annotated[int | None, typer.Option(help="Processes; by default one a core for larger tables.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no notes.")]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")]
 ExecutorName = Annotated[
@@ -60,3 +64,34 @@ def executor_of(jobs: int | None, executor: str | None) -> str | None:
     if jobs is not None and executor is not None:
         raise InputError("--jobs", f"{jobs} beside --executor {executor}", "one of the two", f"Write local:{jobs}.")
     return executor if jobs is None else f"local:{jobs}"
+
+
+def kinds_of(members: str | None) -> tuple[str, ...] | None:
+    """``"linear, trees"`` as a tuple; None where nothing was given."""
+    return None if members is None else tuple(word.strip() for word in members.split(",") if word.strip())
+
+
+def network_options(
+    model: str, epochs: int | None, batch_size: int | None, learning_rate: float | None, hidden: int | None
+) -> str | None:
+    """The first option that is about one network, so that a committee would not know what to do with it."""
+    given = {
+        "--model": None if model == "auto" else model,
+        "--epochs": epochs,
+        "--batch-size": batch_size,
+        "--learning-rate": learning_rate,
+        "--hidden": hidden,
+    }
+    return next((name for name, value in given.items() if value is not None), None)
+
+
+def refuse_mixed(network: bool, members: str | None, fast: bool, budget: float | None, why: str) -> None:
+    """Raises `InputError` when options of the committee come with those of one network."""
+    from ...errors import InputError
+
+    options = {"--members": members is not None, "--fast": fast, "--budget": budget is not None}
+    given = next((name for name, is_given in options.items() if is_given), None)
+    if network and given is not None:
+        raise InputError(
+            given, f"it with {why}", "options of the committee, or of one network", "Leave one of them out."
+        )

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from ...fitting.committee import Progress as CellProgress
 from ...fitting.config import Recipe
 from ...fitting.fit import Event, Interrupted
 from ..run.folder import Prepared
@@ -15,7 +16,7 @@ from ..run.training import finish
 from .bar import bar, console
 
 
-def training(folder: Path, ready: Prepared, recipe: Recipe, quiet: bool) -> None:
+def training(folder: Path, ready: Prepared, recipe: Recipe | None, quiet: bool) -> None:
     """Trains with a live line, writes the report, and prints where everything is."""
     from ..report.run import write_run_report
 
@@ -29,7 +30,16 @@ def training(folder: Path, ready: Prepared, recipe: Recipe, quiet: bool) -> None
         with live:
             line = live.add_task("training", total=1.0, value="")
 
-            def show(event: Event) -> None:
+            def show(event: Event | CellProgress) -> None:
+                if isinstance(event, CellProgress):
+                    live.update(
+                        line,
+                        description=f"{event.title}, fold {event.fold + 1} of {event.folds}",
+                        completed=event.done,
+                        total=event.total,
+                        value=f"{event.done} of {event.total} cells, about {event.left:.0f} s left",
+                    )
+                    return
                 if event["epoch"] == 1:  # another stage has another pace
                     live.reset(line, total=event["epochs"])
                 best = "–" if event["best"] is None else f"{event['best']:.4f}"
@@ -53,14 +63,20 @@ def _summary(screen: Console, folder: Path, ready: Prepared, metrics: dict[str, 
     table = Table(box=None, show_header=False, pad_edge=False)
     test = metrics["test"]
     table.add_row(f"{metrics['metric']} on test rows", f"{test['metric']:.4f}")
-    table.add_row(f"{metrics['metric']} on validation rows", f"{metrics['validation']:.4f}")
+    found = metrics.get("committee")
+    promised = "promised by out-of-fold rows" if found else "on validation rows"
+    table.add_row(f"{metrics['metric']} {promised}", f"{metrics['validation']:.4f}")
     if "rates" in test:
         rates = test["rates"]
         table.add_row("at the tuned threshold", f"precision {rates['precision']:.3f}, recall {rates['recall']:.3f}")
-    table.add_row("best weights from", str(metrics["chosen"]["loss"]))
+    if found:
+        speaking = sorted(found["members"], key=lambda one: -one["weight"])
+        words = [f"{one['title']} {one['weight']:.2f}" for one in speaking if one["weight"] > 0]
+        table.add_row("who speaks", ", ".join(words))
+        table.add_row("threshold", metrics["threshold_text"])
+    else:
+        table.add_row("best weights from", str(metrics["chosen"]["loss"]))
     table.add_row("report", str(folder / "report.html"))
     screen.print(table)
-    if metrics["last_phase"] is not None:
-        screen.print(metrics["last_phase"]["text"])
     if "certificate" in test:
         screen.print(f"certificate, {test['certificate']['text']}")

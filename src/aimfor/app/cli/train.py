@@ -10,12 +10,15 @@ import typer
 from .errors import missing, one_line_errors
 from .options import (
     BatchSize,
+    Budget,
     Columns,
     DataOrResume,
     Encoding,
     Epochs,
+    Fast,
     Group,
     Hidden,
+    Members,
     MetricName,
     Model,
     Out,
@@ -25,6 +28,10 @@ from .options import (
     Rows,
     Target,
     Trust,
+    Workers,
+    kinds_of,
+    network_options,
+    refuse_mixed,
 )
 
 
@@ -36,10 +43,12 @@ def train(
     column: Columns = None,
     group: Group = None,
     model: Model = "auto",
-    recipe: Annotated[str, typer.Option(help="A built-in recipe, FILE.toml, or FILE.toml:NAME.")] = "auto",
-    all_data: Annotated[
-        bool | None,
-        typer.Option("--all-data/--no-all-data", help="Train on in the end, on validation rows too."),
+    members: Members = None,
+    fast: Fast = False,
+    budget: Budget = None,
+    workers: Workers = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="One network by a built-in recipe, FILE.toml, or FILE.toml:NAME.")
     ] = None,
     out: Out = None,
     resume: Annotated[Path | None, typer.Option(help="Continue the run in this folder.")] = None,
@@ -56,10 +65,11 @@ def train(
     trust: Trust = None,
     quiet: Quiet = False,
 ) -> None:
-    """Train a model on a table or an image folder, for a metric."""
+    """Train a committee on a table, or a network on images or by a recipe, for a metric."""
     with one_line_errors():
         from ...fitting.config import find_recipe, settings
         from ..run import training
+        from ..run.folder import read_source
         from ..run.trust import find_typed_code
         from . import progress
 
@@ -70,9 +80,9 @@ def train(
             if data is None or metric is None:
                 raise missing("DATA" if data is None else "--metric")
             find_typed_code(model)
-            plan = find_recipe(recipe)
-            if all_data is not None:
-                plan = plan.model_copy(update={"all_data": all_data})
+            one_network = network_options(model, epochs, batch_size, learning_rate, hidden)
+            plan = find_recipe(recipe or "auto") if recipe or one_network else None
+            refuse_mixed(plan is not None, members, fast, budget, "--recipe" if recipe else str(one_network))
             given = settings(
                 data=data,
                 target=target,
@@ -91,6 +101,14 @@ def train(
                 encoding=encoding,
                 rows=rows,
                 checkpoint_seconds=checkpoint_seconds,
+                members=kinds_of(members),
+                fast=fast,
+                budget_minutes=budget,
+                workers=workers,
             )
-            folder, ready = training.start(given, plan, out)
+            source = read_source(given)
+            if source.images is not None and plan is None:
+                refuse_mixed(True, members, fast, budget, "pictures")
+                plan = find_recipe("auto")
+            folder, ready = training.start(given, plan, out, source)
         progress.training(folder, ready, plan, quiet)

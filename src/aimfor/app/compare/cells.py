@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import resource
 import time
@@ -12,21 +13,12 @@ from typing import Any
 import torch
 
 from ... import __version__
-from ...fitting.all_data import end, why_not_all_data
-from ...fitting.config import Recipe, Settings, Stage
-from ...fitting.fit import Fit, why_no_head
+from ...fitting.config import Recipe, Settings
+from ...fitting.fit import why_no_head
 from ...fitting.losses import why_untrainable
-from ...fitting.models import scores_of
 from ..run.evaluate import evaluate
 from ..run.folder import Prepared, prepare, read_source
-
-#: The reference line on tables; not a network, so not a recipe.
-TREE = Recipe(
-    name="gradient_boosting",
-    title="boosted trees (reference)",
-    stages=(Stage(loss="ce"),),
-    rival=True,
-)
+from .entrants import COMMITTEE, FOR_TABLES, LIGHTGBM, run_entrant
 
 Cell = dict[str, Any]
 
@@ -42,67 +34,49 @@ def _source(frozen: str) -> Any:
     return read_source(Settings(**json.loads(frozen)))
 
 
-def _ready(settings: Settings) -> Prepared:
+def _ready(settings: Settings, committee: bool) -> Prepared:
     shared = settings.model_copy(update={"seed": 0, "metric": "auroc"})
-    return prepare(settings, _source(shared.model_dump_json()))
+    return prepare(settings, _source(shared.model_dump_json()), committee=committee)
 
 
 def run_cell(cell: Cell) -> dict[str, Any]:
-    """Trains and evaluates. The threshold comes from validation rows; the test rows are looked at once."""
+    """Trains and evaluates. The threshold comes from validation or out-of-fold rows; test rows are looked at once."""
     torch.set_num_threads(1)
     settings, recipe = Settings(**cell["settings"]), Recipe(**cell["recipe"])
-    ready = _ready(settings)
-    x, y = ready.test
+    ready = _ready(settings, recipe.name == COMMITTEE.name)
     before = _reset_peak()
     began = time.monotonic()
-    if recipe.name == TREE.name:
-        scores, validation, threshold = _tree(ready)
-        note = ""
-    else:
-        fit = Fit(ready.task, ready.settings, recipe).run()
-        best, ending = fit.state.best, end(fit)
-        validation, threshold, note = best["value"], ending.threshold, best["loss"]
-        scores = scores_of(ending.model, x, ready.labels.outputs)
+    outcome = run_entrant(recipe, ready)
     seconds, extra = time.monotonic() - began, max(0.0, _peak() - before)
-    test = evaluate(ready.objective, scores, y, threshold)
+    test = evaluate(ready.objective, outcome.scores, ready.test[1], outcome.threshold)
     return {
         "recipe": recipe.name,
         "seed": settings.seed,
         "test": test,
-        "validation": validation,
-        "threshold": threshold,
-        "from": note,
+        "validation": outcome.validation,
+        "threshold": outcome.threshold,
+        "from": outcome.note,
+        "committee": outcome.facts.get("committee"),
         "seconds": seconds,
         "megabytes": extra,
         "rows": [len(ready.parts.train), len(ready.parts.validation), len(ready.parts.test)],
         "classes": ready.labels.classes,
-        "notes": ready.notes,
+        "notes": [*ready.notes, *outcome.facts.get("notes", [])],
     }
-
-
-def _tree(ready: Prepared) -> tuple[torch.Tensor, float, float]:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    task, (x, _) = ready.task, ready.test
-    model = HistGradientBoostingClassifier(random_state=ready.settings.seed)
-    model.fit(task.x.numpy(), task.y.numpy())
-    validation = torch.from_numpy(model.decision_function(task.x_validation.numpy()))
-    threshold, value = ready.objective.tuned(validation, task.y_validation)
-    return torch.from_numpy(model.decision_function(x.numpy())), value, threshold
 
 
 def why_not(recipe: Recipe, ready: Prepared) -> str | None:
     """A sentence when this recipe cannot be run for this metric and data, else None."""
     needed = {stage.loss for stage in recipe.stages if not stage.optional}
     reason = None
-    if recipe.name == TREE.name and ready.source.images is not None:
-        reason = "gradient-boosted trees are for tables"
+    if recipe.name in FOR_TABLES and ready.source.images is not None:
+        reason = "for tables only"
+    if recipe.name == LIGHTGBM.name and importlib.util.find_spec("lightgbm") is None:
+        reason = "the package lightgbm is not installed"
     if "metric" in needed:
         reason = why_untrainable(ready.objective)
     if reason is None and "head" in needed:
         reason = why_no_head(ready.objective)
-    if reason is None and recipe.all_data:
-        reason = why_not_all_data(ready.objective)
     return reason
 
 

@@ -11,11 +11,14 @@ from typing import Any
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.config import Settings
 from ...fitting.executors import local_workers
 from ..cli.bar import bar, console
+from ..run import training
+from ..run.folder import new_folder
+from .entrants import COMMITTEE
+from .lock import locked
 from .plan import BEST_OF_ALL, BEST_RIVAL, Plan, Results, add_choices, make_plan, run_plans, summarize
 
 DEMO = ("auroc", "f1", "ap", "recall@precision=0.9")
@@ -28,19 +31,41 @@ def compare(
     executor: str | None,
     out: Path | None,
     quiet: bool,
-    all_data: bool = False,
+    keep: bool = True,
 ) -> None:
-    """Compares for each metric in turn; all end in one folder and one report."""
+    """Compares for each metric in turn; all end in one folder and one report.
+
+    With ``keep`` the committee's run folder is left behind for each metric where it was not found worse.
+    """
     executor = executor or f"local:{len(os.sched_getaffinity(0))}"
     if local_workers(executor) is None:
         given = [_from_anywhere(settings) for settings in given]
-    plans = [make_plan(settings, seeds, recipes, all_data) for settings in given]
+    plans = [make_plan(settings, seeds, recipes) for settings in given]
     name = Path(given[0].data).name.split(".")[0]
-    folder = out or Path("runs") / f"compare-{name}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError("--out", f"{folder} ({error.strerror})", "a folder that may be written") from None
+    folder = new_folder(out, f"compare-{name}")
+    with locked(folder):
+        summaries = _compare(plans, given, folder, executor, quiet)
+        for settings, summary in zip(given, summaries, strict=True):
+            if keep:
+                _leave_winner(folder, settings, summary)
+
+
+def _leave_winner(folder: Path, settings: Settings, summary: dict[str, Any]) -> None:
+    """The committee's run of the first seed, unless it is there already or was found worse than the best rival."""
+    row = next((row for row in summary["table"] if row["name"] == COMMITTEE.name), None)
+    if row is None or row["high"] < 0:
+        return
+    out = folder / "".join(c if c.isalnum() or c in "-_.=@" else "_" for c in f"run-{settings.metric}")
+    if not (out / "metrics.json").exists():
+        started = (out / "config.json").exists()
+        ready = training.reopen(out)[0] if started else training.start(settings, None, out)[1]
+        training.finish(out, ready, None)
+    print(f"Run folder of the committee for {settings.metric}: {out}")
+
+
+def _compare(
+    plans: Sequence[Plan], given: Sequence[Settings], folder: Path, executor: str, quiet: bool
+) -> list[dict[str, Any]]:
     screen = console()
     live = bar(screen, quiet)
     with live:
@@ -59,6 +84,7 @@ def compare(
     for summary in summaries:
         _print(summary)
     print(f"\nReport: {path}")
+    return summaries
 
 
 def _from_anywhere(settings: Settings) -> Settings:

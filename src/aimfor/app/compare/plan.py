@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
-from ...fitting.all_data import why_not_all_data
 from ...fitting.config import Recipe, Settings, recipes
 from ...fitting.executors import run_cells
 from ...fitting.statistics import holm, paired_difference
 from ..run.folder import prepare
-from .cells import TREE, Cell, key_of, run_cell, why_not
+from .cells import Cell, key_of, run_cell, why_not
+from .entrants import COMMITTEE, FOR_TABLES, HISTGB, NETWORKS
 
 Results = dict[str, dict[int, dict[str, Any]]]
 BEST_RIVAL, BEST_OF_ALL = "best_rival", "best_of_all"
@@ -43,41 +43,36 @@ class Plan:
                 yield key_of(cell, self.fingerprint), cell
 
 
-def make_plan(settings: Settings, seeds: int, names: Sequence[str] | None = None, all_data: bool = False) -> Plan:
-    """Checks the input and drops recipes that do not exist for this metric, with a sentence each.
+def make_plan(settings: Settings, seeds: int, names: Sequence[str] | None = None) -> Plan:
+    """Checks the input and drops who cannot be run for this metric, with a sentence each.
 
-    With ``all_data`` every recipe comes a second time, with the last phase on all labelled rows.
+    Tables, without names: the committee against trees, logistic regression and two networks. Pictures: all recipes.
     """
     if seeds < 2:
         raise InputError("--seeds", repr(seeds), "at least 2", "Five or more give intervals worth reading.")
     ready = prepare(settings)
     known = recipes()
-    chosen = [known[name] for name in known if name != "auto"] if names is None else [_named(known, n) for n in names]
-    no_phase = why_not_all_data(ready.objective) if all_data else None
-    if all_data and no_phase is None:
-        chosen += [_with_last_phase(recipe) for recipe in chosen if not recipe.all_data]
-    chosen.append(TREE)
+    if names is not None:
+        chosen = [_named(known, name) for name in names]
+        chosen += [HISTGB] if HISTGB.name not in names and ready.source.images is None else []
+    elif ready.source.images is None:
+        chosen = [*FOR_TABLES.values(), *(known[name] for name in NETWORKS)]
+    else:
+        chosen = list(known.values())
     reasons = {recipe.name: why_not(recipe, ready) for recipe in chosen}
     skipped = tuple(f"{recipe.title}: {reasons[recipe.name]}" for recipe in chosen if reasons[recipe.name])
-    if no_phase is not None:
-        skipped += (f"a last phase on all data: {no_phase}",)
     usable = tuple(recipe for recipe in chosen if not reasons[recipe.name])
-    if not any(recipe.rival and recipe.name != TREE.name for recipe in usable):
-        came = ", ".join(recipe.name for recipe in usable if recipe.name != TREE.name) or "nothing that can be run"
+    if not any(recipe.rival and recipe.name != HISTGB.name for recipe in usable):
+        came = ", ".join(recipe.name for recipe in usable if recipe.name != HISTGB.name) or "nothing that can be run"
         remedy = "Add --recipe cross_entropy --recipe balanced_cross_entropy."
         raise InputError("--recipe", f"{came}, with no rival among them", "a rival to be compared with", remedy)
     return Plan(settings, usable, seeds, ready.fingerprint(), skipped)
 
 
-def _with_last_phase(recipe: Recipe) -> Recipe:
-    named = {"name": f"{recipe.name}+all_data", "title": f"{recipe.title}, then all data"}
-    return recipe.model_copy(update={**named, "all_data": True, "rival": False})
-
-
 def _named(known: dict[str, Recipe], name: str) -> Recipe:
     from ...fitting.config import find_recipe
 
-    return known[name] if name in known else find_recipe(name)
+    return known.get(name) or FOR_TABLES.get(name) or find_recipe(name)
 
 
 def run_plans(
@@ -97,12 +92,11 @@ def run_plans(
 
 
 def add_choices(results: Results, plan: Plan) -> Results:
-    """Two more rows that cost nothing: per seed, the recipe that is best on validation, of the rivals and of all."""
-    networks = [recipe for recipe in plan.recipes if recipe.name != TREE.name]
-    rivals = [recipe.name for recipe in networks if recipe.rival]
+    """Two more rows that cost nothing: per seed, who is best on validation, of the rivals and of all."""
+    rivals = [recipe.name for recipe in plan.recipes if recipe.rival]
     seeds = sorted(next(iter(results.values())))
     chosen: Results = {}
-    for title, names in ((BEST_RIVAL, rivals), (BEST_OF_ALL, [recipe.name for recipe in networks])):
+    for title, names in ((BEST_RIVAL, rivals), (BEST_OF_ALL, [recipe.name for recipe in plan.recipes])):
         chosen[title] = {
             seed: max((results[n][seed] for n in names), key=lambda one: one["validation"]) for seed in seeds
         }
@@ -136,6 +130,8 @@ def summarize(results: Results, plan: Plan) -> dict[str, Any]:
             "seconds": float(np.mean([by_seed[seed]["seconds"] for seed in seeds])),
             "megabytes": float(np.max([by_seed[seed]["megabytes"] for seed in seeds])),
         }
+        if name == COMMITTEE.name:
+            row["weights"] = _mean_weights([by_seed[seed]["committee"] for seed in seeds])
         if name in found:
             one = found[name]
             row |= {"difference": one.mean, "low": one.low, "high": one.high, "p": adjusted[name]}
@@ -153,19 +149,44 @@ def summarize(results: Results, plan: Plan) -> dict[str, Any]:
     return summary
 
 
+def _mean_weights(committees: list[dict[str, Any]]) -> dict[str, float]:
+    """Each member's weight, mean over seeds; a member that was left out has none."""
+    total: dict[str, float] = {}
+    for committee in committees:
+        for member in committee["members"]:
+            total[member["title"]] = total.get(member["title"], 0.0) + member["weight"] / len(committees)
+    return total
+
+
 def verdicts(summary: dict[str, Any]) -> list[str]:
     """What the numbers say, in words a user can act on. Metrics are in points (hundredths)."""
     metric, table = summary["metric"], {row["name"]: row for row in summary["table"]}
     sentences = [_verdict(row, metric, summary) for row in table.values() if "difference" in row]
     if not sentences:
         sentences.append(f"Nothing of aimfor's could be tried for {metric}: " + "; ".join(summary["skipped"]) + ".")
-    tree, best = table.get(TREE.name), table.get(BEST_OF_ALL, table[BEST_RIVAL])
-    if tree is not None and tree["test"] > best["test"]:
+    single = [row for row in table.values() if row["name"] not in TITLES]
+    best = max(single, key=lambda row: row["test"])
+    committee = table.get(COMMITTEE.name)
+    if committee is None and best["name"] == HISTGB.name:
+        sentences.append(f"{best['title']} has the highest mean on test rows, {best['test']:.4f}: consider it first.")
+    if committee is not None:
+        loud = sorted(committee["weights"].items(), key=lambda one: -one[1])
+        sentences.append("In the committee speak: " + ", ".join(f"{name} {weight:.2f}" for name, weight in loud) + ".")
+    if committee is not None and best is not committee:
         sentences.append(
-            f"A gradient-boosted tree reaches {tree['test']:.4f}, more than any network here ({best['test']:.4f}): "
-            "consider it first."
+            f"The highest mean on test rows is that of {best['title']}, {best['test']:.4f} "
+            f"(committee {committee['test']:.4f}): {_seen(best, summary)}."
         )
     return sentences
+
+
+def _seen(row: dict[str, Any], summary: dict[str, Any]) -> str:
+    """Whether that is more than the luck of looking at several rows."""
+    return (
+        f"the best of {len(summary['table']) - len(TITLES)} rows after the fact, which nobody can choose beforehand"
+        if "difference" not in row or row["low"] <= 0
+        else "above the best rival by more than chance"
+    )
 
 
 def _verdict(row: dict[str, Any], metric: str, summary: dict[str, Any]) -> str:

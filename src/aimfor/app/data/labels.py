@@ -144,10 +144,11 @@ class Split:
     test: Rows
 
 
-def split(ids: Rows, seed: int, test: Array | None = None, *, fraction: float = 0.2) -> Split:
+def split(ids: Rows, seed: int, test: Array | None = None, *, fraction: float = 0.2, validation: bool = True) -> Split:
     """Stratified: every class gives about ``fraction`` to validation and test each, and at least one row to every part.
 
-    With ``test`` (True for rows that the data sets aside) those are the test part whatever the seed.
+    Without ``validation`` its rows are training rows: a committee judges on folds of those. With ``test`` (True for
+    rows that the data sets aside) those are the test part whatever the seed.
     """
     rng = np.random.default_rng([seed, 20240607])
     parts: list[list[Rows]] = [[], [], []]
@@ -162,8 +163,8 @@ def split(ids: Rows, seed: int, test: Array | None = None, *, fraction: float = 
             held, rest = rest[:take], rest[take:]
         if len(rest) < 2 or len(held) < 1:
             raise InputError("target", "a class without rows in one part of the split", "rows of every class in each")
-        take = min(take, len(rest) - 1)
+        take = min(take, len(rest) - 1) if validation else 0
         for part, rows in zip(parts, (rest[take:], rest[:take], held), strict=True):
             part.append(rows)
-    train, validation, held_out = (np.sort(np.concatenate(part)) for part in parts)
-    return Split(train, validation, held_out)
+    train, judge, held_out = (np.sort(np.concatenate(part)) for part in parts)
+    return Split(train, judge, held_out)

@@ -57,9 +57,9 @@ def _comparison_part(part: dict[str, Any], place: int) -> dict[str, Any]:
         "verdicts": [*part["verdicts"], *(f"Not tried: {one}" for one in part["skipped"])],
         "rows": [_table_row(row) for row in part["table"]],
         "method": f"{part['seeds']} paired seeds and splits ({train} training, {validation} validation, {test} test). "
-        "The rival is, for each seed, the cross-entropy variant that is best on validation rows. Thresholds come from "
-        "validation rows. Intervals: corrected resampled t-test (Nadeau and Bengio), Bonferroni over "
-        f"{part['comparisons']} comparisons; p-values: Holm.",
+        "The rival is, for each seed, the one that is best on validation rows. Thresholds come from validation rows, "
+        "the committee's from out-of-fold rows. Intervals: corrected resampled t-test (Nadeau and Bengio), Bonferroni "
+        f"over {part['comparisons']} comparisons; p-values: Holm.",
         "certificate": certificate_part(part["example"]["test"]),
         "figure": safe_svg(figure),
         "panels": [safe_svg(svg) for svg in svgs],

@@ -34,9 +34,9 @@ def _page(metrics: dict[str, Any], config: dict[str, Any]) -> str:
         f"{rows['test']} test rows",
         metric=metric,
         headline=_headline(metrics),
-        remark=(metrics.get("last_phase") or {}).get("text", ""),
         committee=committee_part(metrics.get("committee")),
-        slider_text=f"{test['n']} test rows; the tuned threshold was chosen on validation rows.",
+        slider_text=f"{test['n']} test rows; the tuned threshold: "
+        f"{metrics.get('threshold_text', 'chosen on validation rows')}.",
         group_name=settings.get("group") or "",
         facts=_facts(metrics, config),
         notes=metrics["notes"],
@@ -51,13 +51,27 @@ def _headline(metrics: dict[str, Any]) -> list[tuple[str, str, str]]:
     interval = test.get("interval")
     return [
         (f"{metric}, test", number(test["metric"]), f"95 %: {between(interval)}" if interval else ""),
-        (f"{metric}, validation", number(metrics["validation"]), "the rows that chose"),
+        (
+            f"{metric}, promised",
+            number(metrics["validation"]),
+            "out-of-fold rows, each judged by choices made without it",
+        )
+        if metrics.get("committee")
+        else (f"{metric}, validation", number(metrics["validation"]), "the rows that chose"),
         (f"{metric}, without a model", number(test.get("baseline")), "the best constant"),
     ]
 
 
 def _facts(metrics: dict[str, Any], config: dict[str, Any]) -> list[tuple[str, Any]]:
     settings = config["settings"]
+    if metrics.get("committee"):
+        speaking = sum(one["weight"] > 0 for one in metrics["committee"]["members"])
+        return [
+            ("model", f"committee of {speaking} members, {metrics['committee']['folds']} folds"),
+            ("decisions", metrics["threshold_text"]),
+            ("seed", settings["seed"]),
+            ("seconds", number(metrics["seconds"], 1)),
+        ]
     return [
         ("recipe", config["recipe"]["title"]),
         ("best weights from", f"stage {metrics['chosen']['stage'] + 1} ({metrics['chosen']['loss']})"),

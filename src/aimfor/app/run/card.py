@@ -11,15 +11,40 @@ from .folder import Prepared
 
 def model_card(ready: Prepared, recipe: Recipe, metrics: dict[str, Any]) -> str:
     """Markdown with a YAML head. Names that come from the user are quoted as JSON, which is YAML as well."""
-    settings, test, best = ready.settings, metrics["test"], metrics["chosen"]
+    settings, best, rows = ready.settings, metrics["chosen"], metrics["rows"]
+    lines = [
+        (f"{settings.metric} on validation rows", f"{metrics['validation']:.4f}"),
+        ("rows (train / validation / test)", f"{rows['train']} / {rows['validation']} / {rows['test']}"),
+        ("model", f"{_plain(settings.model)}, {metrics['parameters']} parameters"),
+        ("recipe", _plain(recipe.title)),
+        ("best weights from", f"stage {best['stage'] + 1} ({best['loss']}), epoch {best['epoch'] + 1}"),
+    ]
+    return _card(ready, metrics, lines, "the threshold was chosen on validation data")
+
+
+def committee_card(ready: Prepared, metrics: dict[str, Any]) -> str:
+    """The card of a committee: who speaks, what was promised, what was found."""
+    rows, found = metrics["rows"], metrics["committee"]
+    speaking = [f"{one['title']} {one['weight']:.2f}" for one in found["members"] if one["weight"] > 0]
+    lines = [
+        (f"{ready.settings.metric} promised by out-of-fold rows", f"{metrics['validation']:.4f}"),
+        ("rows (train / calibration / test)", f"{rows['train']} / {rows['validation']} / {rows['test']}"),
+        ("members by weight", ", ".join(speaking)),
+        ("folds", str(found["folds"])),
+    ]
+    return _card(ready, metrics, lines, _plain(metrics["threshold_text"]))
+
+
+def _card(ready: Prepared, metrics: dict[str, Any], lines: list[tuple[str, str]], threshold: str) -> str:
+    settings, test = ready.settings, metrics["test"]
     quoted = {
         "data": json.dumps(ready.source.name, ensure_ascii=False),
         "metric": json.dumps(settings.metric),
     }
-    rows = metrics["rows"]
     notes = "".join(f"- {_plain(note)}\n" for note in metrics["notes"]) or "- none\n"
+    table = "".join(f"| {name} | {value} |\n" for name, value in lines)
     decision = (
-        f"Decisions are `score > {metrics['threshold']:.6g}`; the threshold was chosen on validation data. "
+        f"Decisions are `score > {metrics['threshold']:.6g}`: {threshold}. "
         f"The positive class is `{_plain(ready.labels.classes[1])}`.\n"
         if ready.labels.binary
         else "The class with the highest score is decided.\n"
@@ -41,23 +66,13 @@ model-index:
 | | |
 |---|---|
 | {settings.metric} on test rows | {test["metric"]:.4f} |
-| {settings.metric} on validation rows | {metrics["validation"]:.4f} |
-| rows (train / validation / test) | {rows["train"]} / {rows["validation"]} / {rows["test"]} |
-| model | {_plain(settings.model)}, {metrics["parameters"]} parameters |
-| recipe | {_plain(recipe.title)} |
-| best weights from | stage {best["stage"] + 1} ({best["loss"]}), epoch {best["epoch"] + 1} |
-
-{decision}{last_phase(metrics)}
+{table}
+{decision}
 Use it: `aimfor predict THIS_FOLDER NEW_DATA`. Everything about the run: `aimfor report THIS_FOLDER`.
 
 ## What was assumed or left out
 
 {notes}"""
-
-
-def last_phase(metrics: dict[str, Any]) -> str:
-    """The sentence about the last phase, as a paragraph; nothing where there was none."""
-    return f"\n{metrics['last_phase']['text']}\n" if metrics.get("last_phase") else ""
 
 
 def _plain(text: str) -> str:

@@ -9,6 +9,7 @@ import torch
 
 from ...errors import InputError
 from ...fitting import checkpoint
+from ...fitting.committee import Committee
 from .folder import load_run
 
 
@@ -21,6 +22,13 @@ def export(folder: Path, out: Path | None, onnx: bool = False, trust: str | None
         InputError: No finished run, a model that cannot be exported, or ONNX packages missing.
     """
     run = load_run(folder, trust)
+    if isinstance(run.model, Committee):
+        raise InputError(
+            "run",
+            f"{folder}, which holds a committee",
+            "a run of one network",
+            "Train one with --recipe balanced_cross_entropy, or use aimfor predict.",
+        )
     path = out or folder / ("model.onnx" if onnx else "model.pt2")
     example = torch.zeros(2, *run.encoder.shape)
     rows = torch.export.Dim("rows", min=1)

@@ -16,13 +16,16 @@ from ...fitting import checkpoint
 from ...fitting.columns import TableEncoder
 from ...fitting.columns.kinds import Remarks
 from ...fitting.columns.suspects import near_perfect
+from ...fitting.committee import Committee
 from ...fitting.config import Settings
 from ...fitting.models import build, scores_of
 from ...fitting.objective import Objective
 from ...fitting.steps import Task
+from ...metrics.at_rate import AtRate
 from ..data.encode import Encoder, encode, fit_encoder, restore_encoder
 from ..data.labels import Labels, Split, fit_labels, split
 from ..data.sources import Source, load
+from .committee_files import COMMITTEE, load_committee
 from .trust import check_trust
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -73,15 +76,19 @@ def read_source(settings: Settings) -> Source:
     )
 
 
-def prepare(settings: Settings, source: Source | None = None) -> Prepared:
-    """Reads, labels, splits (by the seed) and encodes. All input errors surface here, before anything is written."""
+def prepare(settings: Settings, source: Source | None = None, *, committee: bool = False) -> Prepared:
+    """Reads, labels, splits (by the seed) and encodes. All input errors surface here, before anything is written.
+
+    For a ``committee`` there are no validation rows, except under a metric with a floor: a threshold that guarantees
+    the floor needs rows that took no part in anything.
+    """
     objective = Objective.of(settings.metric)
     source = source or read_source(settings)
     assert source.labels is not None
     objective = objective.on_classes(len(set(source.labels)), settings.positive)
     labels = fit_labels(source.labels, binary=objective.binary, positive=settings.positive)
     ids = labels.encode(source.labels)
-    parts = split(ids, settings.seed, source.test)
+    parts = split(ids, settings.seed, source.test, validation=not committee or isinstance(objective.metric, AtRate))
     encoder = fit_encoder(source, parts.train, settings.wishes)
     settings = settings.budget(len(parts.train), source.images is not None)
     x = torch.from_numpy(encode(encoder, source))
@@ -123,7 +130,7 @@ class Run:
 
     folder: Path
     config: dict[str, Any]
-    model: nn.Module
+    model: nn.Module | Committee
     encoder: Encoder
     labels: Labels
     threshold: float
@@ -135,7 +142,10 @@ class Run:
 
     def scores(self, source: Source, remarks: Remarks | None = None) -> Tensor:
         """Scores of every row; what was odd about the rows is added to ``remarks``."""
-        return scores_of(self.model, torch.from_numpy(encode(self.encoder, source, remarks)), self.labels.outputs)
+        x = torch.from_numpy(encode(self.encoder, source, remarks))
+        return (
+            self.model.scores(x) if isinstance(self.model, Committee) else scores_of(self.model, x, self.labels.outputs)
+        )
 
     def decisions(self, scores: Tensor) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The class each row is decided to be: by the stored threshold, or the most probable one."""
@@ -160,18 +170,23 @@ def load_run(folder: Path, trust: str | None = None) -> Run:
     if not folder.is_dir():
         raise InputError("run", f"{folder}, which is no folder", "the folder of an aimfor run")
     config = checkpoint.read_json(folder / "config.json")
-    if not (folder / "model.safetensors").exists():
+    if not any((folder / name).exists() for name in ("model.safetensors", COMMITTEE)):
         raise InputError("run", f"{folder}, which is not finished", "a finished run", "Continue it with --resume.")
     decision = checkpoint.read_json(folder / "threshold.json")
-    tensors, _ = checkpoint.load(folder / "model.safetensors")
     with checkpoint.reading(folder / "config.json"):
         settings, labels = Settings(**config["settings"]), Labels(**config["labels"])
         encoder = restore_encoder(config["encoder"])
         check_trust(folder, settings.model, trust)
-        model = build(settings.model, encoder.shape, labels.outputs, settings.hidden, settings.dropout)
-    with checkpoint.reading(folder / "model.safetensors"):
-        model.load_state_dict(tensors)
-    model.eval()
+    model = load_committee(folder) if (folder / COMMITTEE).exists() else _network(folder, settings, encoder, labels)
     with checkpoint.reading(folder / "threshold.json"):
         pair = tuple(decision["calibration"]) if decision.get("calibration") else None
         return Run(folder, config, model, encoder, labels, float(decision["threshold"]), pair)
+
+
+def _network(folder: Path, settings: Settings, encoder: Encoder, labels: Labels) -> nn.Module:
+    tensors, _ = checkpoint.load(folder / "model.safetensors")
+    with checkpoint.reading(folder / "config.json"):
+        model = build(settings.model, encoder.shape, labels.outputs, settings.hidden, settings.dropout)
+    with checkpoint.reading(folder / "model.safetensors"):
+        model.load_state_dict(tensors)
+    return model.eval()

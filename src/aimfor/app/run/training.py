@@ -1,4 +1,4 @@
-"""What `aimfor train` does: prepare, fit, evaluate, and write the run folder."""
+"""What `aimfor train` does: prepare, learn (a committee, or one network by a recipe), evaluate, write the folder."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ import torch
 from ... import __version__
 from ...errors import InputError
 from ...fitting import checkpoint
-from ...fitting.all_data import Ending, check, end
 from ...fitting.calibrate import platt, probability
 from ...fitting.config import Recipe, Settings
 from ...fitting.fit import Event, Fit, Interrupted
 from ...fitting.importance import permutation_importance
 from ...fitting.models import scores_of
 from ..data.encode import ImageEncoder
+from ..data.sources import Source
 from .card import model_card
+from .convening import check_committee, finish_committee
 from .evaluate import evaluate
 from .folder import CHECKPOINT, Prepared, new_folder, prepare
 from .trust import check_trust
@@ -45,15 +46,18 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-def start(settings: Settings, recipe: Recipe, out: Path | None) -> tuple[Path, Prepared]:
-    """Checks everything, then makes the folder and writes config.json."""
-    ready = prepare(settings)
-    check(recipe, ready.objective)
+def start(
+    settings: Settings, recipe: Recipe | None, out: Path | None, source: Source | None = None
+) -> tuple[Path, Prepared]:
+    """Checks everything, then makes the folder and writes config.json. Without a recipe it is a committee's run."""
+    ready = prepare(settings, source, committee=recipe is None)
+    if recipe is None:
+        check_committee(ready)
     folder = new_folder(out, f"{ready.source.name}-{settings.metric}")
     config = {
         "aimfor": __version__,
         "settings": ready.settings.model_dump(),
-        "recipe": recipe.model_dump(),
+        "recipe": None if recipe is None else recipe.model_dump(),
         "labels": ready.labels.state,
         "encoder": ready.encoder.state,
         "fingerprint": ready.fingerprint(),
@@ -62,21 +66,36 @@ def start(settings: Settings, recipe: Recipe, out: Path | None) -> tuple[Path, P
     return folder, ready
 
 
-def reopen(folder: Path, trust: str | None = None) -> tuple[Prepared, Recipe]:
+def reopen(folder: Path, trust: str | None = None) -> tuple[Prepared, Recipe | None]:
     """A run to be continued. Raises `InputError` when it is finished, has other data now, or names foreign code."""
     config = checkpoint.read_json(folder / "config.json")
     if (folder / "metrics.json").exists():
         raise InputError("--resume", f"{folder}, which is finished", "a run that was stopped")
     settings = Settings(**config["settings"])
     check_trust(folder, settings.model, trust)
-    ready = prepare(settings)
+    recipe = None if config["recipe"] is None else Recipe(**config["recipe"])
+    ready = prepare(settings, committee=recipe is None)
     if ready.fingerprint() != config["fingerprint"]:
         raise InputError("--resume", f"{folder}, whose data has changed since", "the data the run was started with")
-    return ready, Recipe(**config["recipe"])
+    return ready, recipe
 
 
-def finish(folder: Path, ready: Prepared, recipe: Recipe, report: Callable[[Event], None] | None = None) -> Any:
-    """Trains (or goes on training) to the end and writes every output file; returns the metrics."""
+def finish(
+    folder: Path, ready: Prepared, recipe: Recipe | None, report: Callable[[Any], None] | None = None
+) -> dict[str, Any]:
+    """Learns (or goes on) to the end and writes every output file; returns the metrics.
+
+    ``report`` gets a `Progress` after every cell of a committee, or a dict after every epoch of a network.
+    """
+    if recipe is None:
+        with stop_on_signal() as stop:
+            return finish_committee(folder, ready, report, stop)
+    return _finish_network(folder, ready, recipe, report)
+
+
+def _finish_network(
+    folder: Path, ready: Prepared, recipe: Recipe, report: Callable[[Event], None] | None
+) -> dict[str, Any]:
     fit = Fit(ready.task, ready.settings, recipe, report)
     path = folder / CHECKPOINT
     if path.exists():
@@ -84,10 +103,11 @@ def finish(folder: Path, ready: Prepared, recipe: Recipe, report: Callable[[Even
     _rewrite_log(folder, fit)
     fit.report = _logging(folder, report)
     with stop_on_signal() as stop:
-        ending = end(fit.run(path, stop), stop)
-        metrics = _results(ready, fit, ending, stop)
-    checkpoint.save(folder / "model.safetensors", ending.model.state_dict(), {"threshold": ending.threshold})
-    checkpoint.write_json(folder / "threshold.json", _decision(ready, ending))
+        fit.run(path, stop)
+        metrics = _results(ready, fit, stop)
+    threshold = fit.state.best["threshold"]
+    checkpoint.save(folder / "model.safetensors", fit.model.state_dict(), {"threshold": threshold})
+    checkpoint.write_json(folder / "threshold.json", _decision(ready, fit))
     checkpoint.write_text(folder / "README.md", model_card(ready, recipe, metrics))
     checkpoint.write_json(folder / "metrics.json", metrics)
     return metrics
@@ -109,37 +129,37 @@ def _logging(folder: Path, report: Callable[[Event], None] | None) -> Callable[[
     return both
 
 
-def _decision(ready: Prepared, ending: Ending) -> dict[str, Any]:
+def _decision(ready: Prepared, fit: Fit) -> dict[str, Any]:
     decision: dict[str, Any] = {
-        "threshold": ending.threshold,
+        "threshold": fit.state.best["threshold"],
         "rule": "score > threshold",
         "tuned_on": "validation",
         "classes": ready.labels.classes,
     }
     if ready.labels.binary:
-        decision["calibration"] = list(_calibration(ready, ending))
+        decision["calibration"] = list(_calibration(ready, fit))
     return decision
 
 
-def _calibration(ready: Prepared, ending: Ending) -> tuple[float, float]:
-    return platt(ending.scores, ready.task.y_validation)
+def _calibration(ready: Prepared, fit: Fit) -> tuple[float, float]:
+    task = ready.task
+    return platt(scores_of(fit.model, task.x_validation, task.outputs), task.y_validation)
 
 
-def _results(ready: Prepared, fit: Fit, ending: Ending, stop: Callable[[], bool]) -> dict[str, Any]:
-    """Validation: the weights that were chosen on it. Test: the model that is saved, which has seen no test row."""
+def _results(ready: Prepared, fit: Fit, stop: Callable[[], bool]) -> dict[str, Any]:
+    """Validation: the weights that were chosen on it. Test: the same weights, which have seen no test row."""
     x, y = ready.test
-    scores = scores_of(ending.model, x, ready.labels.outputs)
-    groups = None if ready.source.groups is None else ready.source.groups[ready.parts.test]
-    stated = probability(scores, _calibration(ready, ending)) if ready.labels.binary else scores.double().softmax(1)
-    test = evaluate(ready.objective, scores, y, ending.threshold, groups, probabilities=stated.numpy(), thorough=True)
     best = fit.state.best
+    scores = scores_of(fit.model, x, ready.labels.outputs)
+    groups = None if ready.source.groups is None else ready.source.groups[ready.parts.test]
+    stated = probability(scores, _calibration(ready, fit)) if ready.labels.binary else scores.double().softmax(1)
+    test = evaluate(ready.objective, scores, y, best["threshold"], groups, probabilities=stated.numpy(), thorough=True)
     return {
         "metric": ready.settings.metric,
         "validation": best["value"],
         "test": test,
-        "importance": _importance(ready, ending, stop),
-        "threshold": ending.threshold,
-        "last_phase": ending.phase,
+        "importance": _importance(ready, fit, stop),
+        "threshold": best["threshold"],
         "chosen": {key: best[key] for key in ("stage", "loss", "balanced", "epoch")},
         "rows": {name: len(getattr(ready.parts, name)) for name in ("train", "validation", "test")},
         "parameters": sum(tensor.numel() for tensor in fit.model.parameters()),
@@ -150,7 +170,7 @@ def _results(ready: Prepared, fit: Fit, ending: Ending, stop: Callable[[], bool]
     }
 
 
-def _importance(ready: Prepared, ending: Ending, stop: Callable[[], bool]) -> dict[str, Any]:
+def _importance(ready: Prepared, fit: Fit, stop: Callable[[], bool]) -> dict[str, Any]:
     """Of each column of a table, on test rows."""
     if isinstance(ready.encoder, ImageEncoder):
         return {"left_out": "pixels have no importance of their own"}
@@ -160,8 +180,8 @@ def _importance(ready: Prepared, ending: Ending, stop: Callable[[], bool]) -> di
             raise Interrupted("stopped; the state is saved")
 
     return permutation_importance(
-        lambda rows: scores_of(ending.model, rows, ready.labels.outputs),
-        lambda scores, y: ready.objective.value(scores, y, ending.threshold),
+        lambda rows: scores_of(fit.model, rows, ready.labels.outputs),
+        lambda scores, y: ready.objective.value(scores, y, fit.state.best["threshold"]),
         *ready.test,
         ready.encoder.feature_columns,
         stopped=interrupt,

@@ -1,0 +1,192 @@
+"""What `aimfor train` does on tables: the committee learns, decides, is judged on test rows and written down."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...errors import InputError
+from ...fitting import checkpoint
+from ...fitting.committee import Committee, FolderStore, Progress, fit_committee
+from ...fitting.committee.decide import Threshold
+from ...fitting.committee.folds import make_folds
+from ...fitting.committee.members import members
+from ...fitting.committee.weights import DEFAULT, Judge
+from ...fitting.config import Settings
+from ...fitting.fit import Interrupted
+from ...fitting.importance import permutation_importance
+from ...metrics.at_rate import AtRate
+from ..data.encode import ImageEncoder
+from .card import committee_card
+from .committee_files import CELLS, forget_cells, save_committee
+from .evaluate import evaluate
+from .folder import Prepared
+
+#: Cells (rows × columns) above which processes of their own pay for being started.
+SPREAD_ABOVE = 60_000
+#: Rows the committee scores to find out which columns matter; it is some thirty models.
+IMPORTANCE_BUDGET = 60_000
+#: Of the threshold's floor.
+CONFIDENCE = 0.95
+RULE = (
+    "Weights: chosen by the exact metric on out-of-fold rows, as the mean of greedy choices on bootstrap draws of them."
+)
+
+
+def check_committee(ready: Prepared) -> None:
+    """Raises `InputError` for what a committee cannot do, before a folder is made."""
+    if ready.source.images is not None:
+        raise InputError("recipe", "none for pictures", "a recipe: the committee is for tables")
+    members(ready.settings.members)
+    make_folds(ready.ids[torch.from_numpy(ready.parts.train)], ready.settings.seed, single=ready.settings.fast)
+
+
+def convene(settings: Settings, ready: Prepared, **how: Any) -> Committee:
+    """The committee of a prepared table: the one call behind `train`, `compare` and the demo."""
+    rows = torch.from_numpy(ready.parts.train)
+    fast: dict[str, Any] = {"kinds": ("trees",), "single": True} if settings.fast else {"kinds": settings.members}
+    committee = fit_committee(
+        ready.x[rows],
+        ready.ids[rows],
+        ready.objective,
+        outputs=ready.labels.outputs,
+        seed=settings.seed,
+        minutes=settings.budget_minutes,
+        workers=settings.workers or _workers(ready),
+        **fast,
+        **how,
+    )
+    return with_floor(committee, ready)
+
+
+def _workers(ready: Prepared) -> int:
+    size = len(ready.parts.train) * ready.x.shape[1]
+    return min(4, len(os.sched_getaffinity(0))) if size > SPREAD_ABOVE else 1
+
+
+def with_floor(committee: Committee, ready: Prepared) -> Committee:
+    """For a metric with a floor: the threshold that keeps it with 95 % confidence, tested on rows kept aside.
+
+    Out-of-fold scores choose the order of the tests. They cannot be the tests themselves: each is of one fold's models,
+    and what will decide is their average.
+    """
+    metric, record = committee.objective.metric, committee.judged
+    if not isinstance(metric, AtRate) or not len(ready.parts.validation):
+        return committee
+    assert record is not None
+    rows = torch.from_numpy(ready.parts.validation)
+    found = metric.problem().decide(
+        committee.scores(ready.x[rows]), ready.ids[rows], guarantee=CONFIDENCE, learn=(record.scores, record.y)
+    )
+    sentence = str(found.guarantee)
+    if found.threshold is None:
+        note = "the threshold is the one that just meets the floor on out-of-fold rows, without a promise: " + sentence
+        return replace(committee, threshold=Threshold(committee.threshold.value, note), notes=[*committee.notes, note])
+    return replace(committee, threshold=Threshold(found.threshold, sentence))
+
+
+def finish_committee(
+    folder: Path, ready: Prepared, report: Callable[[Progress], None] | None, stop: Callable[[], bool]
+) -> dict[str, Any]:
+    """Learns what is not in the folder yet and writes every output file; returns the metrics."""
+    began = time.monotonic()
+    committee = convene(
+        ready.settings, ready, store=FolderStore(folder / CELLS), report=_logging(folder, report), stop=stop
+    )
+    metrics = _results(ready, committee, stop)
+    metrics["seconds"] = round(time.monotonic() - began, 3)
+    checkpoint.write_json(folder / "threshold.json", _decision(ready, committee))
+    save_committee(folder, committee)
+    checkpoint.write_text(folder / "README.md", committee_card(ready, metrics))
+    checkpoint.write_json(folder / "metrics.json", metrics)
+    forget_cells(folder)
+    return metrics
+
+
+def _logging(folder: Path, report: Callable[[Progress], None] | None) -> Callable[[Progress], None]:
+    def both(progress: Progress) -> None:
+        with (folder / "log.jsonl").open("a") as file:
+            file.write(json.dumps(asdict(progress)) + "\n")
+        if report is not None:
+            report(progress)
+
+    return both
+
+
+def _decision(ready: Prepared, committee: Committee) -> dict[str, Any]:
+    decision: dict[str, Any] = {
+        "threshold": committee.threshold.value,
+        "rule": "score > threshold",
+        "tuned_on": committee.threshold.text,
+        "classes": ready.labels.classes,
+    }
+    if ready.labels.binary:
+        decision["calibration"] = [1.0, 0.0]  # scores are calibrated log-odds already
+    return decision
+
+
+def _results(ready: Prepared, committee: Committee, stop: Callable[[], bool]) -> dict[str, Any]:
+    """Promised on out-of-fold rows, found on test rows, which took no part in anything."""
+    x, y = ready.test
+    scores = committee.scores(x)
+    groups = None if ready.source.groups is None else ready.source.groups[ready.parts.test]
+    stated = scores.sigmoid() if ready.labels.binary else scores.softmax(1)
+    cut = committee.threshold.value
+    test = evaluate(ready.objective, scores, y, cut, groups, probabilities=stated.numpy(), thorough=True)
+    return {
+        "metric": ready.settings.metric,
+        "validation": committee.promised,
+        "test": test,
+        "importance": _importance(ready, committee, stop),
+        "threshold": cut,
+        "threshold_text": committee.threshold.text,
+        "committee": committee_facts(committee),
+        "rows": {name: len(getattr(ready.parts, name)) for name in ("train", "validation", "test")},
+        "notes": [*ready.notes, *committee.notes],
+        "torch": torch.__version__,
+        "history": [],
+    }
+
+
+def committee_facts(committee: Committee) -> dict[str, Any]:
+    """Who speaks, how loudly, and what each would reach alone on out-of-fold rows."""
+    record = committee.judged
+    assert record is not None
+    judge = Judge(committee.objective, record.members, record.y, record.weights)
+    seats = [
+        {
+            "name": seat.name,
+            "title": seat.title,
+            "weight": seat.share,
+            "out_of_fold": judge.value(record.members[place]),
+            "seconds": round(seat.seconds, 3),
+        }
+        for place, seat in enumerate(committee.seats)
+    ]
+    return {"members": seats, "folds": len(record.folds.unique()), "rule": RULE, "rule_name": DEFAULT}
+
+
+def _importance(ready: Prepared, committee: Committee, stop: Callable[[], bool]) -> dict[str, Any]:
+    """Of each column, on test rows."""
+    if isinstance(ready.encoder, ImageEncoder):
+        raise InputError("data", "images", "a table")
+
+    def interrupt() -> None:
+        if stop():
+            raise Interrupted("stopped; finished cells are kept")
+
+    def value(scores: Tensor, y: Tensor) -> float:
+        return ready.objective.value(scores, y, committee.threshold.value)
+
+    columns = ready.encoder.feature_columns
+    return permutation_importance(
+        committee.scores, value, *ready.test, columns, budget=IMPORTANCE_BUDGET, stopped=interrupt
+    )

@@ -1,0 +1,224 @@
+"""`aimfor train` on a table: a committee, its folder, prediction elsewhere, and stops that lose nothing finished."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import f1_score
+from typer.testing import CliRunner
+
+import aimfor
+from aimfor.app.cli.main import app
+from aimfor.app.run import training
+from aimfor.app.run.committee_files import load_committee
+from aimfor.app.run.folder import load_run, prepare
+from aimfor.errors import InputError
+from aimfor.fitting.config import Settings, settings
+from aimfor.fitting.fit import Interrupted
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(aimfor.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+
+
+def invoke(*words: object) -> Any:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(0)
+    x, city = rng.normal(size=(240, 2)), rng.choice(["Rome", "Bern"], 240)
+    chance = 1 / (1 + np.exp(1.5 - 2 * x[:, 0] - (city == "Rome")))
+    labels = np.where(rng.random(240) < chance, "yes", "no")
+    path = tmp_path_factory.mktemp("table") / "people.csv"
+    rows = [f"{a},{b},{c},{d}" for (a, b), c, d in zip(x, city, labels, strict=True)]
+    path.write_text("\n".join(["a,b,city,label", *rows]) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(table: Path) -> Path:
+    out = table.parent / "run"
+    words = ["train", table, "--target", "label", "--metric", "f1", "--members", "linear,trees", "--out", out, "-q"]
+    result = invoke(*words)
+    assert result.exit_code == 0, result.output + result.stderr
+    assert "who speaks" in result.stderr
+    return out
+
+
+def test_the_folder_is_text_and_tensors_and_keeps_no_cells(trained: Path) -> None:
+    names = {path.name for path in trained.iterdir()}
+    assert names == {
+        "members", "committee.json", "config.json", "threshold.json", "metrics.json", "log.jsonl", "README.md",
+        "report.html",
+    }  # fmt: skip
+    assert {path.suffix for path in (trained / "members").iterdir()} <= {".txt", ".safetensors"}
+    metrics = json.loads((trained / "metrics.json").read_text())
+    assert sum(one["weight"] for one in metrics["committee"]["members"]) == pytest.approx(1.0)
+    assert metrics["rows"] == {"train": 192, "validation": 0, "test": 48}
+    assert "Who speaks in the committee" in (trained / "report.html").read_text()
+    log = [json.loads(line) for line in (trained / "log.jsonl").read_text().splitlines()]
+    assert [one["done"] for one in log] == list(range(1, 31))  # ten folds of three members
+    assert log[-1]["left"] == 0
+
+
+def test_stated_numbers_are_those_of_the_saved_committee(trained: Path) -> None:
+    config = json.loads((trained / "config.json").read_text())
+    metrics = json.loads((trained / "metrics.json").read_text())
+    ready = prepare(Settings(**config["settings"]), committee=True)
+    done = load_run(trained)
+    scores = done.scores(ready.source).numpy()[ready.parts.test]
+    truth = ready.ids.numpy()[ready.parts.test]
+    assert metrics["test"]["metric"] == pytest.approx(f1_score(truth, scores > done.threshold))
+    assert set(ready.parts.test).isdisjoint(ready.parts.train)
+
+
+def test_a_new_process_predicts_the_same(table: Path, trained: Path) -> None:
+    here = invoke("predict", trained, table).stdout
+    command = [sys.executable, "-m", "aimfor", "predict", str(trained), str(table)]
+    there = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
+    assert here == there
+    rows = list(csv.DictReader(io.StringIO(here)))
+    threshold = json.loads((trained / "threshold.json").read_text())["threshold"]
+    for row in rows:
+        assert (row["decision"] == "yes") == (float(row["score"]) > threshold)
+        odds = 1 / (1 + np.exp(-float(row["score"])))
+        assert float(row["probability"]) == pytest.approx(odds, rel=1e-4)
+
+
+def test_damaged_members_are_named(trained: Path, tmp_path: Path) -> None:
+    import shutil
+
+    for file, text in (("linear-0.safetensors", "damaged"), ("extra_trees-0.txt", "missing or damaged")):
+        copy = tmp_path / file
+        shutil.copytree(trained, copy)
+        path = copy / "members" / file
+        if path.exists():  # a member without weight has no file
+            path.write_bytes(path.read_bytes()[:-7])
+            with pytest.raises(InputError, match=text):
+                load_committee(copy)
+    line = invoke("export", trained)
+    assert line.exit_code == 2
+    assert "which holds a committee" in line.stderr
+
+
+def test_sigkill_between_cells_and_resume_end_bit_for_bit_alike(table: Path, tmp_path: Path) -> None:
+    options = [str(table), "--target", "label", "--metric", "auroc", "--members", "linear,network", "-q"]
+    command = [sys.executable, "-m", "aimfor", "train"]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    process = subprocess.Popen([*command, *options, "--out", str(killed)], env=ENVIRONMENT)
+    deadline = time.monotonic() + 240
+    while len(list(killed.glob("cells/network-*.safetensors"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (killed / "metrics.json").exists(), "the run was over before it was killed"
+    kept = len(list(killed.glob("cells/*.safetensors")))
+    assert kept >= 12
+    for words in ([*options, "--out", str(whole)], ["--resume", str(killed)]):
+        subprocess.run([*command, *words], env=ENVIRONMENT, check=True, capture_output=True)
+    for name in ("threshold.json",):
+        assert (killed / name).read_bytes() == (whole / name).read_bytes()
+    first, second = load_committee(whole), load_committee(killed)
+    x = torch.randn(50, load_run(whole).encoder.shape[0])
+    assert torch.equal(first.scores(x), second.scores(x))
+    assert [seat.share for seat in first.seats] == [seat.share for seat in second.seats]
+
+
+def test_a_stop_keeps_finished_cells_and_ends_within_two_seconds(table: Path, tmp_path: Path) -> None:
+    given = settings(data=str(table), target="label", metric="auroc")
+    folder, ready = training.start(given, None, tmp_path / "run")
+    stopped: list[float] = []
+
+    def stop(progress: Any) -> None:
+        if progress.member == "network" and not stopped:
+            stopped.append(time.process_time())
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(Interrupted):
+        training.finish(folder, ready, None, stop)
+    assert time.process_time() - stopped[0] < 2.0
+    assert len(list((folder / "cells").iterdir())) == 31  # thirty of linear and trees, one of the network
+    assert not (folder / "metrics.json").exists()
+
+
+def test_a_floor_is_tested_on_rows_kept_aside(table: Path, tmp_path: Path) -> None:
+    given = settings(data=str(table), target="label", metric="recall@precision=0.5", members=("linear",))
+    folder, ready = training.start(given, None, tmp_path / "run")
+    metrics = training.finish(folder, ready, None)
+    assert metrics["rows"]["validation"] == 48
+    assert "precision >= 0.5" in metrics["threshold_text"]
+    given = given.model_copy(update={"metric": "recall@precision=0.999"})
+    folder, ready = training.start(given, None, tmp_path / "high")
+    metrics = training.finish(folder, ready, None)
+    assert "without a promise" in metrics["threshold_text"]
+    assert any("without a promise" in note for note in metrics["notes"])
+
+
+def test_fast_is_one_member_on_one_split(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    result = invoke("train", table, "--target", "label", "--metric", "auroc", "--fast", "--out", out, "-q")
+    assert result.exit_code == 0, result.output + result.stderr
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert metrics["committee"]["folds"] == 1
+    assert {one["name"] for one in metrics["committee"]["members"]} == {"trees", "extra_trees"}
+
+
+def test_out_of_time_members_are_left_out_and_named(table: Path, tmp_path: Path) -> None:
+    words = ["train", table, "--target", "label", "--metric", "auroc", "--budget", 0, "--out", tmp_path / "run", "-q"]
+    assert invoke(*words).exit_code == 0
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert [one["name"] for one in metrics["committee"]["members"]] == ["linear"]
+    assert any("time that was given" in note for note in metrics["notes"])
+
+
+def test_several_classes(tmp_path: Path) -> None:
+    words = ["train", "iris", "--metric", "auroc_ovr", "--members", "linear", "--out", tmp_path / "run", "-q"]
+    assert invoke(*words).exit_code == 0
+    rows = list(csv.DictReader(io.StringIO(invoke("predict", tmp_path / "run", "iris").stdout)))
+    assert {row["decision"] for row in rows} == {"setosa", "versicolor", "virginica"}
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--members", "forest"], "--members: got 'forest'"),
+        (["--members", ","], "--members: got none"),
+        (["--members", "linear", "--epochs", "3"], "--members: got it with --epochs"),
+        (["--fast", "--recipe", "cross_entropy"], "--fast: got it with --recipe"),
+        (["--budget", "-1"], "--budget-minutes: got -1.0"),
+    ],
+)
+def test_bad_options_end_in_one_line_and_leave_no_folder(
+    table: Path, tmp_path: Path, words: list[str], text: str
+) -> None:
+    out = tmp_path / "run"
+    result = invoke("train", table, "--target", "label", "--metric", "auroc", "--out", out, *words)
+    assert result.exit_code == 2
+    assert text in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not out.exists()
+
+
+def test_an_unseen_category_and_a_rare_class_are_no_reason_to_stop(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    rows = [f"{rng.normal()},{'x' if i % 7 else 'y'},{int(i < 4)}" for i in range(120)]
+    data = tmp_path / "rare.csv"
+    data.write_text("\n".join(["a,b,label", *rows]) + "\n")
+    words = ["train", data, "--target", "label", "--metric", "auroc", "--members", "linear", "--out", tmp_path / "run"]
+    assert invoke(*words, "-q").exit_code == 0
+    notes = json.loads((tmp_path / "run" / "metrics.json").read_text())["notes"]
+    assert "3 folds instead of 10: the rarest class has 3 rows" in notes
+    (tmp_path / "new.csv").write_text("a,b\n0.5,never seen\n")
+    assert invoke("predict", tmp_path / "run", tmp_path / "new.csv").exit_code == 0
