@@ -37,7 +37,8 @@ IMPORTANCE_BUDGET = 60_000
 #: Of the threshold's floor.
 CONFIDENCE = 0.95
 RULE = (
-    "Weights: chosen by the exact metric on out-of-fold rows, as the mean of greedy choices on bootstrap draws of them."
+    "Weights: the mean of greedy choices by the exact metric on bootstrap draws of out-of-fold rows (by average precision "
+    "for metrics of decisions), pulled towards the plain average where a class is rare."
 )
 
 

@@ -151,7 +151,7 @@ class Committee:
             scale, rest = Scale.restore(one["scale"]), (one["share"], one["look"], one["seconds"])
             seats.append(Seat(one["name"], one["title"], fitted, scale, *rest))
         return cls(
-            Objective.of(facts["metric"]),
+            Objective.of(facts["metric"]).on_classes(max(2, facts["outputs"])),
             facts["outputs"],
             seats,
             Scale.restore(facts["scale"]),

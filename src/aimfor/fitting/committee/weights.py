@@ -7,8 +7,7 @@ Rules, all from member scores on a common scale ``(m, n)`` or ``(m, n, c)`` to w
 - ``bagged``: the mean of greedy choices on bootstrap draws of the rows. Where draws agree it is greedy; where they do
   not it is close to the average, so twenty positives cannot decide alone.
 - ``convex``: the metric's convex loss (`HeadFitter`) fitted on the members' scores, negative weights set to 0.
-
-``shrunk`` variants pull a rule towards the average by how often draws of the rows prefer the average.
+- ``steady``: ``bagged`` by a calmer judge for metrics of decisions, pulled to the average where a class is rare.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ import torch
 from torch import Tensor
 
 from ...errors import AimforError, InputError, nearest
+from ...metrics.at_rate import AtRate
 from ...refit import HeadFitter
 from ..objective import Objective
 
@@ -29,6 +29,8 @@ ROUNDS = 20
 DRAWS, DRAWS_OF_MANY, MANY = 12, 6, 5_000
 #: Rows a draw has at most; more would cost time and decide nothing.
 DRAWN_AT_MOST = 20_000
+#: Rows of the rarest class with which choice and plain average have the same say.
+ROWS_TO_TRUST = 100
 
 
 class Judge:
@@ -113,20 +115,19 @@ def convex(judge: Judge, seed: int = 0) -> Tensor:
     return found / found.sum() if float(found.sum()) > 0 else plain
 
 
-def shrunk(rule: Callable[[Judge, int], Tensor], judge: Judge, seed: int = 0, draws: int = DRAWS) -> Tensor:
-    """The rule's weights pulled to the average: wholly unless they win more than half of fresh bootstrap draws.
+def steady(judge: Judge, seed: int = 0) -> Tensor:
+    """``bagged`` by a judge that few rows cannot sway, pulled towards the average where a class is rare.
 
-    With a share w of draws won the pull is ``1 − max(0, 2w − 1)``. A draw judges on the rows it drew; the rule was
-    fitted on all of them, which flatters it, so the pull is the least that is due.
+    F1 and rates under a floor hang on a handful of rows near one threshold, and greedy weights follow that luck;
+    average precision asks the same of the whole order. With r rows of the rarest class the pull is ``100 / (r + 100)``.
     """
-    shares, plain = rule(judge, seed), average(judge)
-    won = 0.0
-    for rows in bootstrap(judge.y, draws, seed + 1):
-        part = judge.drawn(rows)
-        ours, theirs = part.of(shares), part.of(plain)
-        won += 1.0 if ours > theirs else 0.5 if ours == theirs else 0.0
-    trust = max(0.0, 2.0 * won / draws - 1.0)
-    return trust * shares + (1.0 - trust) * plain
+    objective = judge.objective
+    if objective.needs_threshold or isinstance(objective.metric, AtRate):
+        objective = Objective.of("ap")
+    calm = Judge(objective, judge.scores, judge.y, judge.weights)
+    rarest = min(int((judge.y == one).sum()) for one in judge.y.unique())
+    trust = rarest / (rarest + ROWS_TO_TRUST)
+    return trust * bagged(calm, seed) + (1.0 - trust) * average(judge)
 
 
 def bootstrap(y: Tensor, draws: int, seed: int) -> list[Tensor]:
@@ -151,11 +152,10 @@ RULES: dict[str, Callable[[Judge, int], Tensor]] = {
     "greedy": greedy,
     "bagged": bagged,
     "convex": convex,
-    "shrunk greedy": lambda judge, seed: shrunk(greedy, judge, seed),
-    "shrunk bagged": lambda judge, seed: shrunk(bagged, judge, seed),
+    "steady": steady,
 }
 #: The rule of the default.
-DEFAULT = "bagged"
+DEFAULT = "steady"
 
 
 def choose(rule: str, judge: Judge, seed: int = 0) -> Tensor:
