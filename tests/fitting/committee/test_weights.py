@@ -55,7 +55,7 @@ def test_one_member_has_all_of_the_vote_and_an_unknown_rule_is_refused() -> None
 
 
 def test_steady_weights_follow_the_rows_there_are() -> None:
-    """With r rows of the rarest class the choice has the share r / (r + 100), and F1 is weighed by average precision."""
+    """With r rows of the rarest class the choice has the share r / (r + 100); F1 is weighed by average precision."""
     scores, y = said(n=2000)
     rarest = int(y.sum())
     f1, ap = (Judge(Objective.of(metric), scores, y) for metric in ("f1", "ap"))

@@ -37,8 +37,8 @@ IMPORTANCE_BUDGET = 60_000
 #: Of the threshold's floor.
 CONFIDENCE = 0.95
 RULE = (
-    "Weights: the mean of greedy choices by the exact metric on bootstrap draws of out-of-fold rows (by average precision "
-    "for metrics of decisions), pulled towards the plain average where a class is rare."
+    "Weights: the mean of greedy choices by the exact metric on bootstrap draws of out-of-fold rows (by average "
+    "precision for metrics of decisions), pulled towards the plain average where a class is rare."
 )
 
 
