@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 import aimfor
-from aimfor.direct import CountRule, counting
-from aimfor.direct.counting import best_counts
+from aimfor.direct import CountRule
+from aimfor.direct.forms import counts as counting
+from aimfor.direct.forms.counts import best_counts
 from aimfor.direct.lists import sort_lists
 
 BOTH = pytest.mark.parametrize("sign", [1, -1])

@@ -134,7 +134,49 @@ def test_hinge_wants_a_margin_that_grows_with_epsilon():
     assert ap_gradient(scores, targets, DirectEngine(10.0, mode="hinge")).any()
 
 
-@pytest.mark.parametrize("metric", ["ap", "f1", "ndcg", "accuracy"])
+@pytest.mark.parametrize("metric", ["f1", "fbeta=2", "iou", "accuracy"])
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+def test_auto_epsilon_is_one_for_decisions_so_that_training_settles(metric, scale):
+    scores, targets = scale * torch.randn(40), torch.arange(40) % 3 == 0
+    output = aimfor.MetricLoss(metric, DirectEngine()).detailed(scores, targets)
+    assert output.stats["epsilon"] == 1.0
+    right = (200.0 * targets - 100.0).requires_grad_()  # far outside every margin: nothing is left to move
+    aimfor.MetricLoss(metric, DirectEngine())(right, targets).backward()
+    assert not right.grad.any()
+
+
+@pytest.mark.parametrize("rate", [0.005, 0.01, 0.02, 0.1])
+def test_auto_epsilon_of_average_precision_reaches_rare_positives(rate):
+    """Untrained scores, batches of 128: a batch with a positive has a gradient, however rare positives are."""
+    generator = torch.Generator().manual_seed(4)
+    loss_fn, batches = aimfor.MetricLoss("ap", DirectEngine()), 0
+    while batches < 50:
+        targets = torch.rand(128, generator=generator) < rate
+        if targets.any():
+            batches += 1
+            loss_fn(torch.randn(128, generator=generator).requires_grad_(), targets)
+    assert loss_fn.counts.batches == 50
+    assert loss_fn.counts.zero_gradient <= 1  # it was 39 to 77 % with an ε that looked at p/q alone
+
+
+def test_auto_epsilon_of_average_precision_by_hand():
+    """One positive at rank 3 of 4: one deviation times 3²/(1·3)."""
+    scores, targets = torch.tensor([3.0, 2.0, 1.0, 0.0], dtype=torch.float64), torch.tensor([0, 0, 1, 0])
+    output = aimfor.MetricLoss("ap", DirectEngine()).detailed(scores, targets)
+    assert output.stats["epsilon"] == pytest.approx(3.0 * float(scores.std(correction=0)))
+
+
+def test_auto_epsilon_of_ndcg_moves_relevant_items_by_two_deviations():
+    """``ε · ΣD · gain / ideal``, meaned over the relevant items, is twice the standard deviation of the scores."""
+    scores, grades = torch.randn(9, dtype=torch.float64), torch.tensor([0, 3, 0, 1, 0, 0, 2, 0, 0])
+    output = aimfor.MetricLoss("ndcg", DirectEngine()).detailed(scores, grades)
+    discounts = 1.0 / torch.log2(torch.arange(2.0, 11.0, dtype=torch.float64))
+    ideal = (grades.double().sort(descending=True).values * discounts).sum()
+    moved = output.stats["epsilon"] * discounts.sum() * grades[grades > 0].double() / ideal
+    assert float(moved.mean()) == pytest.approx(2.0 * float(scores.std(correction=0)))
+
+
+@pytest.mark.parametrize("metric", ["ap", "ndcg"])
 def test_auto_epsilon_follows_the_scale_of_the_scores(metric):
     scores = torch.randn(40, dtype=torch.float64)
     targets = (torch.rand(40) < 0.3).long()

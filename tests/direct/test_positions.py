@@ -10,7 +10,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 
 import aimfor
-from aimfor.direct.positions import shared_discounts
+from aimfor.direct.forms.positions import shared_discounts
 
 CASES = pytest.mark.parametrize(
     ("sign", "k", "gain"), list(itertools.product([1, -1], [None, 1, 3], ["linear", "exponential"]))

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from sklearn import metrics as sk
 
 import aimfor
+from aimfor.metrics import AUCMu
+from aimfor.metrics.confusion import class_counts
 
 GRID = st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0])
 
@@ -181,3 +183,14 @@ def test_accuracy_refuses_what_fits_neither_layout() -> None:
         aimfor.Accuracy().value(torch.zeros(4, 3), torch.zeros(4))
     with pytest.raises(aimfor.InputError, match="ids from 0 to 2"):
         aimfor.Accuracy().value(torch.zeros(4, 3), torch.full((4,), 3))
+
+
+def test_counts_of_classes_tell_false_positives_from_false_negatives() -> None:
+    """Rows that are decided for another class: what is missed in one class is wrongly decided in the other."""
+    scores = torch.eye(3)[[0, 0, 1, 1, 1, 2]]
+    targets = torch.tensor([0, 1, 1, 2, 2, 2])
+    counts = class_counts(AUCMu().check(scores, targets))
+    assert counts.tp.tolist() == [1, 1, 1]
+    assert counts.fp.tolist() == [1, 2, 0]
+    assert counts.fn.tolist() == [0, 1, 2]
+    assert counts.tn.tolist() == [4, 2, 3]

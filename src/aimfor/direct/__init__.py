@@ -1,15 +1,14 @@
 """ENGINE "direct": the gradient of the true metric, by loss-augmented inference."""
 
 from ..schedule import Decay
-from .counting import CountForm, CountRule
 from .engine import DirectEngine
 from .form import ArgmaxForm, HasArgmax, LinearForm
-from .multiclass import ClassForm
-from .positions import PositionForm
+from .forms.classes import ClassForm, class_rows, mean_shares
+from .forms.counts import CountForm, CountRule
+from .forms.positions import PositionForm
+from .forms.ranking import RankingForm
+from .lists import Rows, rows_of
 from .public import ap_interleave, ndcg_interleave
-from .ranking import RankingForm
-from .rows import Rows, rows_of
-from .segmentation import class_rows, mean_shares
 from .structured import StructuredLoss
 
 __all__ = [

@@ -35,10 +35,10 @@ class DirectEngine(Engine):
     ``1/2ε · (∇F(y_+) − ∇F(y_−))``, is the central difference: its bias is O(ε²), theirs O(ε).
 
     Args:
-        epsilon: > 0; or ``"auto"``, the spread of the scores (root mean square about the threshold for decisions,
-            what moves relevant items by two standard deviations for NDCG, ``4 p/q`` standard deviations for average
-            precision), which makes the gradient follow any rescaling of the scores as the metric's own does; or a
-            schedule, a function of the training steps so far (`aimfor.schedule.Decay` is one), saved with the module.
+        epsilon: > 0; or ``"auto"``: 1 for metrics of decisions; for metrics of the order alone it follows the scale of
+            the scores (what moves relevant items by two standard deviations for NDCG, and for average precision what
+            reaches half a deviation around the ranks at which the positives stand); or a schedule, a function of the
+            number of training steps so far (`Decay` is one), saved with the module.
         sign: +1, −1 or ``"both"``; None takes the form's own: both, except for average precision of long lists, where
             −1 costs O((1 − AUC) · p · q), and +1 is taken as in the paper. ``hinge`` and ``perceptron`` know only +1.
         mode: One of the above.
@@ -125,7 +125,7 @@ class DirectEngine(Engine):
 
     def _epsilon(self, form: ArgmaxForm) -> float:
         if isinstance(self.epsilon, str):
-            return unit_of(form.spread())  # all tied: any ε finds the same outputs
+            return unit_of(form.auto_epsilon())  # all tied: any ε finds the same outputs
         if callable(self.epsilon):
             return checks.number("epsilon(step)", self.epsilon(int(self.step)), above=0)
         return float(self.epsilon)

@@ -46,9 +46,14 @@ class ArgmaxForm(ABC):
         """Whether two outputs are known to be one, which makes the gradient exactly 0."""
         return first is second
 
-    @abstractmethod
-    def spread(self) -> float:
-        """The scale of the scores, in the unit in which ε · Δ is added to F; 0 when they are all equal."""
+    def auto_epsilon(self) -> float:
+        """The ε that ``"auto"`` takes; 0 when all scores are equal and any ε would do.
+
+        1 unless a form knows better: decisions at a threshold then ask for a margin of a size that scores outgrow, so
+        that training settles. (An ε that follows the scale of the scores is never outgrown.) Metrics of the order alone
+        must follow the scale, because nothing else gives it.
+        """
+        return 1.0
 
 
 class LinearForm(ArgmaxForm):

@@ -38,7 +38,7 @@ class StructuredForm(ArgmaxForm):
     def augment(self, epsilon: float, sign: int) -> Any:
         return self._problem.loss_augmented_argmax(self.scores.detach(), self._y, sign * epsilon)
 
-    def spread(self) -> float:
+    def auto_epsilon(self) -> float:
         return float(self.scores.detach().double().std(correction=0)) if self.scores.numel() else 0.0
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .. import checks
 from ..direct import DirectEngine, HasArgmax, PositionForm
-from ..direct.positions import shared_discounts
+from ..direct.forms.positions import shared_discounts
 from ..engine import Batch, Engine
 from ..errors import InputError
 from ..smooth import HasSmooth, Ranking, asked_items

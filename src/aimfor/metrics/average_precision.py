@@ -72,7 +72,12 @@ class AveragePrecision(Metric, HasArgmax, HasSmooth):
     def argmax_form(self, batch: Batch) -> RankingForm:
         rows = rows_of(batch, by_list=list_weights(batch) is not None)
         defined = (rows.positive & rows.counted()).any(1)
-        return RankingForm(rows, shares_of_lists(batch, defined))
+        by_list = list_weights(batch)
+
+        def measure(hit: Tensor, tp: Tensor, decided: Tensor) -> Tensor:
+            return self._of_counts(hit, tp, decided, by_list)
+
+        return RankingForm(rows, shares_of_lists(batch, defined), measure)
 
     def default_engine(self) -> Engine:
         return DirectEngine()

@@ -24,9 +24,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from .form import LinearForm
-from .lists import Lists, Sorted, mean_over_ties, sort_lists, within
-from .rows import Rows
+from ..form import LinearForm
+from ..lists import Lists, Rows, Sorted, mean_over_ties, sort_lists, within
 
 #: Cells of one block of the table: 8 MB for each temporary.
 BLOCK = 1 << 20
@@ -113,11 +112,6 @@ class CountForm(LinearForm):
             chosen = (within(group, first) < count[group]).double()
             decided[at] = mean_over_ties(chosen, scores, group)
         return self._coefficients(decided.reshape(self.scores.shape))
-
-    def spread(self) -> float:
-        scores, where = self.scores.detach(), self._rows.where
-        square = (scores if where is None else scores * where).double().square().sum()
-        return float((square / self._rows.sizes().sum().clamp_min(1)).sqrt())
 
     def _coefficients(self, decided: Tensor) -> Tensor:
         size = self._rows.sizes().clamp_min(1)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .form import LinearForm
+from ..form import LinearForm
 
 
 class PositionForm(LinearForm):
@@ -59,7 +59,7 @@ class PositionForm(LinearForm):
         places = torch.arange(order.shape[1], 0, -1, device=order.device).expand_as(order)
         return self._coefficients(torch.zeros_like(self._gains).scatter_(1, order, places.double()))
 
-    def spread(self) -> float:
+    def auto_epsilon(self) -> float:
         """Relevant items move by ``ε · ΣD · gain / ideal``: on average by two standard deviations of the scores."""
         scores = self.scores.detach() if self._where is None else self.scores.detach()[self._where]
         moved = (self._unit[:, None] * self._gains)[self._gains > 0]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from .form import LinearForm
-from .interleave import PRECISION, interleave
-from .lists import Sorted, last_of_ties, mean_over_ties, negatives_above, positives_above, sort_lists
-from .rows import Rows
+from ..form import LinearForm
+from ..interleave import PRECISION, interleave
+from ..lists import Rows, Sorted, last_of_ties, mean_over_ties, negatives_above, positives_above, sort_lists, to_rows
 
 #: Up to this many pairs in every list the dynamic program of sign −1 is cheap, and both signs are the default.
 SHORT = 4096
@@ -27,12 +27,15 @@ class RankingForm(LinearForm):
     Args:
         rows: Scores and classes of the lists.
         share: ``(b,)`` weight of each list in the mean, summing to 1; 0 for lists that are undefined.
+        measure: The metric's own definition, of ``(b, positives)`` tables: 1 for each positive (0 for padding), the
+            positives at or above it, and all items at or above it.
     """
 
-    def __init__(self, rows: Rows, share: Tensor) -> None:
+    def __init__(self, rows: Rows, share: Tensor, measure: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
         self.scores = rows.scores
         self._rows = rows
         self._share = share.double()
+        self._measure = measure
 
     @cached_property
     def _sorted(self) -> Sorted:
@@ -43,14 +46,18 @@ class RankingForm(LinearForm):
         return negatives_above(self._sorted.lists, strictly=False)
 
     def loss(self) -> Tensor:
-        """The metric's exact value, read off the sort that inference needs anyway (half the cost of a step)."""
+        """The metric's exact value, from the sort that inference needs anyway (half the cost of a step)."""
         lists = self._sorted.lists
         hits = last_of_ties(lists.rank(), lists.positives, lists.positive_list).double()
-        total = self._share.new_zeros(lists.p.numel()).index_add_(
-            0, lists.positive_list, hits / (hits + self._not_below)
+        return 1.0 - self._measure(
+            *(self._table(part) for part in (torch.ones_like(hits), hits, hits + self._not_below))
         )
-        mean = (self._share * total / lists.p.clamp_min(1)).sum()
-        return torch.where(self._share.any(), 1.0 - mean, torch.nan)
+
+    def _table(self, values: Tensor) -> Tensor:
+        lists = self._sorted.lists
+        if lists.p.numel() == 1:
+            return values[None]
+        return to_rows(values, lists.positive_list, lists.first_positive, lists.p, 0.0)
 
     def truth(self) -> Tensor:
         return self._coefficients(torch.zeros_like(self._sorted.lists.positives))
@@ -73,16 +80,18 @@ class RankingForm(LinearForm):
         lists = self._sorted.lists
         return "both" if int((lists.p * lists.q).amax()) <= SHORT else 1
 
-    def spread(self) -> float:
-        """``4 (p/q)`` standard deviations: pairs around rank 2p then change places up to one deviation apart.
+    def auto_epsilon(self) -> float:
+        """Standard deviations times the mean of ``r²/(i q)`` over the positives, r being the rank of the i-th.
 
-        At rank r with i positives a pair changes places when it is closer than ``ε q i / (2 r²)``, so what a given ε
-        can reach depends on how rare the positives are.
+        At rank r with i positives a pair changes places when it is closer than ``ε q i / (2 r²)``: what a given ε can
+        reach depends on how rare the positives are and on how deep they stand. With this ε it is half a deviation.
         """
         lists = self._sorted.lists
-        scores = torch.cat((lists.positives, lists.negatives))
-        ratio = float(lists.p.sum()) / max(1.0, float(lists.q.sum()))
-        return 4.0 * ratio * float(scores.std(correction=0)) if scores.numel() else 0.0
+        if not lists.positives.numel():
+            return 0.0
+        place = lists.rank().double()
+        depth = (place + self._not_below).square() / (place * lists.q.clamp_min(1)[lists.positive_list])
+        return float(torch.cat((lists.positives, lists.negatives)).std(correction=0) * depth.mean())
 
     def _coefficients(self, n: Tensor, m: Tensor | None = None) -> Tensor:
         lists = self._sorted.lists

@@ -1,0 +1,1 @@
+"""Metrics as argmax forms: rankings, discounted places, counts of decisions, classes."""
