@@ -6,26 +6,44 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.calibration import calibration_curve
 from sklearn.datasets import load_breast_cancer, load_iris, make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score, log_loss, roc_auc_score
+from sklearn.metrics import f1_score, fbeta_score, log_loss, roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
+import aimfor
 from aimfor.errors import InputError
 from aimfor.fitting.calibrate import class_scaling, platt
 from aimfor.integrations.sklearn import MetricClassifier
 
-SMALL: dict[str, Any] = {"epochs": 10, "hidden": 8, "random_state": 0}
+SMALL: dict[str, Any] = {"model": "mlp", "epochs": 10, "hidden": 8, "random_state": 0}
+COMMITTEE = MetricClassifier("f1", members=("linear",), random_state=0)
 
 
-@parametrize_with_checks([MetricClassifier("f1", model="linear", **SMALL), MetricClassifier("auroc_ovr", **SMALL)])
+def of_the_committee() -> list[Any]:
+    """All checks but one: a committee's folds are drawn by rows, so a repeated row and a weight lead to other folds."""
+    checks = estimator_checks_generator(COMMITTEE)
+    kept = [check for _, check in checks if "sample_weight_equivalence_on_dense" not in str(check)]
+    assert len(kept) > 40
+    return kept
+
+
+@parametrize_with_checks(
+    [MetricClassifier("f1", **{**SMALL, "model": "linear"}), MetricClassifier("auroc_ovr", **SMALL)]
+)
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     check(estimator)
+
+
+@pytest.mark.parametrize("check", of_the_committee(), ids=lambda check: getattr(check, "func", check).__name__)
+def test_scikit_learns_own_checks_of_the_committee(check: Any) -> None:
+    check(clone(COMMITTEE))
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +53,7 @@ def data() -> tuple[Any, Any]:
 
 def test_threshold_probabilities_and_ranking_are_worth_having(data: tuple[Any, Any]) -> None:
     X, y = data
-    model = MetricClassifier("f1", random_state=0).fit(X[:1000], y[:1000])
+    model = MetricClassifier("f1", model="mlp", random_state=0).fit(X[:1000], y[:1000])
     plain = LogisticRegression().fit(X[:1000], y[:1000])
     assert f1_score(y[1000:], model.predict(X[1000:])) > f1_score(y[1000:], plain.predict(X[1000:]))
     assert roc_auc_score(y[1000:], model.decision_function(X[1000:])) > 0.85
@@ -66,11 +84,59 @@ def test_weights_mean_repetition(data: tuple[Any, Any]) -> None:
 def test_several_classes_with_a_multi_class_metric() -> None:
     X, y = load_iris(return_X_y=True)
     names = np.array(["a", "b", "c"])[y]
-    model = MetricClassifier("auroc_ovr", random_state=0).fit(X[::2], names[::2])
+    model = MetricClassifier("auroc_ovr", members=("linear",), random_state=0).fit(X[::2], names[::2])
     assert model.score(X[1::2], names[1::2]) > 0.9
     np.testing.assert_allclose(model.predict_proba(X).sum(1), 1)
     with pytest.raises(ValueError, match="Only binary"):
         MetricClassifier("auroc").fit(X, y)
+
+
+def frame(rows: int = 160) -> tuple[Any, Any]:
+    """Numbers with gaps, and text; the label depends on both."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    age, city = rng.normal(size=rows), rng.choice(["Bern", "Rome"], rows)
+    y = np.where(age + (city == "Rome") + 0.4 * rng.normal(size=rows) > 0.6, "yes", "no")
+    X = pandas.DataFrame({"age": np.where(rng.random(rows) < 0.1, np.nan, age), "city": city})
+    return X, y
+
+
+def test_data_frames_with_text_and_gaps_and_the_score_is_the_metric() -> None:
+    X, y = frame()
+    model = MetricClassifier("f1", members=("linear", "trees"), random_state=0).fit(X, y)
+    assert list(model.feature_names_in_) == ["age", "city"]
+    assert model.score(X, y) == pytest.approx(f1_score(y, model.predict(X), pos_label="yes"))
+    assert model.predict_proba(X).shape == (160, 2)
+    assert roc_auc_score(y == "yes", model.predict_proba(X)[:, 1]) > 0.85
+    again = clone(model).fit(X, y)
+    np.testing.assert_array_equal(model.decision_function(X), again.decision_function(X))
+
+
+def test_a_committee_survives_joblib_and_is_searched(tmp_path: Any) -> None:
+    import joblib
+
+    X, y = frame()
+    search = GridSearchCV(MetricClassifier("ap", random_state=0), {"members": [("linear",), ("trees",)]}, cv=2).fit(
+        X, y
+    )
+    assert 0.5 < search.best_score_ <= 1.0
+    model = MetricClassifier("ap", random_state=0).fit(X, y)
+    joblib.dump(model, tmp_path / "model.joblib")
+    again = joblib.load(tmp_path / "model.joblib")
+    np.testing.assert_array_equal(model.decision_function(X), again.decision_function(X))
+
+
+def test_metric_objects_and_the_positive_class() -> None:
+    X, y = frame()
+    other = MetricClassifier(aimfor.FBeta(2.0), members=("linear",), pos_label="no", random_state=0).fit(X, y)
+    decided = other.predict(X)
+    assert other.score(X, y) == pytest.approx(fbeta_score(y, decided, beta=2.0, pos_label="no"))
+    np.testing.assert_array_equal(decided == "no", other.decision_function(X) > 0)
+    assert np.corrcoef(other.predict_proba(X)[:, 0], other.decision_function(X))[0, 1] > 0.5
+    with pytest.raises(InputError, match="pos_label: got 'maybe'"):
+        MetricClassifier("f1", members=("linear",), pos_label="maybe").fit(X, y)
+    with pytest.raises(InputError, match="epochs: got 5"):
+        MetricClassifier("f1", epochs=5).fit(X, y)
 
 
 def test_unknown_metric_is_named_and_unfitted_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,15 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
+from ..errors import InputError
 from ..fitting.calibrate import class_scaling, platt, probability
 from ..fitting.config import Recipe, Settings, Stage
 from ..fitting.fit import Fit
 from ..fitting.models import scores_of
 from ..fitting.objective import Objective
 from ..fitting.steps import Task
+from ..metrics import Metric
+from .committee_estimator import FittedTable, fit_table, is_frame
 
 Array = NDArray[Any]
 
@@ -36,41 +40,53 @@ _RECIPE = Recipe(
 )
 
 
-class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A small network trained for a metric, with its threshold and probabilities fitted on held-out rows.
+#: What only one network has; under a committee these must be left as they are.
+_NETWORK_ONLY = {"hidden": 32, "epochs": 100, "learning_rate": 1e-2, "weight_decay": 1e-3, "validation_fraction": 0.2}
 
-    Cross-entropy, weighted cross-entropy, the metric's own loss and a refitted last layer are tried in turn; the one
-    with the best metric on held-out rows is kept, so the plain networks are never lost to.
+
+class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """What `aimfor train` makes of a table: a committee weighed by the metric on out-of-fold rows.
+
+    Data frames with text, dates and missing values are taken as they are. With ``model="mlp"`` or ``"linear"`` it is
+    one small network instead, for numbers: cross-entropy, weighted cross-entropy, the metric's own loss and a refitted
+    last layer are tried in turn, and the best on held-out rows is kept; there a weight of two is a repeated row.
 
     Args:
-        metric: A metric's name: ``"auroc"``, ``"f1"``, ``"recall@precision=0.9"``, …; for more than two classes a
-            multi-class metric such as ``"auroc_ovr"``.
-        model: ``"mlp"`` or ``"linear"``.
+        metric: A `Metric` or its name: ``"auroc"``, ``"f1"``, ``"recall@precision=0.9"``, …; for more than two classes
+            a multi-class metric such as ``"auroc_ovr"``.
+        model: ``"committee"``, ``"mlp"`` or ``"linear"``.
+        members: Kinds of members of the committee.
+        pos_label: The positive class of a binary metric; by default the second in order.
+        n_jobs: Processes for the committee's folds; -1 takes one a core.
         hidden: Width of the hidden layers.
         epochs: Passes over the data per candidate.
         learning_rate: Of AdamW.
         weight_decay: Of AdamW.
         validation_fraction: Share of the rows held out. Rows are chosen by their content, so equal rows stay together.
-        random_state: Decides the initial weights and the held-out rows.
+        random_state: Decides the folds, the initial weights and the held-out rows.
 
     Attributes:
-        classes_: The labels; the second is the positive class.
-        threshold_: Tuned on the held-out rows; `decision_function` is the score minus it.
-        metric_: The metric on the held-out rows.
+        classes_: The labels, in order.
+        threshold_: Tuned on out-of-fold (or held-out) rows; `decision_function` is the score minus it.
+        metric_: The metric promised by out-of-fold rows (or found on the held-out ones).
+        committee_: The fitted `aimfor.fitting.committee.Committee`; its ``seats`` say who speaks.
 
     Example:
         >>> from sklearn.datasets import load_breast_cancer
         >>> X, y = load_breast_cancer(return_X_y=True)
-        >>> model = MetricClassifier(metric="f1", epochs=20, random_state=0).fit(X[:400], y[:400])
+        >>> model = MetricClassifier(metric="f1", members=("linear", "trees"), random_state=0).fit(X[:400], y[:400])
         >>> bool(model.score(X[400:], y[400:]) > 0.9)
         True
     """
 
     def __init__(
         self,
-        metric: str = "auroc",
+        metric: str | Metric = "auroc",
         *,
-        model: str = "mlp",
+        model: str = "committee",
+        members: tuple[str, ...] = ("linear", "trees", "network"),
+        pos_label: Any = None,
+        n_jobs: int = 1,
         hidden: int = 32,
         epochs: int = 100,
         learning_rate: float = 1e-2,
@@ -80,6 +96,9 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.metric = metric
         self.model = model
+        self.members = members
+        self.pos_label = pos_label
+        self.n_jobs = n_jobs
         self.hidden = hidden
         self.epochs = epochs
         self.learning_rate = learning_rate
@@ -90,15 +109,16 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         try:
-            tags.classifier_tags.multi_class = not Objective.of(self.metric).binary
+            tags.classifier_tags.multi_class = not _objective(self.metric).binary
         except ValueError:  # an unknown name is refused by fit, not by a question about tags
             tags.classifier_tags.multi_class = False
+        tags.input_tags.allow_nan = self.model == "committee"
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MetricClassifier:
         """Trains on the rows of ``X`` ``(n, d)`` with labels ``y`` ``(n,)``."""
-        objective = Objective.of(self.metric)
-        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=False)
+        objective = _objective(self.metric)
+        X, y = self._validated(X, y)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         self.classes_, ids = np.unique(y, return_inverse=True)
@@ -106,19 +126,73 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if weights is not None and (weights < 0).any():
             raise ValueError("Negative values in data passed to `sample_weight`.")
         self._check_classes(objective, y, ids, weights)
+        ids = self._ids(objective, ids)
+        seed = int(check_random_state(self.random_state).randint(0, 2**31 - 1))
+        if self.model == "committee":
+            return self._fit_committee(objective, X, ids, weights, seed)
         counted = np.ones(len(X)) if weights is None else weights
         kept = counted > 0
         X, ids, counted = X[kept], ids[kept], counted[kept]
         self.mean_ = np.average(X, axis=0, weights=counted)
         scale = np.sqrt(np.average((X - self.mean_) ** 2, axis=0, weights=counted))
         self.scale_ = np.where(scale > 1e-12 * np.maximum(1.0, np.abs(self.mean_)), scale, 1.0)
-        seed = int(check_random_state(self.random_state).randint(0, 2**31 - 1))
         task = self._task(objective, X, ids, None if weights is None else counted, seed)
         fitted = Fit(task, self._settings(seed), _RECIPE).run()
         self.model_ = fitted.model
         self.n_iter_ = len(fitted.state.history)
         self.metric_ = fitted.state.best["value"]
         self._calibrate(task, float(fitted.state.best["threshold"]))
+        return self
+
+    def _validated(self, X: Any, *y: Any) -> Any:
+        """Data frames are kept as they are for the committee; anything else becomes a float64 matrix."""
+        committee = self.model == "committee"
+        if committee and is_frame(X):
+            validate_data(self, X, skip_check_array=True, reset=bool(y))
+            return (X, np.asarray(y[0])) if y else X
+        checks: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan" if committee else True}
+        if y:
+            return validate_data(self, X, y[0], multi_output=False, **checks)
+        return validate_data(self, X, reset=False, **checks)
+
+    def _ids(self, objective: Objective, ids: Array) -> Array:
+        """Class ids; for a binary metric 1 where the label is the positive one."""
+        if self.pos_label is None or not objective.binary:
+            return ids
+        place = np.flatnonzero(self.classes_ == self.pos_label)
+        if len(place) != 1:
+            raise InputError("pos_label", repr(self.pos_label), f"one of {self.classes_.tolist()}")
+        return np.asarray((ids == place[0]).astype(np.int64))
+
+    def _fit_committee(
+        self, objective: Objective, X: Any, ids: Array, weights: Array | None, seed: int
+    ) -> MetricClassifier:
+        changed = [name for name, usual in _NETWORK_ONLY.items() if getattr(self, name) != usual]
+        if changed:
+            raise InputError(
+                changed[0],
+                repr(getattr(self, changed[0])),
+                "its default for model='committee'",
+                "It is about one network: set model='mlp' as well.",
+            )
+        outputs = 1 if objective.binary else len(self.classes_)
+        jobs = len(os.sched_getaffinity(0)) if self.n_jobs == -1 else self.n_jobs
+        self.table_: FittedTable = fit_table(
+            X,
+            ids,
+            objective,
+            outputs,
+            members=tuple(self.members),
+            weights=weights,
+            groups=None,
+            seed=seed,
+            workers=jobs,
+        )
+        self.committee_ = self.table_.committee
+        self.metric_, self.n_iter_ = self.committee_.promised, len(self.committee_.seats)
+        self.calibration_: Any = (1.0, 0.0) if outputs == 1 else (1.0, [0.0] * outputs)
+        if outputs == 1:
+            self.threshold_ = self.committee_.threshold.value
         return self
 
     def _check_classes(self, objective: Objective, y: Array, ids: Array, weights: Array | None) -> None:
@@ -137,7 +211,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _settings(self, seed: int) -> Settings:
         return Settings(
             data="",
-            metric=self.metric,
+            metric=_objective(self.metric).name,
             model=self.model,
             hidden=self.hidden,
             dropout=0.0,  # masks depend on the number of rows, and weights would not mean repetition
@@ -166,14 +240,16 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _calibrate(self, task: Task, threshold: float) -> None:
         scores = scores_of(self.model_, task.x_validation, task.outputs)
         if task.outputs == 1:
-            self.calibration_: Any = platt(scores, task.y_validation, task.weights_validation)
+            self.calibration_ = platt(scores, task.y_validation, task.weights_validation)
             self.threshold_ = _prefer_even_odds(task, scores, threshold, self.calibration_)
         else:
             self.calibration_ = class_scaling(scores, task.y_validation, task.weights_validation)
 
     def _scores(self, X: Any) -> Tensor:
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = self._validated(X)
+        if self.model == "committee":
+            return self.table_.scores(X)
         outputs = 1 if hasattr(self, "threshold_") else len(self.classes_)
         return scores_of(self.model_, torch.from_numpy(self._scaled(X)), outputs)
 
@@ -189,7 +265,29 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Array:
         """Decisions at the tuned threshold, or the class with the highest score."""
         decided = self.decision_function(X)
-        return np.asarray(self.classes_[(decided > 0).astype(int) if decided.ndim == 1 else decided.argmax(1)])
+        if decided.ndim == 1:
+            return np.asarray(np.where(decided > 0, *self._positive_first()))
+        return np.asarray(self.classes_[decided.argmax(1)])
+
+    def _positive_first(self) -> tuple[Any, Any]:
+        """The label that is decided above the threshold, and the other."""
+        negative, positive = self.classes_[0], self.classes_[-1]
+        return (
+            (negative, positive) if self.pos_label is not None and self.pos_label == negative else (positive, negative)
+        )
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The metric, at the tuned threshold where it makes decisions."""
+        objective = _objective(self.metric)
+        scores = self._scores(X)
+        labels = np.asarray(y)
+        if objective.binary:
+            ids = labels == self._positive_first()[0]
+        else:
+            ids = np.searchsorted(self.classes_, labels)
+        weights = None if sample_weight is None else torch.from_numpy(np.asarray(sample_weight, dtype=np.float64))
+        cut = getattr(self, "threshold_", 0.0)
+        return objective.value(scores, torch.from_numpy(np.asarray(ids).astype(np.int64)), cut, weights)
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities ``(n, c)``, calibrated on held-out rows (Platt's sigmoid, or softmax with class offsets)."""
@@ -198,7 +296,12 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             columns = columns if columns.ndim == 2 else torch.stack((torch.zeros_like(columns), columns), 1)
             return np.asarray(columns.softmax(1).numpy())
         positive = probability(self._scores(X), self.calibration_).numpy()
-        return np.stack((1 - positive, positive), axis=1)
+        pair = np.stack((1 - positive, positive), axis=1)
+        return pair if self._positive_first()[0] == self.classes_[-1] else np.flip(pair, axis=1)
+
+
+def _objective(metric: str | Metric) -> Objective:
+    return Objective.of(metric) if isinstance(metric, str) else Objective(repr(metric), metric)
 
 
 def _prefer_even_odds(task: Task, scores: Tensor, tuned: float, calibration: tuple[float, float]) -> float:
