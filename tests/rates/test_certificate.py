@@ -17,7 +17,9 @@ from aimfor.rates import Verdict, fp, fpr, positive_rate, precision, recall
 from aimfor.rates.binomial import log_tail, lower_bound, upper_bound, wilson_lower
 from aimfor.rates.certificate import certify
 from aimfor.rates.counts import Counts, Levels
+from aimfor.rates.exact import Claim
 from aimfor.rates.expressions import Constraint
+from aimfor.rates.parts import parts_of
 
 
 def table(tp: float, fp: float, fn: float, tn: float) -> Counts:
@@ -91,19 +93,20 @@ def truth() -> Counts:
 )
 def test_a_certificate_that_says_met_is_wrong_in_at_most_five_of_a_hundred(constraints: object) -> None:
     # The constraints are false by a hair, the hardest case: every "met" is an error. With an error of exactly 5 % the
-    # count over 1,000 repetitions passes the limit once in a thousand.
+    # count over the repetitions passes the limit once in a thousand.
     flat = np.asarray(CHANCES) / np.asarray(CHANCES).sum()
     exact = truth()
     hardest = constraints(lambda rate: float(rate.value(exact)))  # type: ignore[operator]
     generator = np.random.default_rng(0)
     wrong = right = 0
-    for _ in range(1000):
+    draws = 200 if len(hardest) == 1 and "gap" in repr(hardest) else 1000  # exact bounds on a gap take their time
+    for _ in range(draws):
         counts = drawn(generator, 1500, flat.tolist())
         certificate = certify(recall, hardest, counts)
         wrong += any(finding.verdict is Verdict.met for finding in certificate.findings)
         right += any(finding.verdict is Verdict.missed for finding in certificate.findings)
-    assert wrong <= stats.binom.ppf(0.999, 1000, 0.05)
-    assert right < 1000  # a hair's breadth is not always decided
+    assert wrong <= stats.binom.ppf(0.999, draws, 0.05)
+    assert right < draws  # a hair's breadth is not always decided
 
 
 @pytest.mark.parametrize("trials", [20, 150, 700])
@@ -199,12 +202,15 @@ def test_the_error_is_shared_over_the_constraints() -> None:
     assert shared.low == pytest.approx(stats.beta.ppf(0.025, 930, 71), abs=1e-10)
 
 
-def test_a_gap_is_bounded_by_the_union_of_two_intervals() -> None:
+def test_a_gap_is_bounded_more_sharply_than_by_the_union_of_two_intervals() -> None:
     counts = by_sex((50, 30, 50, 970), (50, 80, 50, 920))
     (finding,) = certify(recall, [fpr.gap("sex") <= 0.1], counts).findings
     high = stats.beta.ppf(0.975, 81, 920) - stats.beta.ppf(0.025, 30, 971)
     assert finding.value == pytest.approx(0.05)
-    assert finding.high == pytest.approx(high, abs=1e-10)
+    assert finding.value + 0.015 < finding.high < high - 0.01
+    for bound, accepted in ((finding.high + 1e-3, True), (finding.high - 1e-3, False)):
+        parts = parts_of(fpr.gap("sex") <= bound, counts.levels)
+        assert all(Claim(part).passes(counts, 0.05) for part in parts) == accepted  # the bound inverts the exact test
     low = stats.beta.ppf(0.0125, 80, 921) - stats.beta.ppf(1 - 0.0125, 31, 970)
     assert finding.low == pytest.approx(low, abs=1e-10)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import aimfor
 from aimfor.errors import InputError, SolverError
-from aimfor.rates import Iterates, Verdict, accuracy, fpr, positive_rate, precision, recall
+from aimfor.rates import Decision, Iterates, Verdict, accuracy, fpr, positive_rate, precision, recall
 from aimfor.rates.expressions import Rate
 
 
@@ -198,3 +198,21 @@ def test_an_empty_collection_says_what_to_do() -> None:
         iterates.restore(Scores(torch.zeros(1)))
     with pytest.raises(SolverError, match="most=20"):
         iterates.mixture()
+
+
+# ---------------------------------------------------------------- one rule
+
+
+def test_a_score_at_the_threshold_is_negative_for_rates_metrics_and_decisions_alike() -> None:
+    """Scores (0, −1), labels (1, 0): nobody is above 0, so half are right, whoever is asked."""
+    scores, y = torch.tensor([0.0, -1.0]), torch.tensor([1, 0])
+    assert float(aimfor.Accuracy().value(scores, y)) == 0.5
+    problem = aimfor.maximize(accuracy, recall >= 0.1)
+    assert float(accuracy.value(problem.count(scores, y))) == 0.5
+    assert problem.certificate(scores, y).objective_value == 0.5
+    assert float(accuracy.value(problem.count(scores, y, decision=Decision(0.0)))) == 0.5
+    problem(scores, y)
+    assert float(accuracy.value(problem._epoch)) == 0.5
+    engine = aimfor.RateEngine(every=0)
+    aimfor.MetricLoss("tpr@fpr=0.1", engine)(scores.requires_grad_(), y)
+    assert float(engine.get_extra_state()[0, 2]) == 0.0  # true positives counted at threshold 0

@@ -25,6 +25,7 @@ from .expressions import (
 )
 from .fairness import demographic_parity, equal_opportunity, equalized_odds
 from .iterates import Iterates, Mixture
+from .parse import parse
 from .problem import RateProblem
 from .statement import maximize, minimize
 
@@ -56,6 +57,7 @@ __all__ = [
     "maximize",
     "minimize",
     "npv",
+    "parse",
     "positive_rate",
     "precision",
     "predicted_positives",

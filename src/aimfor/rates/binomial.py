@@ -81,16 +81,17 @@ def upper_bound(successes: float, trials: float, alpha: float) -> float:
 
 def wilson_lower(successes: Tensor, trials: Tensor, z: float) -> Tensor:
     """Wilson's score bound in closed form, elementwise: close to `lower_bound`, for sweeps; 0 without trials."""
-    bound = _wilson(successes, trials.clamp_min(1.0), z)
+    bound = wilson(successes, trials.clamp_min(1.0), z)
     return torch.where(trials > 0, bound, torch.zeros_like(bound))
 
 
 def wilson_bound(successes: float, trials: float, alpha: float) -> float:
     """`wilson_lower` of two numbers, with the arguments of `lower_bound`."""
-    return float(_wilson(successes, trials, normal_quantile(1.0 - alpha))) if trials > 0 else 0.0
+    return float(wilson(successes, trials, normal_quantile(1.0 - alpha))) if trials > 0 else 0.0
 
 
-def _wilson(k: Any, n: Any, z: float) -> Any:
+def wilson(k: Any, n: Any, z: float) -> Any:
+    """Wilson's lower bound of numbers or tensors, n > 0."""
     spread = (k * (n - k) / n + z * z / 4.0) ** 0.5
     return (k + z * z / 2.0 - z * spread) / (n + z * z)
 

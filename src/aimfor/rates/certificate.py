@@ -1,10 +1,11 @@
 """The certificate: what can be said about each constraint from the data given, at a stated confidence.
 
 Every rate is a binomial share (precision: given the predicted positives), so its bounds are Clopper–Pearson's, exact
-for independent examples that took no part in training or in the choice of the threshold. A sum of K rates takes each
-at 1/K of the error (union bound). Over m constraints the error is shared equally (Bonferroni), so that all verdicts
-"met" hold together at the confidence, and so do all verdicts "missed". The largest of several gaps is bounded by the
-largest bound, which costs nothing extra: only the pair that attains it has to be covered.
+for independent examples that took no part in training or in the choice of the threshold. A weighted sum of two rates
+of disjoint examples, such as a difference between groups, has an exact bound of its own (`contrast`); any other sum of
+K rates takes each at 1/K of the error (union bound). Over m constraints the error is shared equally (Bonferroni), so
+that all verdicts "met" hold together at the confidence, and so do all verdicts "missed". The largest of several gaps
+is bounded by the largest bound, which costs nothing extra: only the pair that attains it has to be covered.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from ..checks import number
 from .binomial import lower_bound, wilson_bound
+from .contrast import contrast_lower
 from .counts import Counts
-from .expressions import Constraint, Expression, Gap, Rate, Sum, Worst
+from .expressions import Constraint, Expression, Gap, Linear, Rate, Sum, Worst, as_linear, disjoint
 from .feasible import culprits
 
 #: A lower confidence bound from (successes, trials, alpha).
@@ -112,13 +114,25 @@ class Certificate:
 
 
 def certify(
-    objective: Expression, constraints: Sequence[Constraint], counts: Counts, confidence: float = 0.95
+    objective: Expression,
+    constraints: Sequence[Constraint],
+    counts: Counts,
+    confidence: float = 0.95,
+    *,
+    accepted: bool = False,
 ) -> Certificate:
-    """Verdicts on all constraints from a table of unweighted counts."""
+    """Verdicts on all constraints from a table of unweighted counts.
+
+    With ``accepted``, tests have accepted all constraints at once. That claim is false only if one of them is, so each
+    was tested at the full error (an intersection–union test): the verdicts are "met" and each bound is at the full
+    error.
+    """
     confidence = number("confidence", confidence, above=0.5, below=1)
-    alpha = (1.0 - confidence) / max(len(constraints), 1)
-    impossible = culprits(constraints, counts)
+    alpha = (1.0 - confidence) / (1 if accepted else max(len(constraints), 1))
+    impossible = set() if accepted else culprits(constraints, counts)
     findings = tuple(_finding(c, counts, alpha, c in impossible) for c in constraints)
+    if accepted:
+        findings = tuple(replace(f, verdict=Verdict.met, more=None, note="") for f in findings)
     value = plain_value(objective, counts)
     return Certificate(repr(objective), value, confidence, round(counts.total), findings)
 
@@ -175,7 +189,7 @@ def bounds(
 ) -> tuple[float, float]:
     """Confidence bounds on the true left side, each wrong with probability at most ``alpha``."""
     if isinstance(left, Sum):
-        return _sum_bounds(left, counts, alpha / len(left.terms), lower)
+        return _sum_bounds(left, counts, alpha, lower)
     assert isinstance(left, (Gap, Worst))
     members = _members(left, counts)
     if not members:
@@ -183,10 +197,9 @@ def bounds(
     # The bound that a verdict "met" rests on only has to cover the one pair or group that attains the extreme;
     # the other side has to hold for all of them at once.
     if isinstance(left, Gap):
-        met = [_rate_bounds(rate, counts, alpha / 2, lower) for rate in members]
         missed = [_rate_bounds(rate, counts, alpha / (2 * len(members)), lower) for rate in members]
         low = max(a[0] - b[1] for a in missed for b in missed)
-        return max(low, 0.0), max(a[1] - b[0] for a in met for b in met) if len(members) > 1 else 0.0
+        return max(low, 0.0), _gap_upper([b - a for a in members for b in members if a is not b], counts, alpha, lower)
     one = [_rate_bounds(rate, counts, alpha, lower) for rate in members]
     all_ = [_rate_bounds(rate, counts, alpha / len(members), lower) for rate in members]
     if sense == ">=":
@@ -194,12 +207,39 @@ def bounds(
     return max(b[0] for b in all_), max(b[1] for b in one)
 
 
+def _gap_upper(negated: Sequence[Linear], counts: Counts, alpha: float, lower: Lower) -> float:
+    """Upper bound on the largest difference, from its negatives; pairs that cannot be the largest are passed over."""
+    rough = {id(pair): -_contrast(pair, counts, alpha / 2, wilson_bound) for pair in negated}
+    highest = 0.0
+    for pair in sorted(negated, key=lambda one: -rough[id(one)]):
+        if highest == 0.0 or rough[id(pair)] > highest:
+            highest = max(highest, -_contrast(pair, counts, alpha, lower))
+    return highest
+
+
 def _sum_bounds(left: Sum, counts: Counts, alpha: float, lower: Lower) -> tuple[float, float]:
+    """Each end wrong with probability at most ``alpha``."""
+    if len(left.terms) == 2 and disjoint(*(rate for _, rate in left.terms)):
+        low, negated = (_contrast(side, counts, alpha, lower) for side in (as_linear(left), -left))
+        return low, -negated
     low = high = left.constant
     for coefficient, rate in left.terms:
-        ends = [coefficient * end for end in _rate_bounds(rate, counts, alpha, lower)]
+        ends = [coefficient * end for end in _rate_bounds(rate, counts, alpha / len(left.terms), lower)]
         low, high = low + min(ends), high + max(ends)
     return low, high
+
+
+def _contrast(left: Linear, counts: Counts, alpha: float, lower: Lower) -> float:
+    """Lower bound on a weighted sum of two rates of disjoint examples; a negative weight turns a rate over."""
+    sides, constant = [], left.constant
+    for coefficient, rate in left.terms:
+        k, n = float(rate.successes(counts)), float(rate.trials(counts))
+        weight = coefficient * (n if rate.is_count else 1.0)
+        if weight < 0:
+            k, constant = n - k, constant + weight
+        sides.append((k, n, abs(weight)))
+    (k1, n1, a1), (k2, n2, a2) = sides
+    return constant + contrast_lower(k1, n1, k2, n2, (a1, a2), alpha, exact=lower is lower_bound)
 
 
 def _rate_bounds(rate: Rate, counts: Counts, alpha: float, lower: Lower) -> tuple[float, float]:

@@ -15,33 +15,51 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .binomial import normal_quantile, wilson_lower
+from .binomial import normal_quantile, wilson
 
 #: Standard deviations of a count that are summed in all, and what lies outside, with room to spare.
 DEVIATIONS = 12.0
 OUTSIDE = 1e-8
-#: Steps of the search for z, to three digits after the point.
-HALVINGS = 9
-#: Between the points on the line the error was up to 0.3 % of α larger.
-BETWEEN = 0.995
+#: Steps of the search for z, to two digits after the point and to the safe side.
+HALVINGS = 5
+#: Between the points on the line the error was up to 1 % of α larger.
+BETWEEN = 0.985
 
 
-def contrast_bound(k1: Tensor, n1: Tensor, k2: Tensor, n2: Tensor, weights: tuple[float, float], z: float) -> Tensor:
-    """The lower bound on ``a₁q₁ + a₂q₂`` at z, elementwise; it grows with either count."""
+def contrast_bound(k1: Any, n1: Any, k2: Any, n2: Any, weights: tuple[float, float], z: float) -> Any:
+    """The lower bound on ``a₁q₁ + a₂q₂`` at z, of numbers or elementwise of tensors; it grows with either count."""
     a1, a2 = weights
     p1, p2 = k1 / n1, k2 / n2
-    off1, off2 = a1 * (p1 - wilson_lower(k1, n1, z)), a2 * (p2 - wilson_lower(k2, n2, z))
-    return a1 * p1 + a2 * p2 - (off1.square() + off2.square()).sqrt()
+    off1, off2 = a1 * (p1 - wilson(k1, n1, z)), a2 * (p2 - wilson(k2, n2, z))
+    return a1 * p1 + a2 * p2 - (off1 * off1 + off2 * off2) ** 0.5
 
 
 def accepts(k1: float, n1: float, k2: float, n2: float, weights: tuple[float, float], bound: float, z: float) -> bool:
     """Whether the contrast's lower bound at z reaches ``bound``."""
-    a, b, c, d = torch.tensor([k1, n1, k2, n2], dtype=torch.float64).unbind()
-    return bool(contrast_bound(a, b, c, d, weights, z) >= bound)
+    return bool(contrast_bound(k1, n1, k2, n2, weights, z) >= bound)
+
+
+def contrast_lower(
+    k1: float, n1: float, k2: float, n2: float, weights: tuple[float, float], alpha: float, exact: bool = True
+) -> float:
+    """Lower confidence bound on ``a₁q₁ + a₂q₂``: the largest κ that the test accepts; 0 without examples.
+
+    z hardly depends on κ: it is taken at the κ that the normal quantile leads to, rounded to two digits. With
+    ``exact=False`` the normal quantile itself serves: a forecast.
+    """
+    if n1 <= 0 or n2 <= 0:
+        return 0.0
+    bound = float(contrast_bound(k1, n1, k2, n2, weights, 1.02 * normal_quantile(1.0 - alpha)))
+    near = round(bound, 2)
+    if exact and near > 0.0:
+        z = critical_z(round(n1), round(n2), weights, near, alpha)
+        bound = float(contrast_bound(k1, n1, k2, n2, weights, z)) if math.isfinite(z) else 0.0
+    return max(bound, 0.0)
 
 
 @lru_cache(maxsize=4096)
@@ -54,10 +72,10 @@ def critical_z(n1: int, n2: int, weights: tuple[float, float], bound: float, alp
         return math.inf
     alpha, sure = BETWEEN * alpha, normal_quantile(1.0 - alpha)
     line = _Line(n1, n2, weights, bound)
-    low, high = 0.9 * sure, 1.2 * sure
+    low, high = 0.98 * sure, 1.06 * sure
     while line.size(high) > alpha:
-        low, high = high, 1.5 * high
-        if high > 5.0 * sure:
+        low, high = high, 1.2 * high
+        if high > 4.0 * sure:
             return math.inf
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
@@ -69,7 +87,7 @@ class _Line:
     """Exact probabilities of both counts at points on the line where the claim is just false."""
 
     def __init__(self, n1: int, n2: int, weights: tuple[float, float], bound: float, points: int = 0) -> None:
-        points = points or (96 if n1 + n2 < 10_000 else 48 if n1 + n2 < 100_000 else 24)
+        points = points or (48 if n1 + n2 < 2_000 else 24)
         self.weights, self.bound = weights, bound
         self.n1, self.n2 = (torch.tensor(float(n), dtype=torch.float64) for n in (n1, n2))
         a1, a2 = weights
@@ -97,7 +115,7 @@ class _Line:
         a1, a2 = self.weights
         low = (self.n1 * (self.bound - a2 * self.k2 / self.n2) / a1).floor().clamp(-1.0, float(self.n1))
         # Adding the distances instead is stricter and has a closed form: k >= n·b + z·sqrt(n·b·(1 − b)).
-        needed = ((self.bound - a2 * wilson_lower(self.k2, self.n2, z)) / a1).clamp(0.0, 1.0)
+        needed = ((self.bound - a2 * wilson(self.k2, self.n2, z)) / a1).clamp(0.0, 1.0)
         high = (self.n1 * needed + z * (self.n1 * needed * (1.0 - needed)).sqrt()).ceil() + 1.0
         high = torch.maximum(high.clamp_max(float(self.n1) + 1.0), low + 1.0)
         while float((high - low).max()) > 1.0:

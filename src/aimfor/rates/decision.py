@@ -28,6 +28,7 @@ class Guarantee:
         more: Without a threshold: about how many more rows would be needed; None where that has no answer.
         today: Without a threshold: bounds that these rows do support, all together, at the first threshold tried.
         start: Without a threshold: that first threshold, or one for each group label.
+        region: The lowest and highest threshold that were accepted, where one threshold is for everyone.
     """
 
     confidence: float
@@ -39,6 +40,7 @@ class Guarantee:
     more: int | None = None
     today: tuple[str, ...] = ()
     start: tuple[float, ...] = ()
+    region: tuple[float, ...] = ()
 
     def __str__(self) -> str:
         return self.sentence

@@ -19,11 +19,9 @@ from dataclasses import dataclass
 
 from .binomial import log_tail, lower_bound
 from .contrast import accepts, critical_z
-from .counts import CELLS, Counts
-from .expressions import Rate, Terms
+from .counts import Counts
+from .expressions import ALL_CELLS, Rate, Terms, disjoint, rows_of
 from .parts import Part
-
-ALL_CELLS = tuple(range(len(CELLS)))
 
 
 @dataclass(frozen=True)
@@ -106,16 +104,6 @@ class Claim:
             for c, rate in self.part.terms
         )
         return terms, self.part.constant
-
-
-def rows_of(rate: Rate) -> tuple[int, ...]:
-    return tuple(sorted(rate.denominator or ALL_CELLS))
-
-
-def disjoint(one: Rate, other: Rate) -> bool:
-    """Whether no row can be in both denominators."""
-    apart = any(a == b and x != y for a, x in one.conditions for b, y in other.conditions)
-    return apart or not set(rows_of(one)) & set(rows_of(other))
 
 
 def _mean_claim(terms: Terms, constant: float, counts: Counts, alpha: float) -> bool:

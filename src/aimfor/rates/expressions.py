@@ -15,6 +15,7 @@ from ..checks import number
 from ..errors import InputError
 from .counts import FN, FP, TN, TP, Counts
 
+ALL_CELLS = (TP, FP, FN, TN)
 Conditions = tuple[tuple[str, float], ...]
 Terms = tuple[tuple[float, "Rate"], ...]
 
@@ -237,6 +238,17 @@ class Constraint:
 
     def __repr__(self) -> str:
         return f"{self.left!r} {self.sense} {self.bound:g}"
+
+
+def rows_of(rate: Rate) -> tuple[int, ...]:
+    """Cells of the examples that a rate is measured on; all of them for a count."""
+    return tuple(sorted(rate.denominator or ALL_CELLS))
+
+
+def disjoint(one: Rate, other: Rate) -> bool:
+    """Whether no example can be in both denominators."""
+    apart = any(a == b and x != y for a, x in one.conditions for b, y in other.conditions)
+    return apart or not set(rows_of(one)) & set(rows_of(other))
 
 
 def describe(conditions: Conditions) -> str:

@@ -202,10 +202,14 @@ def _given(wish: Wish, run: _Run) -> Decision:
     levels = run.counts.levels
     own = {} if wish.per_group is None else dict(zip(levels.of(wish.per_group), cuts, strict=True))
     at = Counts(levels, run.counts.table[run.chosen])
-    certificate = certify(wish.objective, wish.constraints, at, wish.confidence)
+    certificate = certify(wish.objective, wish.constraints, at, wish.confidence, accepted=True)
     promise = " and ".join(map(repr, wish.constraints))
     sentence = f"{promise}: guaranteed at {100 * wish.confidence:g}% confidence by {run.rows} calibration rows."
-    guarantee = Guarantee(wish.confidence, promise, run.rows, run.learned_on, len(run.accepted), sentence)
+    tried = run.path.cuts[list(run.accepted), 0]
+    region = (float(tried.min()), float(tried.max())) if wish.per_group is None else ()
+    guarantee = Guarantee(
+        wish.confidence, promise, run.rows, run.learned_on, len(run.accepted), sentence, region=region
+    )
     middle = sum(cuts) / len(cuts)
     return Decision(middle, wish.per_group, own, True, "guarantee", certificate, guarantee)
 

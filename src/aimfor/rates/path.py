@@ -16,8 +16,7 @@ from torch import Tensor
 
 from ..engine import Batch
 from .counts import Counts, Levels
-from .exact import rows_of
-from .expressions import Constraint, Expression, Rate
+from .expressions import Constraint, Expression, Rate, rows_of
 from .parts import Part, parts_of
 from .sweep import candidates, objective_value, outer_sum, spaced, sweep
 

@@ -1,4 +1,4 @@
-"""The command line: ``aimfor train | compare | predict | report | export | demo``, one file a command.
+"""The command line: ``aimfor train | compare | predict | decide | report | export | demo``, one file a command.
 
 Nothing heavy is imported before a command runs, so that ``--help`` answers at once. Whatever is wrong with the
 input ends with exit code 2 and one line.
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import typer
 
-from . import compare, demo, export, predict, report, train
+from . import compare, decide, demo, export, predict, report, train
 from .options import examples
 
 app = typer.Typer(
@@ -32,6 +32,10 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         "aimfor compare customers.csv --target churned --metric recall@precision=0.9 --seeds 10",
     ),
     predict.predict: ("aimfor predict runs/customers-ap new_customers.csv --out decisions.csv",),
+    decide.decide: (
+        'aimfor decide scores.csv --target y --score s --maximize recall --subject-to "precision >= 0.9"',
+        'aimfor decide scores.csv --target y --score s --maximize accuracy --subject-to "gap(fpr, sex) <= 0.05" --group sex',
+    ),
     report.report: ("aimfor report runs/customers-ap",),
     export.export: ("aimfor export runs/customers-ap --onnx",),
     demo.demo: ("aimfor demo --out runs/demo",),

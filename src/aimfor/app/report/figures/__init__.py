@@ -2,6 +2,7 @@
 
 from .base import COLOURS, Legend
 from .curves import curve_panels
+from .decision import decision_curves
 from .differences import differences
 from .importance import importance
 from .learning import learning_curves
@@ -12,6 +13,7 @@ __all__ = [
     "COLOURS",
     "Legend",
     "curve_panels",
+    "decision_curves",
     "differences",
     "importance",
     "learning_curves",

@@ -1,0 +1,135 @@
+"""A file of scores and labels as tensors, with group labels as numbers and the words they stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...errors import InputError, nearest
+from ..data.labels import fit_labels
+from ..data.tables import Column, as_labels, is_text, read_table
+
+
+@dataclass
+class ScoredTable:
+    """A file as it came: its columns, which of them hold score and target, and what was left out."""
+
+    path: Path
+    columns: dict[str, Column]
+    score: str
+    target: str
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Vocabulary:
+    """What words mean as numbers: which label is positive, and the labels of each group, the same for all files."""
+
+    positive: str
+    groups: dict[str, list[str]] = field(default_factory=dict)
+
+    def label(self, attribute: str, word: str) -> float:
+        labels = self.groups[attribute]
+        if word not in labels:
+            raise InputError(attribute, repr(word), "a label of that column", nearest(word, labels))
+        return float(labels.index(word))
+
+
+def read_scores(path: Path, score: str, target: str, encoding: str = "utf8", rows: int | None = None) -> ScoredTable:
+    """Reads a file and leaves out rows without a label. Raises `InputError` for columns that are not there."""
+    if not path.exists():
+        raise InputError("data", f"{path}, which does not exist", "a CSV or Parquet file with scores and labels")
+    if path.is_dir():
+        raise InputError("data", f"the folder {path}", "a CSV or Parquet file with scores and labels")
+    columns = read_table(path, encoding=encoding, rows=rows)
+    for option, name in (("score", score), ("target", target)):
+        _column(columns, option, name)
+    if is_text(columns[score]):
+        first = next((value for value in columns[score] if value is not None), None)
+        raise InputError("score", f"text in {score!r} (such as {first!r})", "numbers, higher meaning more positive")
+    table = ScoredTable(path, columns, score, target)
+    known = np.array([label is not None for label in as_labels(columns[target])])
+    if not known.all():
+        table.columns = {name: column[known] for name, column in columns.items()}
+        table.notes.append(f"{int((~known).sum())} rows of {path.name} have no label and were left out")
+    missing = int(np.isnan(table.columns[score]).sum())
+    if missing:
+        raise InputError("score", f"{missing} rows without a score in {path.name}", "a score in every row")
+    return table
+
+
+def vocabulary(calibration: ScoredTable, positive: str | None) -> Vocabulary:
+    """Which label is the positive class, by the rules of the other commands."""
+    labels = fit_labels(as_labels(calibration.columns[calibration.target]), binary=True, positive=positive)
+    calibration.notes.extend(labels.notes)
+    return Vocabulary(labels.classes[1])
+
+
+def learn_group(words: Vocabulary, attribute: str, tables: list[ScoredTable]) -> None:
+    """Adds a group column's labels; the first table is the calibration's, which has to hold all of them."""
+    if attribute in words.groups:
+        return
+    found = [_labels(table, attribute) for table in tables]
+    words.groups[attribute] = sorted({label for labels in found for label in labels})
+    lost = sorted(set(words.groups[attribute]) - set(found[0]))
+    if lost:
+        raise InputError(
+            attribute,
+            f"{lost[0]!r} in {tables[1].path.name} only",
+            "every group among the calibration rows",
+            "Nothing can be promised to a group that was never measured.",
+        )
+
+
+def tensors(table: ScoredTable, words: Vocabulary) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """Scores ``(n,)`` float64, targets ``(n,)`` bool, and group codes."""
+    scores = torch.from_numpy(np.ascontiguousarray(table.columns[table.score], dtype=np.float64))
+    targets = torch.tensor([label == words.positive for label in as_labels(table.columns[table.target])])
+    groups = {
+        name: torch.tensor([labels.index(label) for label in _labels(table, name)])
+        for name, labels in words.groups.items()
+    }
+    return scores, targets, groups
+
+
+def refuse_overlap(calibration: ScoredTable, learn: ScoredTable) -> None:
+    """Rows that order the tests must not be tested on: the same file, or the same rows in another file, is refused.
+
+    Equal rows can be chance where scores are coarse. They are taken for an overlap where either file alone has no
+    repeated row, or where more than half of the learning rows are there again.
+    """
+    if calibration.path.resolve() == learn.path.resolve():
+        raise InputError("learn", str(learn.path), "a file of other rows", "Leave --learn out to split these rows.")
+    shared = [name for name in calibration.columns if name in learn.columns]
+    here, there = (list(zip(*(table.columns[name].tolist() for name in shared), strict=True)) for table in
+                   (calibration, learn))  # fmt: skip
+    known = set(here)
+    again = sum(row in known for row in there)
+    distinct = len(known) == len(here) and len(set(there)) == len(there)
+    if again and (distinct or 2 * again > len(there)):
+        raise InputError(
+            "learn",
+            f"{again} of {len(there)} rows that are calibration rows too",
+            "rows that are not in the calibration file",
+            "Take them out of one of the files.",
+        )
+
+
+def _labels(table: ScoredTable, attribute: str) -> list[str]:
+    column = as_labels(_column(table.columns, "subject-to", attribute))
+    empty = sum(label is None for label in column)
+    if empty:
+        raise InputError(attribute, f"{empty} rows without a label in {table.path.name}", "a group for every row")
+    if len(set(column)) > 100:
+        raise InputError(attribute, f"{len(set(column))} different values", "a few groups", "Bin the column first.")
+    return list(column)
+
+
+def _column(columns: dict[str, Column], option: str, name: str) -> Column:
+    if name not in columns:
+        raise InputError(option, repr(name), "a column of the table", nearest(name, columns))
+    return columns[name]

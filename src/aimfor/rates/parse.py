@@ -1,0 +1,219 @@
+"""Expressions as text: ``parse("gap(fpr, sex) <= 0.05")`` is what ``fpr.gap("sex") <= 0.05`` is in Python.
+
+Both spellings are read, the printed one (``recall[sex=1] - recall[sex=0] >= -0.1``, ``worst(precision, site) >= 0.8``)
+and Python's (``recall.on(sex=1)``, ``fpr.gap("sex")``). Percentages are numbers: ``positive_rate <= 2%``. Errors point
+at the word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from ..errors import InputError, nearest
+from . import expressions
+from .expressions import Constraint, Expression, Gap, Rate, Worst
+
+_RATES = """recall tpr fnr fpr tnr precision npv positive_rate accuracy error_rate tp fp fn tn predicted_positives"""
+NAMES: dict[str, Rate] = {name: getattr(expressions, name) for name in _RATES.split()}
+METHODS = ("on", "gap", "worst")
+#: Turns a group label that is a word into its number: (attribute, word) → number.
+LabelOf = Callable[[str, str], float]
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>\d+\.?\d*(?:[eE][-+]?\d+)?%?|\.\d+%?)|(?P<name>[^\W\d]\w*)|(?P<text>\"[^\"]*\"|'[^']*')"
+    r"|(?P<mark>>=|<=|≥|≤|[-+*/()\[\],.=<>]))"
+)
+
+
+def parse(text: str, label_of: LabelOf | None = None) -> Constraint | Expression:
+    """A constraint where the text holds ``<=`` or ``>=``, else the expression itself.
+
+    Args:
+        text: Such as ``"precision >= 0.9"``, ``"recall - 0.5*fpr"``.
+        label_of: For group labels that are words; without it they have to be numbers.
+
+    Raises:
+        InputError: With the word that was not understood, its place, and the nearest known name.
+
+    Example:
+        >>> from aimfor.rates import parse
+        >>> parse("gap(fpr, sex) <= 5%"), parse("recall[sex=1] >= recall[sex=0] - 0.1")
+        (gap(fpr, sex) <= 0.05, recall[sex=1] - recall[sex=0] >= -0.1)
+    """
+    if not isinstance(text, str):
+        raise InputError("expression", repr(text), "text such as 'precision >= 0.9'")
+    return _Parser(text, label_of).whole()
+
+
+def parse_constraint(text: str, label_of: LabelOf | None = None) -> Constraint:
+    """As `parse`, for a place where only a constraint will do."""
+    found = parse(text, label_of)
+    if not isinstance(found, Constraint):
+        raise InputError("constraint", repr(text), "an inequality such as 'precision >= 0.9'")
+    return found
+
+
+def parse_objective(text: str, label_of: LabelOf | None = None) -> Expression:
+    """As `parse`, for a place where only a value will do."""
+    found = parse(text, label_of)
+    if not isinstance(found, Expression):
+        raise InputError("objective", repr(text), "a rate or a sum of rates, without an inequality")
+    return found
+
+
+class _Parser:
+    """Recursive descent over the words, each kept with its place."""
+
+    def __init__(self, text: str, label_of: LabelOf | None) -> None:
+        self.text, self.label_of = text, label_of
+        self.tokens: list[tuple[str, str, int]] = []
+        place = 0
+        while text[place:].strip():
+            match = _TOKEN.match(text, place)
+            if match is None:
+                start = place + len(text[place:]) - len(text[place:].lstrip())
+                self._fail(text[start], start, "rates, numbers and + - * / ( ) <= >=")
+            kind = str(match.lastgroup)
+            self.tokens.append((kind, match.group(kind), match.start(kind)))
+            place = match.end()
+        self.tokens.append(("end", "the end", len(text)))
+        self.at = 0
+
+    def whole(self) -> Constraint | Expression:
+        left = self._sum()
+        mark = self._peek()[1]
+        if mark in ("<", ">", "=", "=="):
+            self._fail(mark, self._peek()[2], "<= or >=", "Rates are closed: write <= instead of <.")
+        if mark not in (">=", "<=", "≥", "≤"):
+            self._expect_end("<= or >= and a bound")
+            return left if isinstance(left, Expression) else self._fail(self.text, 0, "an expression with a rate")
+        self.at += 1
+        right = self._sum()
+        self._expect_end("the end of the constraint")
+        if not isinstance(left, Expression):  # 0.9 <= precision
+            left, right, mark = right, left, {"<=": ">=", ">=": "<=", "≤": ">=", "≥": "<="}[mark]
+        if not isinstance(left, Expression):
+            self._fail(self.text, 0, "an inequality that depends on a rate")
+        found: Constraint = left >= right if mark in (">=", "≥") else left <= right
+        return found
+
+    def _sum(self) -> Any:
+        total = self._product()
+        while self._peek()[1] in ("+", "-"):
+            sign = self._take()[1]
+            term = self._product()
+            total = total + term if sign == "+" else total - term
+        return total
+
+    def _product(self) -> Any:
+        if self._peek()[1] == "-":
+            self.at += 1
+            return -self._product()
+        value = self._atom()
+        while self._peek()[1] in ("*", "/"):
+            _, mark, place = self._take()
+            other = self._atom()
+            if isinstance(value, Expression) and isinstance(other, Expression):
+                self._fail(mark, place, "a number beside it", "Rates are added and scaled, not multiplied.")
+            value = value * other if mark == "*" else value / other
+        return value
+
+    def _atom(self) -> Any:
+        kind, word, place = self._take()
+        if kind == "number":
+            return float(word[:-1]) / 100.0 if word.endswith("%") else float(word)
+        if word == "(":
+            inner = self._sum()
+            self._need(")")
+            return inner
+        if kind != "name":
+            self._fail(word, place, "a rate or a number")
+        if word in ("gap", "worst"):
+            return self._over_groups(word)
+        if word not in NAMES:
+            self._fail(word, place, "a rate", nearest(word, [*NAMES, "gap", "worst"]))
+        return self._restricted(NAMES[word])
+
+    def _over_groups(self, kind: str) -> Gap | Worst:
+        self._need("(")
+        rate = self._atom()
+        if not isinstance(rate, Rate):
+            self._fail(self.text, 0, f"{kind}(rate, group)")
+        self._need(",")
+        attribute = self._name("the name of a group")
+        self._need(")")
+        return rate.gap(attribute) if kind == "gap" else rate.worst(attribute)
+
+    def _restricted(self, rate: Rate) -> Rate | Gap | Worst:
+        """``[sex=1]``, ``.on(sex=1)``, ``.gap("sex")`` and ``.worst("sex")`` after a rate."""
+        if self._peek()[1] == "[":
+            self.at += 1
+            return self._restricted(rate.on(**self._labels("]")))
+        if self._peek()[1] != ".":
+            return rate
+        self.at += 1
+        _, method, place = self._take()
+        if method not in METHODS:
+            self._fail(method, place, "on, gap or worst", nearest(method, METHODS))
+        self._need("(")
+        if method == "on":
+            return self._restricted(rate.on(**self._labels(")")))
+        attribute = self._name("the name of a group")
+        self._need(")")
+        return rate.gap(attribute) if method == "gap" else rate.worst(attribute)
+
+    def _labels(self, closing: str) -> dict[str, float]:
+        labels: dict[str, float] = {}
+        while True:
+            attribute = self._name("the name of a group")
+            if self._peek()[1] == "=":
+                self.at += 1
+                labels[attribute] = self._label(attribute)
+            else:
+                labels[attribute] = 1.0
+            _, mark, place = self._take()
+            if mark == closing:
+                return labels
+            if mark != ",":
+                self._fail(mark, place, f"{closing!r} or ','")
+
+    def _label(self, attribute: str) -> float:
+        kind, word, place = self._take()
+        sign = 1.0
+        if word == "-":
+            sign, (kind, word, place) = -1.0, self._take()
+        if kind == "number" and self.label_of is None:
+            return sign * float(word)
+        if kind not in ("number", "name", "text"):
+            self._fail(word, place, "a label of the group")
+        if self.label_of is None:
+            self._fail(word, place, "a number as the label of a group")
+        return self.label_of(attribute, ("-" if sign < 0 else "") + word.strip("\"'"))
+
+    def _name(self, expected: str) -> str:
+        kind, word, place = self._take()
+        if kind not in ("name", "text"):
+            self._fail(word, place, expected)
+        return word.strip("\"'")
+
+    def _peek(self) -> tuple[str, str, int]:
+        return self.tokens[self.at]
+
+    def _take(self) -> tuple[str, str, int]:
+        token = self.tokens[self.at]
+        self.at = min(self.at + 1, len(self.tokens) - 1)
+        return token
+
+    def _need(self, mark: str) -> None:
+        _, word, place = self._take()
+        if word != mark:
+            self._fail(word, place, repr(mark))
+
+    def _expect_end(self, expected: str) -> None:
+        kind, word, place = self._peek()
+        if kind != "end":
+            self._fail(word, place, expected)
+
+    def _fail(self, word: str, place: int, expected: str, remedy: str = "") -> NoReturn:
+        raise InputError("expression", f"{word!r} at character {place + 1} of {self.text!r}", expected, remedy)

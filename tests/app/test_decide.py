@@ -1,0 +1,139 @@
+"""``aimfor decide``: a threshold from files, a page and JSON about it, and one line for whatever is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from typer.testing import CliRunner
+
+from aimfor.app.cli.main import app
+
+BASE = ["--target", "y", "--score", "s", "--maximize", "recall"]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def scores(name: str, n: int, seed: int, shift: float = 2.0) -> str:
+    rng = np.random.default_rng(seed)
+    y, sex = rng.random(n) < 0.3, np.where(rng.random(n) < 0.5, "female", "<male>")
+    s = rng.normal(size=n) + shift * y
+    lines = [f"{a:.6f},{'yes' if b else 'no'},{c}" for a, b, c in zip(s, y, sex, strict=True)]
+    Path(name).write_text("\n".join(["s,y,sex", *lines]) + "\n")
+    return name
+
+
+def run(*words: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["decide", *words])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_a_threshold_with_its_promise_a_page_and_json() -> None:
+    code, out, _ = run(scores("cal.csv", 2500, 0), *BASE, "--subject-to", "precision >= 0.8", "--learn",
+                       scores("learn.csv", 2000, 1), "--json")  # fmt: skip
+    assert code == 0
+    document = json.loads(out)
+    assert document == json.loads(Path("decisions/cal/decision.json").read_text())
+    cut = document["decision"]["threshold"]
+    table = np.genfromtxt("cal.csv", delimiter=",", dtype=str, skip_header=1)
+    above, y = table[:, 0].astype(float) > cut, table[:, 1] == "yes"
+    assert stats.binom.sf((above & y).sum() - 1, above.sum(), 0.8) <= 0.05
+    assert document["certificate"]["verdict"] == "met"
+    assert document["decision"]["guarantee"]["rows"] == 2500
+    costs = {line["constraint"]: line["objective"] for line in document["prices"]}
+    assert costs["precision >= 0.7"] > document["certificate"]["objective_value"] > costs["precision >= 0.9"]
+    page = Path("decisions/cal/decision.html").read_text()
+    assert f"{cut:.10g}" in page
+    assert "<svg" in page
+    assert not re.search(r"""(?:src|href)=["']https?:""", page)  # works offline
+
+
+def test_groups_by_name_and_thresholds_of_their_own() -> None:
+    code, out, _ = run(scores("cal.csv", 3000, 0), "--target", "y", "--score", "s", "--maximize", "accuracy", "--group",
+                       "sex", "--subject-to", "gap(fpr, sex) <= 0.06", "--subject-to", "recall[sex=female] >= 0.5",
+                       "--out", "here")  # fmt: skip
+    assert code == 0, out
+    assert "positive for sex = female: s > " in out
+    assert "positive for sex = <male>: s > " in out
+    page = Path("here/decision.html").read_text()
+    assert "<male>" not in page  # user text is escaped
+    assert "&lt;male&gt;" in page
+
+
+def test_nothing_can_be_guaranteed_is_exit_code_1_and_a_sentence() -> None:
+    code, out, _ = run(scores("cal.csv", 150, 3, 1.2), *BASE, "--subject-to", "precision >= 0.95")
+    assert code == 1
+    assert out.startswith("No threshold: precision >= 0.95 cannot be guaranteed at 95% confidence.")
+    assert json.loads(Path("decisions/cal/decision.json").read_text())["decision"]["threshold"] is None
+
+
+FLOOR = ["--subject-to", "precision >= 0.8"]
+BAD = {
+    "a rate misspelt": ([*BASE, "--subject-to", "precsion >= 0.8"], "Did you mean 'precision'"),
+    "a column misspelt": ([*BASE, "--subject-to", "gap(fpr, sexx) <= 0.1"], "Did you mean 'sex'"),
+    "a label misspelt": ([*BASE, "--subject-to", "recall[sex=femal] >= 0.1"], "Did you mean 'female'"),
+    "no constraint": (BASE, "subject-to"),
+    "two goals": ([*BASE, "--minimize", "fpr", *FLOOR], "maximize"),
+    "contradiction": ([*BASE, "--subject-to", "recall >= 0.9", "--subject-to", "fnr >= 0.3"], "can hold together"),
+    "out of reach": ([*BASE, "--subject-to", "precision >= 0.99", "--subject-to", "recall >= 0.99"], "comes near"),
+    "confidence": ([*BASE, *FLOOR, "--confidence", "1.5"], "guarantee"),
+    "the same rows twice": ([*BASE, *FLOOR, "--learn", "cal.csv"], "other rows"),
+    "the same rows in another file": ([*BASE, *FLOOR, "--learn", "copy.csv"], "calibration rows too"),
+    "group missing from calibration": (
+        [*BASE, "--subject-to", "gap(fpr, sex) <= 0.1", "--learn", "third.csv"], "'other' in third.csv only",
+    ),
+    "no such file": ([*BASE, *FLOOR, "--learn", "nowhere.csv"], "does not exist"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_options_are_one_line_and_nothing_is_written(case: str) -> None:
+    scores("cal.csv", 2000, 0)
+    lines = Path("cal.csv").read_text().splitlines()
+    Path("copy.csv").write_text("\n".join([lines[0], *lines[500:700], "0.5,yes,female"]) + "\n")
+    Path("third.csv").write_text(
+        "\n".join([lines[0], *(f"{i / 50},{'yes' if i % 3 else 'no'},other" for i in range(60))])
+    )
+    before = set(Path().rglob("*"))
+    words, expected = BAD[case]
+    refused(["cal.csv", *words], expected)
+    assert set(Path().rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda s, y: ("1.5", y), "one score"),
+        (lambda s, y: (s, "yes"), "one value only"),
+        (lambda s, y: ("inf" if y == "yes" else s, y), "turned into a logit"),
+        (lambda s, y: ("" if y == "yes" else s, y), "without a score"),
+        (lambda s, y: ("high" if y == "yes" else s, y), "numbers"),
+    ],
+    ids=["constant", "one class", "infinite", "missing", "text"],
+)
+def test_bad_scores_are_one_line(change: object, expected: str) -> None:
+    scores("cal.csv", 300, 0)
+    rows = [line.split(",") for line in Path("cal.csv").read_text().splitlines()]
+    changed = [",".join([*change(s, y), g]) for s, y, g in rows[1:]]  # type: ignore[operator]
+    Path("cal.csv").write_text("\n".join(["s,y,sex", *changed]) + "\n")
+    refused(["cal.csv", *BASE, *FLOOR], expected)
+    assert not Path("decisions").exists()
+
+
+def test_too_few_rows_are_one_line() -> None:
+    refused([scores("cal.csv", 25, 0), *BASE, *FLOOR], "at least 20")
+
+
+def refused(words: list[str], expected: str) -> None:
+    code, _, err = run(*words)
+    assert code == 2
+    assert len(err.strip().splitlines()) == 1, err
+    assert err.startswith("aimfor: ")
+    assert expected in err
