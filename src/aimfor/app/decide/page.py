@@ -19,7 +19,9 @@ def page(document: dict[str, Any]) -> str:
     others = {name: values for name, values in curve.items() if name != "threshold"}
     start = promise["start"][0] if len(promise["start"]) == 1 else None
     marked = decision["threshold"] if decision["attribute"] is None else None
-    figure, legend = decision_curves(curve["threshold"], others, promise["region"], marked if marked is not None else start)
+    figure, legend = decision_curves(
+        curve["threshold"], others, promise["region"], marked if marked is not None else start
+    )
     findings = [
         {**finding, **{key: number(finding[key]) for key in ("value", "low", "high")}}
         for finding in certificate["findings"]

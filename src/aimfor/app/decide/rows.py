@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError, nearest
-from ..data.labels import fit_labels
-from ..data.tables import Column, as_labels, is_text, read_table
+from ...fitting.columns.cells import Column
+from ..data.labels import Labels, fit_labels, labels_of
+from ..data.tables import read_table
 
 
 @dataclass
@@ -29,8 +30,12 @@ class ScoredTable:
 class Vocabulary:
     """What words mean as numbers: which label is positive, and the labels of each group, the same for all files."""
 
-    positive: str
+    classes: Labels
     groups: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def positive(self) -> str:
+        return self.classes.classes[1]
 
     def label(self, attribute: str, word: str) -> float:
         labels = self.groups[attribute]
@@ -48,25 +53,39 @@ def read_scores(path: Path, score: str, target: str, encoding: str = "utf8", row
     columns = read_table(path, encoding=encoding, rows=rows)
     for option, name in (("score", score), ("target", target)):
         _column(columns, option, name)
-    if is_text(columns[score]):
-        first = next((value for value in columns[score] if value is not None), None)
-        raise InputError("score", f"text in {score!r} (such as {first!r})", "numbers, higher meaning more positive")
     table = ScoredTable(path, columns, score, target)
-    known = np.array([label is not None for label in as_labels(columns[target])])
+    known = ~columns[target].missing
     if not known.all():
-        table.columns = {name: column[known] for name, column in columns.items()}
+        table.columns = {name: column.take(known) for name, column in columns.items()}
         table.notes.append(f"{int((~known).sum())} rows of {path.name} have no label and were left out")
-    missing = int(np.isnan(table.columns[score]).sum())
+    missing = int(table.columns[score].missing.sum())
     if missing:
         raise InputError("score", f"{missing} rows without a score in {path.name}", "a score in every row")
+    _numbers(table.columns[score], score)
     return table
+
+
+def _numbers(column: Column, name: str) -> Tensor:
+    """The scores ``(n,)`` in float64."""
+    if column.kind == "number":
+        return torch.from_numpy(np.array(column.values, dtype=np.float64))
+    codes, texts = column.distinct()
+    values = []
+    for text in texts:
+        try:
+            values.append(float(text))
+        except ValueError:
+            raise InputError(
+                "score", f"{text!r} in {name!r}", "numbers, higher meaning more positive", "Name another column."
+            ) from None
+    return torch.tensor(values, dtype=torch.float64)[torch.from_numpy(codes)]
 
 
 def vocabulary(calibration: ScoredTable, positive: str | None) -> Vocabulary:
     """Which label is the positive class, by the rules of the other commands."""
-    labels = fit_labels(as_labels(calibration.columns[calibration.target]), binary=True, positive=positive)
+    labels = fit_labels(labels_of(calibration.columns[calibration.target]), binary=True, positive=positive)
     calibration.notes.extend(labels.notes)
-    return Vocabulary(labels.classes[1])
+    return Vocabulary(labels)
 
 
 def learn_group(words: Vocabulary, attribute: str, tables: list[ScoredTable]) -> None:
@@ -87,8 +106,8 @@ def learn_group(words: Vocabulary, attribute: str, tables: list[ScoredTable]) ->
 
 def tensors(table: ScoredTable, words: Vocabulary) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """Scores ``(n,)`` float64, targets ``(n,)`` bool, and group codes."""
-    scores = torch.from_numpy(np.ascontiguousarray(table.columns[table.score], dtype=np.float64))
-    targets = torch.tensor([label == words.positive for label in as_labels(table.columns[table.target])])
+    scores = _numbers(table.columns[table.score], table.score)
+    targets = torch.from_numpy(words.classes.encode(labels_of(table.columns[table.target])))
     groups = {
         name: torch.tensor([labels.index(label) for label in _labels(table, name)])
         for name, labels in words.groups.items()
@@ -105,8 +124,9 @@ def refuse_overlap(calibration: ScoredTable, learn: ScoredTable) -> None:
     if calibration.path.resolve() == learn.path.resolve():
         raise InputError("learn", str(learn.path), "a file of other rows", "Leave --learn out to split these rows.")
     shared = [name for name in calibration.columns if name in learn.columns]
-    here, there = (list(zip(*(table.columns[name].tolist() for name in shared), strict=True)) for table in
-                   (calibration, learn))  # fmt: skip
+    here, there = (
+        list(zip(*(table.columns[name].texts() for name in shared), strict=True)) for table in (calibration, learn)
+    )
     known = set(here)
     again = sum(row in known for row in there)
     distinct = len(known) == len(here) and len(set(there)) == len(there)
@@ -120,7 +140,7 @@ def refuse_overlap(calibration: ScoredTable, learn: ScoredTable) -> None:
 
 
 def _labels(table: ScoredTable, attribute: str) -> list[str]:
-    column = as_labels(_column(table.columns, "subject-to", attribute))
+    column = labels_of(_column(table.columns, "subject-to", attribute))
     empty = sum(label is None for label in column)
     if empty:
         raise InputError(attribute, f"{empty} rows without a label in {table.path.name}", "a group for every row")
