@@ -34,7 +34,7 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
     predict.predict: ("aimfor predict runs/customers-ap new_customers.csv --out decisions.csv",),
     decide.decide: (
         'aimfor decide scores.csv --target y --score s --maximize recall --subject-to "precision >= 0.9"',
-        'aimfor decide scores.csv --target y --score s --maximize accuracy --subject-to "gap(fpr, sex) <= 0.05" --group sex',
+        'aimfor decide scores.csv --target y --score s --maximize accuracy --subject-to "gap(fpr, sex) <= 5%"',
     ),
     report.report: ("aimfor report runs/customers-ap",),
     export.export: ("aimfor export runs/customers-ap --onnx",),

@@ -1,0 +1,175 @@
+"""Recall kept under a guaranteed precision floor: aimfor beside every method of MAPIE, and beside the oracle.
+
+Logistic regression on a third of the rows; the rest is the population. Calibration rows are drawn from it with
+replacement, so that the truth at any threshold is known exactly; both libraries may order their tests by the training
+rows. MAPIE asks for other versions than ours, so each part runs where its library is installed and the answers
+meet in a JSON file:
+
+    python paper/benchmarks/bench_guarantee.py scores DATA     (scikit-learn)
+    python paper/benchmarks/bench_guarantee.py mapie           (an environment with mapie)
+    python paper/benchmarks/bench_guarantee.py aimfor          (this repository)
+    python paper/benchmarks/bench_guarantee.py table
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+STORE = Path(__file__).parent / "results" / "guarantee"
+SCORES = Path("/tmp/aimfor_guarantee_scores.npz")
+SETS = {
+    "adult": (0.75, 0.85),
+    "bank_marketing": (0.4, 0.5),
+    "mammography": (0.5, 0.7),
+    "creditcard_fraud": (0.9, 0.95),
+    "synthetic": (0.75, 0.85),
+}
+SIZES, DRAWS, CONFIDENCE = (500, 2000, 5000), 20, 0.95
+MAPIE = ("bonferroni", "bonferroni_holm", "fixed_sequence", "split_fixed_sequence")
+
+
+def make_scores(data: Path) -> None:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    rng, out = np.random.default_rng(0), {}
+    for name in SETS:
+        if name == "synthetic":
+            y = (rng.random(60_000) < 0.24).astype(int)
+            x = (rng.normal(size=60_000) + 1.8 * y)[:, None]
+        else:
+            parts = [np.load(data / name / f"{part}.npz") for part in ("train", "test")]
+            columns = [str(one) for one in parts[0]["feature_names"]] if "feature_names" in parts[0] else []
+            kept = [i for i in range(parts[0]["X"].shape[1]) if not columns or columns[i] != "duration"]
+            x = np.concatenate([part["X"][:, kept] for part in parts]).astype(float)
+            y = np.concatenate([part["y"] for part in parts])
+        order, cut = rng.permutation(len(y)), len(y) // 3
+        model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)).fit(x[order[:cut]], y[order[:cut]])
+        scores = model.predict_proba(x)[:, 1]
+        for part, rows in (("train", order[:cut]), ("pool", order[cut:])):
+            out[f"{name}_{part}_s"], out[f"{name}_{part}_y"] = scores[rows], y[rows]
+    np.savez(SCORES, **out)
+
+
+def cells() -> list[tuple[str, float, int, int]]:
+    return [(name, floor, n, draw) for draw in range(DRAWS) for n in SIZES for name in SETS for floor in SETS[name]]
+
+
+def rows_of(files: dict[str, np.ndarray], name: str, n: int, draw: int) -> tuple[np.ndarray, ...]:
+    """Calibration rows of a draw, and at most as many training rows for the order of the tests."""
+    rng = np.random.default_rng([draw, n, len(name)])
+    drawn = rng.integers(0, len(files[f"{name}_pool_y"]), n)
+    learn = rng.permutation(len(files[f"{name}_train_y"]))[: max(n, 2000)]
+    return (
+        files[f"{name}_pool_s"][drawn], files[f"{name}_pool_y"][drawn],
+        files[f"{name}_train_s"][learn], files[f"{name}_train_y"][learn],
+    )  # fmt: skip
+
+
+def by_mapie(method: str, floor: float, s: np.ndarray, y: np.ndarray, ls: np.ndarray, ly: np.ndarray) -> float | None:
+    from mapie.risk_control import BinaryClassificationController
+
+    def probabilities(x: np.ndarray) -> np.ndarray:
+        column = np.asarray(x, dtype=float).reshape(-1)
+        return np.stack((1 - column, column), 1)
+
+    controller = BinaryClassificationController(
+        probabilities, "precision", floor, confidence_level=CONFIDENCE, fwer_method=method,
+        best_predict_param_choice="recall",
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if method == "split_fixed_sequence":
+            controller.learn_fixed_sequence_order(ls[:, None], ly)
+        controller.calibrate(s[:, None], y)
+    return None if controller.best_predict_param is None else float(controller.best_predict_param)
+
+
+def by_aimfor(floor: float, s: np.ndarray, y: np.ndarray, ls: np.ndarray, ly: np.ndarray) -> float | None:
+    import torch
+
+    import aimfor
+    from aimfor.rates import precision, recall
+
+    given = [torch.from_numpy(np.ascontiguousarray(one)) for one in (s, y, ls, ly)]
+    problem = aimfor.maximize(recall, precision >= floor)
+    return problem.decide(given[0], given[1], guarantee=CONFIDENCE, learn=(given[2], given[3])).threshold
+
+
+def run(library: str, budget: float) -> None:
+    """All draws of one library, resumable; stops after ``budget`` seconds."""
+    files, start = dict(np.load(SCORES)), time.time()
+    path = STORE / f"{library}.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    for name, floor, n, draw in cells():
+        key = f"{name}|{floor}|{n}|{draw}"
+        if key not in known and time.time() - start < budget:
+            rows = rows_of(files, name, n, draw)
+            if library == "aimfor":
+                found = {"aimfor": by_aimfor(floor, *rows)}
+            else:
+                found = {method: by_mapie(method, floor, *rows) for method in MAPIE}
+            # MAPIE decides at probability >= threshold, aimfor at score > threshold.
+            known[key] = {method: truth(files, name, cut, method == "aimfor") for method, cut in found.items()}
+            known[key]["oracle"] = oracle(files, name, floor)
+    STORE.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(known))
+
+
+def truth(files: dict[str, np.ndarray], name: str, cut: float | None, strict: bool) -> list[float] | None:
+    """(precision, recall) in the population."""
+    if cut is None:
+        return None
+    s, y = files[f"{name}_pool_s"], files[f"{name}_pool_y"]
+    passed = s > cut if strict else s >= cut
+    return [float(y[passed].mean()) if passed.any() else 0.0, float(y[passed].sum() / y.sum())]
+
+
+def oracle(files: dict[str, np.ndarray], name: str, floor: float) -> float:
+    """The best recall of any threshold that truly keeps the floor."""
+    s, y = files[f"{name}_pool_s"], files[f"{name}_pool_y"]
+    hits = y[np.argsort(-s, kind="stable")].cumsum()
+    fits = hits / np.arange(1, len(y) + 1) >= floor
+    return float(hits[fits].max() / y.sum()) if fits.any() else 0.0
+
+
+def table() -> None:
+    """Per cell: recall kept relative to the oracle (0 where no threshold), and how often the floor truly holds."""
+    stored = [json.loads((STORE / f"{library}.json").read_text()) for library in ("mapie", "aimfor")]
+    both = {key: stored[0][key] | stored[1][key] for key in stored[0] if key in stored[1]}
+    lines = ["| set, floor, n | draws | " + " | ".join((*MAPIE, "aimfor")) + " |", "|---" * (len(MAPIE) + 3) + "|"]
+    for name, floors in SETS.items():
+        for floor in floors:
+            for n in SIZES:
+                mine = [value for key, value in both.items() if key.startswith(f"{name}|{floor}|{n}|")]
+                shown = [_summary([one[method] for one in mine], mine, floor) for method in (*MAPIE, "aimfor")]
+                if mine:
+                    lines.append(f"| {name}, {floor}, {n} | {len(mine)} | " + " | ".join(shown) + " |")
+    (STORE / "table.md").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+
+
+def _summary(answers: list[list[float] | None], cells_of: list[dict[str, float]], floor: float) -> str:
+    if not answers:
+        return ""
+    kept = np.mean([0.0 if one is None else one[1] for one in answers]) / max(cells_of[0]["oracle"], 1e-12)
+    given = [one for one in answers if one is not None]
+    holds = np.mean([one[0] >= floor for one in given]) if given else float("nan")
+    return f"{kept:.0%} of oracle, {len(given)} given, {holds:.0%} hold" if given else "none given"
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    if words[0] == "scores":
+        make_scores(Path(words[1]))
+    elif words[0] == "table":
+        table()
+    else:
+        run(words[0], float(words[1]) if len(words) > 1 else 1e9)
