@@ -90,13 +90,20 @@ def test_words_among_numbers_are_missing_values_with_an_output_of_their_own() ->
     cells = [str(v) for v in range(98)] + ["unknown", "see file"]
     found = fitted(cells)
     assert found.feature_names[:2] == ["c", "c: missing"]
-    assert "'unknown' and 1 others (2 of 100 rows) read as missing" in found.notes[0]
+    assert "'unknown' and another word (2 of 100 rows) read as missing" in found.notes[0]
     encoded = found.transform(columns_of({"c": cells, "other": np.zeros(100)}))
     np.testing.assert_array_equal(encoded[:, 1], [0.0] * 98 + [1.0] * 2)
     assert encoded[98, 0] == encoded[99, 0]
     remarks = Remarks()
     found.transform(columns_of({"c": ["3", "?", "lost"], "other": np.zeros(3)}), remarks)
     assert remarks.sentences == ["column 'c': 1 of 3 rows hold words, read as missing (such as 'lost')"]
+
+
+def test_spellings_that_training_tells_apart_are_levels_of_their_own_and_others_are_one() -> None:
+    versions = fitted(repeated("1.1", "1.10", "v2"))
+    assert set(spec(versions)["levels"]) == {"1.1", "1.10", "v2"}
+    assert "'1.1' and '1.10' are kept apart" in versions.notes[0]
+    assert set(spec(fitted(repeated("02139", "True", "v2")))["levels"]) == {"2139", "true", "v2"}
 
 
 def test_too_many_words_make_a_category() -> None:

@@ -80,18 +80,27 @@ def _share(style: Style, texts: list[str], counts: NDArray[np.int64]) -> float:
     return float(counts[read].sum() / counts.sum())
 
 
+def plain_numbers(column: Column) -> Floats | None:
+    """Values ``(n,)`` of a text column in which every known cell is a finite number without any marks, else None.
+
+    The common case, in which Arrow reads all cells at once; it rounds as Python does.
+    """
+    if column.kind != "text":
+        return None
+    try:
+        values = np.array(column.values.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+    except pa.ArrowInvalid:
+        return None
+    return values if bool((np.isfinite(values) | column.missing).all()) else None
+
+
 def read_numbers(column: Column, style: Style) -> tuple[Floats, NDArray[np.bool_]]:
     """Values ``(n,)``, NaN where missing or unreadable, and a mask of the unreadable."""
     if column.kind == "number":
         return column.values, np.zeros(len(column), dtype=bool)
-    if column.kind == "text" and style == PLAIN:
-        try:
-            values = np.array(column.values.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
-        except pa.ArrowInvalid:
-            pass
-        else:
-            if bool((np.isfinite(values) | column.missing).all()):
-                return values, np.zeros(len(column), dtype=bool)
+    plain = plain_numbers(column) if style == PLAIN else None
+    if plain is not None:
+        return plain, np.zeros(len(column), dtype=bool)
     codes, texts = column.distinct()
     parsed = [_TRUTH.get(text.lower(), style.parse(text)) if column.kind == "text" else None for text in texts]
     values = np.array([np.nan if one is None else one for one in [*parsed, np.nan]])[codes]

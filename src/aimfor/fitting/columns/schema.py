@@ -14,7 +14,7 @@ from ...errors import InputError, nearest
 from .categories import MOST_LEVELS, spelled_apart
 from .cells import Column, is_number
 from .dates import ISO, best_format, parse, read_dates
-from .numbers import PLAIN, Style, best_style, read_numbers
+from .numbers import PLAIN, Style, best_style, plain_numbers, read_numbers
 from .words import wordy
 
 Kind = Literal["number", "boolean", "date", "category", "text", "ignore"]
@@ -81,8 +81,8 @@ def decide(name: str, column: Column, wish: str | None = None) -> Decision:
         return _whole_numbers(name, column.values, Decision("number"))
     if column.kind == "time":
         return Decision("date")
-    plain = _plain_numbers(column)
-    if plain is not None:
+    plain = plain_numbers(column)
+    if plain is not None and not pc.any(pc.match_substring_regex(column.values, r"^0\d")).as_py():
         return _whole_numbers(name, plain, Decision("number"))
     cells = _Cells.of(name, column)
     if not cells.texts:
@@ -99,20 +99,6 @@ def _with_words(column: Column, decision: Decision) -> Decision:
     if decision.kind == "date":
         return replace(decision, words=bool(read_dates(column, decision.form)[1].any()))
     return decision
-
-
-def _plain_numbers(column: Column) -> NDArray[np.float64] | None:
-    """The values where every cell is a number without any marks and without zeros in front; the common case, fast."""
-    values, strange = read_numbers(column, PLAIN) if _casts(column) else (np.zeros(0), np.ones(1, dtype=bool))
-    if strange.any() or column.values.null_count == len(column):
-        return None
-    return None if pc.any(pc.match_substring_regex(column.values, r"^0\d")).as_py() else values
-
-
-def _casts(column: Column) -> bool:
-    """Whether the first known cell begins like a number: most text is told from numbers by it."""
-    known = column.values.drop_null()
-    return len(known) > 0 and bool(re.match(r"[+-]?[\d.]", known[0].as_py()))
 
 
 def _whole_numbers(name: str, values: NDArray[np.float64], decision: Decision) -> Decision:
@@ -157,7 +143,7 @@ def _numbers(cells: _Cells, least: float = _MOSTLY) -> Decision | None:
 
 def _strays(cells: _Cells, strange: list[str]) -> str:
     number = sum(int(count) for text, count in zip(cells.texts, cells.counts, strict=True) if text in set(strange))
-    others = f" and {len(strange) - 1} others" if len(strange) > 1 else ""
+    others = {1: "", 2: " and another word"}.get(len(strange), f" and {len(strange) - 1} other words")
     return f"{strange[0][:40]!r}{others} ({number} of {cells.rows} rows) read as missing"
 
 
