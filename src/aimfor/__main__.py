@@ -17,7 +17,7 @@ USAGE = """usage: aimfor [--version] [--help] COMMAND …
   decide      a threshold for anyone's scores that keeps its floors, guaranteed
   report      one HTML file about a run or a comparison
   export      a trained model for deployment
-  demo        compare on built-in data, for four metrics
+  demo        the committee against trees and networks on built-in data
 
 `aimfor COMMAND --help` shows its options and examples.
 Start with: aimfor compare customers.csv --target churned --metric f1"""

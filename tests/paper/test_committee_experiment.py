@@ -1,0 +1,84 @@
+"""The committee's experiment: choices on training rows alone, and tables whose numbers are those of the cells."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from aimfor.fitting.committee import fit_committee
+from paper.experiment import Options
+from paper.experiments.ours import committee, committee_rules
+from paper.report.committee_board import CONTRASTS, cells_of, chosen_rival, write_board
+
+
+def found(ours: float, rivals: dict[str, tuple[float, float, float | None]]) -> dict[str, Any]:
+    return {
+        "committee": ours,
+        "promised": ours + 0.01,
+        "without_metric_members": ours - 0.02,
+        "rules": {"average": ours - 0.01},
+        "shares": {"linear": 0.25, "trees": 0.75},
+        "rivals": {
+            name: dict(zip(("validation", "test", "test_cv"), three, strict=True)) for name, three in rivals.items()
+        },
+    }
+
+
+def result(seed: int, one: dict[str, Any]) -> dict[str, Any]:
+    return {"cell": {"set": "made_up", "seed": seed}, "result": {"metrics": {"f1": one}}}
+
+
+def test_the_rival_is_chosen_by_validation_and_takes_the_cross_validated_threshold() -> None:
+    one = found(0.5, {"LightGBM": (0.9, 0.1, 0.2), "network": (0.8, 0.7, None)})
+    assert chosen_rival(one) == ("LightGBM", 0.2)
+    assert chosen_rival(found(0.5, {"LightGBM": (0.7, 0.1, 0.2), "network": (0.8, 0.7, None)})) == ("network", 0.7)
+
+
+def test_the_board_shows_the_cells(tmp_path: Path) -> None:
+    rivals = {"LightGBM": (0.9, 0.1, 0.4), "network": (0.8, 0.7, None)}
+    results = [result(seed, found(0.5 + 0.01 * seed, rivals)) for seed in range(3)]
+    (cell,) = cells_of(results, "f1", CONTRASTS["the best rival, chosen on held-out training rows"])
+    assert (cell.seeds, cell.chosen) == (3, "LightGBM")
+    assert cell.difference.mean == pytest.approx(11.0)
+    write_board(results, tmp_path, "title")
+    text = (tmp_path / "table.md").read_text()
+    assert "| f1 | 1 | 3–3 | +11.00" in text
+    assert "| f1 | 1 | 3–3 | +1.00" in text  # the plain average
+    assert "| f1 | 1 | 3–3 | +2.00" in text  # without the member trained for the metric
+    assert "| f1 | 3 | +1.00 | +1.00 | 1.00 |" in text
+    assert "| f1 | 0.25 | 0.75 |" in text
+
+
+def test_splits_are_stratified_standardised_by_training_rows_and_paired() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = 5.0 + 3.0 * torch.randn(200, 3, generator=generator, dtype=torch.float64)
+    x[:, 2] = 1.0
+    y = (torch.arange(200) < 40).long()
+    a, b = committee.split(x, y, 4), committee.split(x, y, 4)
+    assert all(torch.equal(one, two) for one, two in zip(a, b, strict=True))
+    assert (int(a[1].sum()), int(a[3].sum())) == (28, 12)
+    assert a[0].shape == (140, 2)  # the constant column says nothing
+    torch.testing.assert_close(a[0].mean(0), torch.zeros(2), atol=1e-5, rtol=0)
+    assert set(committee_rules.cells(Options(seeds=2))[0]) == {"set", "seed"}
+    seeds = [{cell["seed"] for cell in one.cells(Options(seeds=5))} for one in (committee, committee_rules)]
+    assert seeds[0].isdisjoint(seeds[1])
+
+
+def test_a_small_cell_runs_and_reports(real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committee, "fit_committee", partial(fit_committee, kinds=("linear", "trees"), folds=2))
+    cell = {"set": "ecoli4", "seed": 0}
+    options = Options(seeds=1, data=real_data)
+    assert cell in committee.cells(options)
+    measured = committee.run(cell, options)
+    assert measured["rows"] == [235, 101]
+    assert set(measured["metrics"]) == set(committee.METRICS)
+    for one in measured["metrics"].values():
+        assert 0.0 <= one["committee"] <= 1.0
+        assert set(one["rivals"]) == {"LightGBM", "HistGB", "logistic regression", "network"}
+        assert one["committee"] == pytest.approx(one["without_metric_members"])  # none was among them
+    committee.report([{"cell": cell, "result": measured, "seconds": 1.0}], tmp_path)
+    assert "The committee against the best rival" in (tmp_path / "table.md").read_text()
