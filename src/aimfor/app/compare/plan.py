@@ -109,7 +109,8 @@ def summarize(results: Results, plan: Plan) -> dict[str, Any]:
     The rival is chosen on validation data per seed, as a careful user would, so the bar is not a single fixed recipe.
     """
     ours = [recipe.name for recipe in plan.recipes if not recipe.rival]
-    candidates = [*ours, BEST_OF_ALL] if ours else []
+    # A choice among recipes is what one would train; a committee is such a choice already.
+    candidates = ours if COMMITTEE.name in ours or not ours else [*ours, BEST_OF_ALL]
     complete = add_choices(results, plan)
     titles = {**{recipe.name: recipe.title for recipe in plan.recipes}, **TITLES}
     seeds = sorted(complete[BEST_RIVAL])
