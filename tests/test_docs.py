@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import pkgutil
 import re
 import runpy
@@ -53,3 +54,11 @@ def test_docstring_examples(name: str) -> None:
 def test_gallery_script_runs(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(script), run_name="__main__")
+
+
+@pytest.mark.parametrize("package", ["sorted", "lp", "lagrangian", "refit"])
+def test_every_public_name_says_what_it_is_and_shows_it(package: str) -> None:
+    module = importlib.import_module(f"aimfor.{package}")
+    things = {name: getattr(module, name) for name in module.__all__ if callable(getattr(module, name))}
+    assert len(things) >= 3
+    assert [name for name, thing in things.items() if ">>> " not in (inspect.getdoc(thing) or "")] == []

@@ -12,7 +12,13 @@ from ..engine import internal_dtype
 
 
 class Bound(NamedTuple):
-    """``value`` is V (infinite where no scale is feasible), ``bound`` is (1 + β²)/(1 + V) ≤ F_β, both attached."""
+    """``value`` is V (infinite where no scale is feasible), ``bound`` is (1 + β²)/(1 + V) ≤ F_β, both attached.
+
+    Example:
+        >>> import torch
+        >>> bound_from_scores(torch.tensor([1.0, -1.0]), torch.tensor([True, False]))
+        Bound(value=tensor(1.), bound=tensor(1.))
+    """
 
     value: Tensor
     bound: Tensor

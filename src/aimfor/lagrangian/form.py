@@ -20,6 +20,12 @@ class ConstraintProblem:
         positive: ``(m,)`` bool.
         index: ``(m,)`` positions in the data set, or None.
         pair: Which two groups of the data set's labels; (1, 0) when there are two.
+
+    Example:
+        >>> import torch
+        >>> problem = ConstraintProblem(torch.tensor([0.5, -1.0]), torch.tensor([True, False]), torch.tensor([7, 3]))
+        >>> problem.pair, problem.index.tolist()
+        ((1, 0), [7, 3])
     """
 
     scores: Tensor
@@ -38,6 +44,13 @@ class ConstraintForm:
         index: ``(n,)`` positions in the data set, or None.
         problems: One for two groups, p(p − 1) for p groups.
         beta: > 0.
+
+    Example:
+        >>> import torch, aimfor
+        >>> scores, positive = torch.tensor([0.5, -1.0]), torch.tensor([True, False])
+        >>> form = aimfor.FBeta(2.0).constraint_form(aimfor.FBeta(2.0).check(scores, positive.long()))
+        >>> len(form.problems), form.beta
+        (1, 2.0)
     """
 
     scores: Tensor
@@ -48,7 +61,13 @@ class ConstraintForm:
 
 
 class HasConstraints(ABC):
-    """Capability: the metric is an F_β, or a mean of them, of groups known for the whole data set."""
+    """Capability: the metric is an F_β, or a mean of them, of groups known for the whole data set.
+
+    Example:
+        >>> import aimfor
+        >>> issubclass(aimfor.FBeta, HasConstraints), aimfor.FBeta.group_count
+        (True, 2)
+    """
 
     #: How many groups the metric takes: 2, or None for three and more.
     group_count: ClassVar[int | None]
@@ -59,7 +78,15 @@ class HasConstraints(ABC):
 
 
 def kept_rows(batch: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Scores, targets and index without the masked rows."""
+    """Scores, targets and index without the masked rows.
+
+    Example:
+        >>> import torch, aimfor
+        >>> scores, targets, where = torch.tensor([0.5, 3.0]), torch.tensor([1, 0]), torch.tensor([True, False])
+        >>> batch = aimfor.FBeta(1.0).check(scores, targets, where=where)
+        >>> kept_rows(batch)[0].tolist()
+        [0.5]
+    """
     if batch.where is None:
         return batch.scores, batch.targets, batch.index
     rows = batch.where.nonzero().squeeze(1)
@@ -67,7 +94,14 @@ def kept_rows(batch: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
 
 
 def two_group_form(batch: Batch, threshold: float, beta: float) -> ConstraintForm:
-    """F_β of a binary batch decided at ``score > threshold``."""
+    """F_β of a binary batch decided at ``score > threshold``.
+
+    Example:
+        >>> import torch, aimfor
+        >>> batch = aimfor.FBeta(1.0).check(torch.tensor([0.5, 3.0]), torch.tensor([1, 0]))
+        >>> two_group_form(batch, threshold=1.0, beta=1.0).problems[0].scores.tolist()
+        [-0.5, 2.0]
+    """
     scores, positive, index = kept_rows(batch)
     shifted = scores - threshold if threshold else scores
     return ConstraintForm(

@@ -50,6 +50,13 @@ class History(nn.Module):
     ====================  ============================================================================
 
     ``seconds`` is the time spent in projections per epoch since this object was made; it is not saved.
+
+    Example:
+        >>> import torch, aimfor
+        >>> engine = aimfor.LagrangianEngine(torch.tensor([1, 0]))
+        >>> engine.end_epoch(torch.tensor([1.0, -1.0]))
+        >>> engine.history["epoch"], engine.history.last()["f_beta"]
+        ([1.0], 1.0)
     """
 
     rows: Tensor

@@ -18,7 +18,13 @@ from ..errors import InputError
 
 
 class Capped(NamedTuple):
-    """A point of C: ``epsilon`` is a scalar, ``tau`` has the shape it came with."""
+    """A point of C: ``epsilon`` is a scalar, ``tau`` has the shape it came with.
+
+    Example:
+        >>> import torch
+        >>> project_cap(torch.tensor(0.0), torch.tensor([3.0, 1.0, -2.0]))
+        Capped(epsilon=tensor(1.5000), tau=tensor([ 1.5000,  1.0000, -2.0000]))
+    """
 
     epsilon: Tensor
     tau: Tensor
@@ -29,6 +35,12 @@ class SampledCap(NamedTuple):
 
     With probability ``confidence`` the exact projection's threshold differs by at most ``error``, and so does every
     entry of it.
+
+    Example:
+        >>> import torch
+        >>> cap = project_cap_sampled(torch.tensor(0.5), torch.rand(1000), 200, weight=1000.0)
+        >>> bool((cap.tau <= cap.epsilon).all()), 0.0 <= cap.error < 0.5
+        (True, True)
     """
 
     epsilon: Tensor

@@ -14,7 +14,12 @@ Schedule = Callable[[int], float]
 
 @dataclass(frozen=True)
 class Constant:
-    """The same step always."""
+    """The same step always.
+
+    Example:
+        >>> [Constant(0.1)(epoch) for epoch in (1, 100)]
+        [0.1, 0.1]
+    """
 
     step: float
 

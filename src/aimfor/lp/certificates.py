@@ -42,6 +42,12 @@ class Residuals:
         primal: Largest violation of a constraint, relative to ``1 + ‖x‖∞``.
         dual: Largest entry of ``c + G'z + E'y`` (z clamped at zero), relative to ``1 + ‖(y, z)‖∞``.
         gap: Difference of the two objectives, relative to ``1 + |c·x|``.
+
+    Example:
+        >>> import torch, aimfor
+        >>> errors = aimfor.lp.solve(torch.tensor([1.0, -1.0]), lower=0.0, upper=2.0).residuals
+        >>> bool(errors.worst() < 1e-9)
+        True
     """
 
     primal: Tensor

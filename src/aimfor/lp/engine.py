@@ -31,6 +31,13 @@ class LPEngine(Engine):
 
     Stats:
         ``programs``: how many were solved; ``iterations``: Newton steps of all; ``residual``: the largest.
+
+    Example:
+        >>> import torch, aimfor
+        >>> scores, targets = torch.tensor([2.0, 0.5, -0.5, -1.0]), torch.tensor([1, 1, 0, 0])
+        >>> closed, program = (aimfor.MetricLoss("f1", aimfor.LPEngine(form)) for form in ("closed", "program"))
+        >>> round(closed(scores, targets).item(), 6), round(program(scores, targets).item(), 6)
+        (0.25, 0.25)
     """
 
     name: ClassVar[str] = "lp"

@@ -19,6 +19,12 @@ class LPTask:
     Attributes:
         arguments: ``c, A, b, A_eq, b_eq, lower, upper``, attached to the scores.
         loss: From the optimal value to a term of the loss.
+
+    Example:
+        >>> import torch
+        >>> task = LPTask({"c": torch.ones(1), "lower": 2.0}, lambda value: 3.0 * value)
+        >>> task.loss(torch.tensor(2.0)).item()
+        6.0
     """
 
     arguments: Mapping[str, Any]
@@ -34,6 +40,13 @@ class LPForm:
         tasks: Makes the programs; not called when the closed form is used, which needs none of their memory.
         closed: The same loss without a solver, or None where none is known.
         defined: False for a batch that leaves the metric undefined.
+
+    Example:
+        >>> import torch, aimfor
+        >>> scores = torch.tensor([2.0])
+        >>> task = LPTask({"c": torch.ones(1), "lower": scores}, lambda value: 3.0 * value)
+        >>> aimfor.LPEngine("program").solve(LPForm(scores, lambda: (task,), closed=None)).loss.item()
+        6.0
     """
 
     scores: Tensor
@@ -43,7 +56,13 @@ class LPForm:
 
 
 class HasProgram(ABC):
-    """Capability: the metric, or a bound on it, is the value of a linear program."""
+    """Capability: the metric, or a bound on it, is the value of a linear program.
+
+    Example:
+        >>> import aimfor
+        >>> issubclass(aimfor.FBeta, HasProgram), issubclass(aimfor.NDCG, HasProgram)
+        (True, False)
+    """
 
     @abstractmethod
     def program_form(self, batch: Batch, margin: float, threshold: str) -> LPForm:

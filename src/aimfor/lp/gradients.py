@@ -3,54 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from .. import checks
 from ..errors import SolverError
-from .certificates import Point, solve_gram
+from .adjoint import Sensitivity, Solved, argmin_with_adjoint
+from .certificates import solve_gram
 from .operators.dense import DenseOperator
-from .operators.structured import PairRows, pair_gradient
-from .problem import Program, is_csr
+from .problem import Program
 from .solvers.newton import Penalised, mangasarian_epsilon, minimise_penalty
-from .standard import Layout, Scaling, Standard
-
-
-@dataclass(frozen=True)
-class Solved:
-    """Everything a gradient rule may need, detached: the equilibrated program, its optimum, and the way back.
-
-    Attributes:
-        good: ``(b,)`` bool, items that have an optimum; the others get gradient zero.
-    """
-
-    program: Standard
-    scaling: Scaling
-    layout: Layout
-    point: Point
-    good: Tensor
-
-
-@dataclass(frozen=True)
-class Sensitivity:
-    """A gradient in the equilibrated program: w.r.t. ĉ, ĥ, f̂, and for the rows a sum of outer products.
-
-    Attributes:
-        outer: Triples (left factor over inequalities, over equalities, right factor over variables).
-    """
-
-    c: Tensor
-    h: Tensor
-    f: Tensor
-    outer: tuple[tuple[Tensor, Tensor, Tensor], ...]
 
 
 class GradientRule(ABC):
-    """What ∂x is."""
+    """What ∂x is.
+
+    Example:
+        >>> import aimfor
+        >>> isinstance(aimfor.lp.ActiveSet(), GradientRule)
+        True
+    """
 
     @abstractmethod
     def argmin(self, program: Program, solved: Solved, x: Tensor) -> Tensor:
@@ -61,6 +35,14 @@ class Envelope(GradientRule):
     """Only the value is differentiable: ``∂V/∂c = x, ∂V/∂b = −u, ∂V/∂A = u xᵀ``. Exact, and nearly free.
 
     A backward pass through ``x`` raises, rather than give a silent zero.
+
+    Example:
+        >>> import torch, aimfor
+        >>> b = torch.tensor([2.0], requires_grad=True)
+        >>> solution = aimfor.lp.solve(torch.tensor([-3.0]), torch.ones(1, 1), b, gradient=Envelope())
+        >>> solution.value.backward()
+        >>> b.grad.tolist(), (-solution.dual_ineq).tolist()
+        ([-3.0], [-3.0])
     """
 
     def argmin(self, program: Program, solved: Solved, x: Tensor) -> Tensor:
@@ -72,7 +54,7 @@ class _AdjointRule(GradientRule):
     """A rule given by the product of a vector with the Jacobian of x."""
 
     def argmin(self, program: Program, solved: Solved, x: Tensor) -> Tensor:
-        return _Argmin.apply(x, self, solved, program.pairs, *program.parts)  # type: ignore[no-any-return]
+        return argmin_with_adjoint(program, solved, x, self.adjoint)
 
     @abstractmethod
     def adjoint(self, solved: Solved, gradient: Tensor) -> Sensitivity:
@@ -84,6 +66,13 @@ class ActiveSet(_AdjointRule):
 
     ∂x/∂c is zero, as it truly is at a vertex. With more active rows than variables, or fewer, the pseudo-inverse
     takes the least-norm choice and `LPSolution.unique` is False.
+
+    Example:
+        >>> import torch, aimfor
+        >>> b = torch.tensor([2.0], requires_grad=True)
+        >>> aimfor.lp.solve(torch.tensor([-3.0]), torch.ones(1, 1), b, gradient=ActiveSet()).x.backward()
+        >>> b.grad.tolist()
+        [1.0]
     """
 
     def adjoint(self, solved: Solved, gradient: Tensor) -> Sensitivity:
@@ -104,6 +93,16 @@ class Implicit(_AdjointRule):
         epsilon: ε of the equilibrated program: small for exactness, larger to smooth over more constraints. None
             chooses it for each program by Mangasarian's rule.
         ridge: ρ, relative to the unit diagonal.
+
+    Example:
+        >>> import torch, aimfor
+        >>> c = torch.tensor([-1.0, -1.2], requires_grad=True)
+        >>> x = aimfor.lp.solve(c, torch.ones(1, 2), torch.ones(1), lower=0.0, gradient=Implicit(0.5)).x
+        >>> x.tolist()
+        [0.0, 1.0]
+        >>> x[0].backward()  # a lower cost of the first variable would raise it
+        >>> bool(c.grad[0] < 0)
+        True
     """
 
     def __init__(self, epsilon: float | None = 1e-4, ridge: float = 1e-10) -> None:
@@ -129,6 +128,14 @@ class Unrolled(GradientRule):
     Args:
         steps: How many Newton steps are in the graph.
         epsilon, ridge: As for `Implicit`; the ridge is absolute here, as in the paper.
+
+    Example:
+        >>> import torch, aimfor
+        >>> b = torch.tensor([2.0], requires_grad=True)
+        >>> rule = Unrolled(steps=2, ridge=0.0)
+        >>> aimfor.lp.solve(torch.tensor([-3.0]), torch.ones(1, 1), b, gradient=rule).x.backward()
+        >>> round(b.grad.item(), 6)
+        1.0
     """
 
     def __init__(self, steps: int = 5, epsilon: float = 1e-4, ridge: float = 1e-4) -> None:
@@ -209,107 +216,3 @@ class _Refuse(torch.autograd.Function):
             "x has no gradient under the rule Envelope(): only value has. "
             "Pass gradient=ActiveSet(), Implicit() or Unrolled() to aimfor.lp.solve."
         )
-
-
-class _Argmin(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, rule: _AdjointRule, solved: Solved, pairs: PairRows | None, *parts: Tensor | None
-    ) -> Tensor:
-        ctx.rule, ctx.solved, ctx.parts = rule, solved, _shapes(parts, pairs)
-        return x.clone()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        solved: Solved = ctx.solved
-        scale, layout = solved.scaling, solved.layout
-        gradient = torch.where(solved.good[:, None], gradients[0] * scale.column * scale.size, 0.0)
-        found = ctx.rule.adjoint(solved, gradient)
-        mask = solved.good[:, None]
-        zero = found.c.new_zeros(())
-        c = torch.where(mask, found.c * scale.column / scale.cost, zero)
-        h = torch.where(mask, found.h * scale.row / scale.size, zero)
-        f = torch.where(mask, found.f * scale.equality_row / scale.size, zero)
-        outer = [
-            (
-                torch.where(mask, left * scale.row, zero)[:, : layout.general],
-                torch.where(mask, left_equality * scale.equality_row, zero)[:, : layout.equalities],
-                torch.where(mask, right * scale.column, zero),
-            )
-            for left, left_equality, right in found.outer
-        ]
-        return (None, None, None, None, *_distribute(ctx, layout, solved.point.y, c, h, f, outer))
-
-
-class _Value(torch.autograd.Function):
-    """The optimal value with the envelope gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, solved: Solved, pairs: PairRows | None, *parts: Tensor | None) -> Tensor:
-        ctx.solved, ctx.parts = solved, _shapes(parts, pairs)
-        return value.clone()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        solved: Solved = ctx.solved
-        mask, zero = solved.good[:, None], gradients[0].new_zeros(())
-        weight = torch.where(mask, gradients[0][:, None], zero)
-        x = torch.where(mask, solved.scaling.primal(solved.point.x), zero)
-        z = torch.where(mask, weight * solved.scaling.dual(solved.point.z), zero)
-        y = torch.where(mask, weight * solved.scaling.dual_equality(solved.point.y), zero)
-        outer = [(z[:, : solved.layout.general], y[:, : solved.layout.equalities], x)]
-        return (None, None, None, *_distribute(ctx, solved.layout, solved.point.y, weight * x, -z, -y, outer))
-
-
-def value_with_envelope(program: Program, solved: Solved, value: Tensor) -> Tensor:
-    return _Value.apply(value, solved, program.pairs, *program.parts)  # type: ignore[no-any-return]
-
-
-def _shapes(parts: tuple[Tensor | None, ...], pairs: PairRows | None) -> tuple[Any, ...]:
-    """What backward must know of its inputs: the structure or pattern of the rows, the leading size of dense parts."""
-    known: list[Any] = [None if part is None else (part.detach() if is_csr(part) else part.shape[0]) for part in parts]
-    if pairs is not None and parts[1] is not None:
-        known[1] = PairRows(parts[1].detach(), pairs.positives)
-    return tuple(known)
-
-
-def _distribute(
-    ctx: Any, layout: Layout, y: Tensor, c: Tensor, h: Tensor, f: Tensor, outer: list[tuple[Tensor, Tensor, Tensor]]
-) -> tuple[Tensor | None, ...]:
-    """Gradients w.r.t. (c, A, b, A_eq, b_eq, lower, upper) from those w.r.t. c, h, f and the rows."""
-    needs, parts, m, k = ctx.needs_input_grad[-7:], ctx.parts, layout.general, layout.equalities
-    lower = upper = None
-    pin = f[:, k:]
-    # A pinned variable follows the bound that its multiplier leans on.
-    leans_up = y[:, k:] >= 0
-    if needs[5]:
-        lower = torch.zeros_like(c).index_add_(1, layout.lower, -h[:, m : m + layout.lower.numel()])
-        lower.index_add_(1, layout.fixed, torch.where(leans_up & (parts[6] is not None), 0.0, pin))
-    if needs[6]:
-        upper = torch.zeros_like(c).index_add_(1, layout.upper, h[:, m + layout.lower.numel() :])
-        upper.index_add_(1, layout.fixed, torch.where(leans_up, pin, 0.0))
-    return (
-        c if needs[0] else None,
-        _outer_sum([(left, right) for left, _, right in outer], parts[1]) if needs[1] else None,
-        h[:, :m] if needs[2] else None,
-        _outer_sum([(left, right) for _, left, right in outer], parts[3]) if needs[3] else None,
-        f[:, :k] if needs[4] else None,
-        lower,
-        upper,
-    )
-
-
-def _outer_sum(pairs: list[tuple[Tensor, Tensor]], like: Any) -> Tensor:
-    """``Σ left rightᵀ`` in the layout of the matrix: batched, summed over the batch, or on a sparse pattern."""
-    if isinstance(like, PairRows):
-        return pair_gradient(pairs, like)
-    if isinstance(like, Tensor):
-        crow, column = like.crow_indices(), like.col_indices()
-        row = torch.repeat_interleave(torch.arange(like.shape[0], device=like.device), crow.diff())
-        values = torch.stack([(left[:, row] * right[:, column]).sum(0) for left, right in pairs]).sum(0)
-        return torch.sparse_csr_tensor(crow, column, values, like.shape, check_invariants=False)
-    if like == 1:
-        return sum(left.mT @ right for left, right in pairs)[None]  # type: ignore[index]
-    return sum(left[:, :, None] * right[:, None, :] for left, right in pairs)  # type: ignore[return-value]

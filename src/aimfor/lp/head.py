@@ -26,6 +26,12 @@ class LPHeadOutput:
         bias: Scalar; zero for AUROC, which has none.
         scores: ``features @ weight + bias``, ``(n,)``.
         status: How the solve ended.
+
+    Example:
+        >>> import torch, aimfor
+        >>> out = aimfor.lp.LPHead("auroc")(torch.tensor([[1.0], [0.0]]), torch.tensor([1, 0]))
+        >>> out.loss.item(), out.status.name, tuple(out.scores.shape)
+        (0.0, 'ok', (2,))
     """
 
     loss: Tensor

@@ -128,6 +128,12 @@ def choose_epsilon(
     Returns:
         One ε for each item, over the batch shape; NaN where none was found (no optimum, or duals that are too large).
 
+    Example:
+        >>> import torch, aimfor
+        >>> c, A, b = torch.tensor([-1.0, -2.0]), torch.tensor([[1.0, 1.0], [1.0, 3.0]]), torch.tensor([4.0, 6.0])
+        >>> 0.0 < choose_epsilon(c, A, b, lower=0.0).item() <= 1.0
+        True
+
     References:
         Mangasarian, A Newton method for linear programming, 2004.
     """

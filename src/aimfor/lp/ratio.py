@@ -49,6 +49,13 @@ class RatioProblem:
         low: Scores of the negatives, ``(q,)``, attached.
         high_mass, low_mass: Their weights, all positive.
         numerator, denominator: ``(a₀, a₁, a₂)`` and ``(c₀, c₁, c₂)``.
+
+    Example:
+        >>> import torch
+        >>> ones = torch.ones(2)
+        >>> f1 = RatioProblem(torch.tensor([2.0, 0.5]), torch.tensor([-0.5, -1.0]), ones, ones, (0, 2, 0), (2, 1, 1))
+        >>> f1.ratio(tp=2, fp=0), f1.ratio(tp=1, fp=1)
+        (1.0, 0.5)
     """
 
     high: Tensor
@@ -79,7 +86,16 @@ def check_monotone(problem: RatioProblem) -> None:
 
 
 def ratio_form(problem: RatioProblem, scores: Tensor, margin: float, threshold: str) -> LPForm:
-    """One minus the bound, as a form of the engine."""
+    """One minus the bound, as a form of the engine.
+
+    Example:
+        >>> import torch
+        >>> high, low, ones = torch.tensor([2.0, 0.5]), torch.tensor([-0.5, -1.0]), torch.ones(2)
+        >>> f1 = RatioProblem(high, low, ones, ones, (0.0, 2.0, 0.0), (2.0, 1.0, 1.0))
+        >>> form = ratio_form(f1, torch.cat((high, low)), margin=1.0, threshold="zero")
+        >>> form.closed().item()  # 1 − 2 · 1.5 / (2 + 1.5 + 0.5)
+        0.25
+    """
     (c0, _, _), mass = problem.denominator, float(problem.high_mass.sum() + problem.low_mass.sum())
     defined = mass > 0 and (c0 > 0 or problem.high.numel() > 0)
     if defined:

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from ..engine import Status
+from .adjoint import Solved, value_with_envelope
 from .certificates import Residuals
-from .gradients import GradientRule, Solved, value_with_envelope
+from .gradients import GradientRule
 from .problem import Program
 from .solvers.base import INFEASIBLE, UNBOUNDED, Found
 from .standard import Layout, Scaling, Standard, positive
@@ -40,6 +41,14 @@ class LPSolution:
 
     For an infeasible item the duals are a Farkas certificate: they weigh the constraints into the contradiction
     ``0·x <= −1``, and its nonzero entries name the culprits.
+
+    Example:
+        >>> import torch, aimfor
+        >>> solution = aimfor.lp.solve(torch.tensor([1.0, -1.0]), lower=0.0, upper=2.0)
+        >>> solution.x.tolist(), solution.value.item(), solution.status.name
+        ([0.0, 2.0], -2.0, 'ok')
+        >>> solution.dual_lower.tolist(), solution.dual_upper.tolist()
+        ([1.0, 0.0], [0.0, 1.0])
     """
 
     x: Tensor

@@ -32,6 +32,13 @@ class HeadRecord:
         candidates: All of them; the original layer, where there is one, is first.
         examples: Number of rows fitted on.
         seconds: Wall time of the whole fit.
+
+    Example:
+        >>> import torch, aimfor
+        >>> x = torch.randn(80, 2, generator=torch.Generator().manual_seed(0))
+        >>> record = aimfor.HeadFitter("auroc", ridges=[0.1]).fit(x, (x[:, 0] > 0).long()).record
+        >>> record.metric, record.examples, record.original is None
+        ('AUROC(max_fpr=None)', 64, True)
     """
 
     metric: str
@@ -58,6 +65,13 @@ class HeadFit:
     Attributes:
         layer: On raw features, exactly what ``nn.Linear`` is.
         record: How it was chosen.
+
+    Example:
+        >>> import torch, aimfor
+        >>> x = torch.randn(80, 2, generator=torch.Generator().manual_seed(0))
+        >>> fit = aimfor.HeadFitter("auroc", ridges=[0.1]).fit(x, (x[:, 0] > 0).long())
+        >>> tuple(fit(x).shape), fit.layer
+        ((80, 1), Linear(in_features=2, out_features=1, bias=True))
     """
 
     layer: nn.Linear

@@ -44,6 +44,14 @@ class SortedEngine(Engine):
 
     Stats:
         ``pairs``: number of problems that were defined; ``problems``: number of problems in the form.
+
+    Example:
+        >>> import torch, aimfor
+        >>> loss_fn = aimfor.MetricLoss("auroc", aimfor.SortedEngine("hinge", margin=2.0))
+        >>> scores = torch.tensor([2.0, 0.5, 1.0], requires_grad=True)
+        >>> loss_fn(scores, torch.tensor([1, 1, 0])).backward()
+        >>> scores.grad.tolist()
+        [-0.5, -0.5, 1.0]
     """
 
     name: ClassVar[str] = "sorted"

@@ -26,6 +26,12 @@ class PairProblem:
         top: Fraction of the negatives' weight that counts, taken from the highest scores down (1 = all). One problem
             only.
         scale: Factor on the mean (on each of g), so that the sum of all problems is on the scale of 1 − metric.
+
+    Example:
+        >>> import torch
+        >>> problem = PairProblem(torch.tensor([2.0, 0.5, 1.0]), torch.tensor([True, True, False]))
+        >>> problem.count, len(list(problem.single()))
+        (1, 1)
     """
 
     scores: Tensor
@@ -57,7 +63,15 @@ SIDE_BY_SIDE = 1 << 17
 
 @dataclass(frozen=True)
 class PairForm:
-    """Sum of `PairProblem` terms; ``scores`` is the tensor the user passed, for degenerate batches."""
+    """Sum of `PairProblem` terms; ``scores`` is the tensor the user passed, for degenerate batches.
+
+    Example:
+        >>> import torch, aimfor
+        >>> scores = torch.tensor([2.0, 0.5, 1.0])
+        >>> form = PairForm(scores, (PairProblem(scores, torch.tensor([True, True, False])),))
+        >>> aimfor.SortedEngine("hinge").solve(form).loss.item()  # hinges 0 and 1.5 of two pairs
+        0.75
+    """
 
     scores: Tensor
     problems: tuple[PairProblem, ...]
@@ -68,7 +82,13 @@ class PairForm:
 
 
 class HasPairs(ABC):
-    """Capability: the metric is a mean over ordered pairs."""
+    """Capability: the metric is a mean over ordered pairs.
+
+    Example:
+        >>> import aimfor
+        >>> issubclass(aimfor.AUROC, HasPairs), issubclass(aimfor.FBeta, HasPairs)
+        (True, False)
+    """
 
     @abstractmethod
     def pair_form(self, batch: Batch, fresh: Tensor | None = None) -> PairForm:

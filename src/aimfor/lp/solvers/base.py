@@ -53,7 +53,13 @@ class Found:
 
 
 class Method(ABC):
-    """How programs are solved. Certification is the same for all (see `certified`)."""
+    """How programs are solved. Certification is the same for all (see `certified`).
+
+    Example:
+        >>> import aimfor
+        >>> isinstance(aimfor.lp.InteriorPoint(), Method)
+        True
+    """
 
     @abstractmethod
     def run(self, program: Standard, tol: float) -> Found:

@@ -23,6 +23,12 @@ class InteriorPoint(Method):
     Args:
         limit: Most steps for an item.
         stages: Coarse tolerances at which to try the polish, before the solver's own.
+
+    Example:
+        >>> import torch, aimfor
+        >>> c, A, b = torch.tensor([-1.0, -2.0]), torch.tensor([[1.0, 1.0], [1.0, 3.0]]), torch.tensor([4.0, 6.0])
+        >>> aimfor.lp.solve(c, A, b, lower=0.0, method=InteriorPoint(limit=40)).x.tolist()
+        [3.0, 1.0]
     """
 
     def __init__(self, limit: int = 60, stages: tuple[float, ...] = (1e-5, 1e-8)) -> None:
@@ -67,6 +73,12 @@ class PenaltyNewton(Method):
         smallest: Where it stops falling.
         outer: Most outer steps.
         sketch: Approximate the Hessian of a dense program by this sketch (gradient and line search stay exact).
+
+    Example:
+        >>> import torch, aimfor
+        >>> c, A, b = torch.tensor([-1.0, -2.0]), torch.tensor([[1.0, 1.0], [1.0, 3.0]]), torch.tensor([4.0, 6.0])
+        >>> aimfor.lp.solve(c, A, b, lower=0.0, method=PenaltyNewton(epsilon=0.1)).x.tolist()
+        [3.0, 1.0]
     """
 
     def __init__(

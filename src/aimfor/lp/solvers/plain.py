@@ -28,6 +28,12 @@ class PlainResult:
         y: The last Newton iterate, attached if ``unroll``.
         dual: ``(Ay − b)₊ / ε``, ``(…, m)``.
         gradient_norm: ``‖Aᵀ(Ay − b)₊ + εc‖∞ / ε``, ``(…)``: small only where the iteration has converged.
+
+    Example:
+        >>> import torch, aimfor
+        >>> result = aimfor.lp.plain_scheme(torch.ones(1), -torch.eye(1), torch.tensor([-3.0]), final_ridge=0.0)
+        >>> result.x.tolist(), round(result.dual.item(), 6), bool(result.gradient_norm < 1e-6)
+        ([3.0], 1.0, True)
     """
 
     x: Tensor

@@ -20,6 +20,17 @@ class Sketch:
         kind: ``"rows"``, ``"count"`` or ``"leverage"`` (see `SketchedOperator`).
         size: Rows of the reduced matrix.
         seed: Of the random choices.
+
+    Example:
+        >>> import torch, aimfor
+        >>> A, b = torch.randn(200, 3).double(), torch.ones(200).double()
+        >>> small, rhs = Sketch("rows", 20).reduce(A, b)
+        >>> tuple(small.shape), tuple(rhs.shape)
+        ((20, 3), (20,))
+        >>> c, newton = -A[0], aimfor.lp.PenaltyNewton(sketch=Sketch("count", 64))
+        >>> exact, sketched = aimfor.lp.solve(c, A, b), aimfor.lp.solve(c, A, b, method=newton)
+        >>> torch.allclose(exact.value, sketched.value)
+        True
     """
 
     def __init__(self, kind: str = "leverage", size: int = 64, seed: int = 0) -> None:
