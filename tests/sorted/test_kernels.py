@@ -135,11 +135,16 @@ def test_logistic_blocks_add_up_to_the_whole(monkeypatch: pytest.MonkeyPatch) ->
     loss_fn = aimfor.MetricLoss("auroc", aimfor.SortedEngine("logistic"))
     whole = scores.clone().requires_grad_()
     loss_fn(whole, targets).backward()
+    sizes: list[int] = []
+    monkeypatch.setattr(kernels.functional, "softplus", lambda gap: sizes.append(gap.numel()) or softplus(gap))
     for block in (1, 7, 50, 100):
         monkeypatch.setattr(kernels, "BLOCK", block)
+        sizes.clear()
         parts = scores.clone().requires_grad_()
         loss_fn(parts, targets).backward()
         torch.testing.assert_close(parts.grad, whole.grad, rtol=1e-12, atol=1e-14)
+        assert max(sizes) <= block
+        assert sum(sizes) == 12 * 45
 
 
 @pytest.mark.parametrize("surrogate", ["squared_hinge", "hinge", "squared", "ramp"])
