@@ -23,6 +23,9 @@ from ..fitting.objective import Objective
 from ..fitting.steps import Task
 from ..metrics import Metric
 from .committee_estimator import FittedTable, fit_table, is_frame
+from .guaranteed_threshold import GuaranteedThreshold
+
+__all__ = ["GuaranteedThreshold", "MetricClassifier"]
 
 Array = NDArray[Any]
 
