@@ -31,6 +31,12 @@ def table(n: int = 260, classes: int = 2, seed: int = 0) -> tuple[Tensor, Tensor
     return x, y.long()
 
 
+def easy(n: int = 120) -> tuple[Tensor, Tensor]:
+    """Rows that every member learns something from, few as they are."""
+    x, _ = table(n)
+    return x, (x[:, 0] + 0.3 * x[:, 1] > 0.3).long()
+
+
 @pytest.fixture(scope="module")
 def made() -> tuple[Tensor, Tensor, Committee]:
     x, y = table()
@@ -101,7 +107,7 @@ def test_restored_it_says_the_same_to_the_last_bit(made: tuple[Tensor, Tensor, C
 
 
 def test_stopped_it_goes_on_and_ends_the_same_to_the_last_bit(tmp_path: Path) -> None:
-    x, y = table(120)
+    x, y = easy()
     settings: dict[str, Any] = {"folds": 2, "seed": 3, "kinds": ("linear", "network")}
     whole = fit_committee(x, y, Objective.of("ap"), **settings)
     seen: list[str] = []
@@ -113,12 +119,13 @@ def test_stopped_it_goes_on_and_ends_the_same_to_the_last_bit(tmp_path: Path) ->
             )  # fmt: skip
     last = fit_committee(x, y, Objective.of("ap"), **settings, store=FolderStore(tmp_path))
     assert seen == ["linear", "linear", "network", "network"]
+    assert float(whole.scores(x).std()) > 0.5
     assert torch.equal(last.scores(x), whole.scores(x))
     assert {**last.facts, "seats": 0} == {**whole.facts, "seats": 0}
 
 
 def test_finished_cells_are_not_done_again_and_other_data_is_not_mixed_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, y = table(120)
+    x, y = easy()
     store = MemoryStore()
     first = fit_committee(x, y, Objective.of("ap"), kinds=("linear",), folds=2, store=store)
     with monkeypatch.context() as patch:
@@ -128,13 +135,15 @@ def test_finished_cells_are_not_done_again_and_other_data_is_not_mixed_up(monkey
     moved = fit_committee(x + 1.0, y, Objective.of("ap"), kinds=("linear",), folds=2, store=store)
     alone = fit_committee(x + 1.0, y, Objective.of("ap"), kinds=("linear",), folds=2)
     assert torch.equal(moved.scores(x), alone.scores(x))
+    assert not torch.equal(first.scores(x), alone.scores(x))
 
 
 def test_two_processes_give_what_one_gives() -> None:
-    x, y = table(120)
+    x, y = easy()
     settings: dict[str, Any] = {"folds": 2, "seed": 1}
     alone = fit_committee(x, y, Objective.of("auroc"), **settings)
     spread = fit_committee(x, y, Objective.of("auroc"), **settings, workers=2)
+    assert float(alone.scores(x).std()) > 0.5
     assert torch.equal(alone.scores(x), spread.scores(x))
 
 
@@ -184,7 +193,7 @@ def test_weights_count_as_repetition_and_rows_of_weight_zero_do_not_count() -> N
 
 
 def test_without_lightgbm_the_others_sit_and_a_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, y = table(120)
+    x, y = easy()
     found = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *rest: None if name == "lightgbm" else found(name, *rest)
@@ -204,7 +213,7 @@ def test_out_of_time_the_first_member_stays_and_the_others_are_named() -> None:
 
 
 def test_a_cell_cut_short_on_disk_is_named_and_not_used(tmp_path: Path) -> None:
-    x, y = table(120)
+    x, y = easy()
     fit_committee(x, y, Objective.of("ap"), kinds=("linear",), folds=2, store=FolderStore(tmp_path))
     path = tmp_path / "linear-0.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
@@ -235,6 +244,19 @@ def test_bad_input_is_refused_before_anything_learns(arguments: dict[str, Any], 
     given = {"x": X, "y": Y, "kinds": ("linear",), **arguments}
     with pytest.raises(InputError, match=text):
         fit_committee(given.pop("x"), given.pop("y"), Objective.of("ap"), **given)
+
+
+def test_a_column_that_is_constant_in_a_fold_and_a_fold_without_positives_are_no_reason_to_stop() -> None:
+    x, y = easy(150)
+    x[:, 2] = 0.0
+    groups = torch.arange(150) // 30
+    y[groups == 4] = 0
+    x[groups == 3, 2] = 1.0  # constant wherever the fourth group does not train
+    committee = fit_committee(x, y, Objective.of("auroc"), groups=groups, folds=5)
+    assert len(committee.seats) == 5
+    assert any("without rows of every class" in note or "folds instead of 5" in note for note in committee.notes)
+    assert bool(committee.scores(x).isfinite().all())
+    assert committee.promised > 0.8
 
 
 def test_members_come_in_the_order_they_need_each_other() -> None:

@@ -81,7 +81,7 @@ def test_scale_finds_the_truth_it_was_made_with_and_keeps_the_order() -> None:
     assert scale.offsets[0] == pytest.approx(0.7, abs=0.03)
     far = torch.tensor([-1e9, -50.0, -1.0, 0.0, 1.0, 50.0, 1e9], dtype=torch.float64)
     moved = Scale(1.0, (0.0,))(far)
-    assert torch.equal(moved.argsort(), far.argsort())
+    assert bool((moved.diff() > 0).all())
     assert float(moved.abs().max()) < 40.0
     assert torch.equal(moved[2:5], far[2:5])
     assert Scale.restore(scale.state) == scale
