@@ -98,6 +98,20 @@ def test_interval_of_accuracy_is_exact() -> None:
     )
 
 
+def test_accuracy_beside_another_metric_has_an_exact_interval_too() -> None:
+    scores, y, _ = three_classes()
+    row = beside(evaluate(Objective.of("f1_macro"), scores, y, 0.0, thorough=True))["accuracy"]
+    right, n = int((scores.argmax(1) == y).sum()), len(y)
+    wanted = beta.ppf(0.025, right, n - right + 1), beta.ppf(0.975, right + 1, n - right)
+    assert row["interval"] == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(("name", "left"), [("auroc", ["average precision"]), ("ap", ["AUROC"])])
+def test_what_the_model_was_trained_for_is_not_shown_twice(name: str, left: list[str]) -> None:
+    scores, y, _ = two_classes()
+    assert list(beside(evaluate(Objective.of(name), scores, y, 0.0))) == left
+
+
 def delong_deviation(scores: Any, y: Any) -> float:
     """Standard error of AUROC by the placements of each row (DeLong 1988): no resampling at all."""
     positive, negative = scores[y == 1], scores[y == 0]

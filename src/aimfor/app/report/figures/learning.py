@@ -23,6 +23,7 @@ def learning_curves(history: Sequence[dict[str, Any]], metric: str) -> tuple[str
             y = [np.nan if event["validation"] is None else event["validation"] for event in part]
             axes.plot(x, y, color=colour(number), marker="o" if len(part) == 1 else None, linewidth=1.4)
             start += len(part)
+        axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_title("Validation by epoch")
         tidy(axes, "epoch (stages one after the other)", f"{metric} on validation rows")
 

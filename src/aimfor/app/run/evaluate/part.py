@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ....fitting.objective import Objective
-from ....metrics import AUROC, Accuracy, AUROCOneVsRest, AveragePrecision
+from ....metrics import Accuracy
+from .beside import numbers_beside
 from .classes import class_table, confusion_matrix
 from .curves import curves, histogram, steps
 from .decisions import by_group, confusion, rates
 from .intervals import bootstrap_interval, exact_interval
-from .probabilities import brier, log_loss, reliability
+from .probabilities import reliability
 
 Array = NDArray[np.float64]
 
@@ -51,7 +51,7 @@ def evaluate(
         result["interval"] = metric_interval(objective, scores, targets, threshold)
     if probabilities is not None:
         result["reliability"] = reliability(probabilities, targets.double().numpy())
-    result["beside"] = _beside(objective, scores, targets, probabilities, thorough)
+    result["beside"] = numbers_beside(objective, scores, targets, probabilities, thorough)
     if objective.binary:
         return result | _of_two_classes(objective, scores, targets, threshold, groups)
     matrix = confusion_matrix(scores, targets)
@@ -108,40 +108,3 @@ def metric_interval(
     if isinstance(objective.metric, Accuracy):
         return exact_interval(round(objective.value(scores, targets, threshold) * n), n)
     return bootstrap_interval(lambda rows: objective.value(scores[rows], targets[rows], threshold), n)
-
-
-def _beside(
-    objective: Objective, scores: Tensor, targets: Tensor, probabilities: Array | None, thorough: bool
-) -> list[dict[str, Any]]:
-    """Numbers that any reader asks for, whatever the model was trained for; each with what a constant reaches."""
-    y = targets.double().numpy()
-    shares = np.bincount(targets.numpy(), minlength=2 if objective.binary else scores.shape[1]) / len(targets)
-    found: list[tuple[str, Callable[[Tensor], float], float, bool]] = []
-    if objective.binary:
-        found += [
-            ("AUROC", lambda rows: float(AUROC().value(scores[rows], targets[rows])), 0.5, True),
-            ("average precision", lambda rows: _ap(scores[rows], targets[rows]), float(shares[1]), True),
-        ]
-    else:
-        accuracy, ovr = Accuracy(), AUROCOneVsRest()
-        found += [
-            ("accuracy", lambda rows: float(accuracy.value(scores[rows], targets[rows])), float(shares.max()), True),
-            ("AUROC, one versus rest", lambda rows: float(ovr.value(scores[rows], targets[rows])), 0.5, True),
-        ]
-    if probabilities is not None:
-        p = probabilities
-        constant = np.broadcast_to(shares[1] if objective.binary else shares, p.shape)
-        found += [
-            ("Brier score", lambda rows: brier(p[rows.numpy()], y[rows.numpy()]), brier(constant, y), False),
-            ("log loss", lambda rows: log_loss(p[rows.numpy()], y[rows.numpy()]), log_loss(constant, y), False),
-        ]
-    every, rows = torch.arange(len(targets)), []
-    for name, value, constant_number, higher in found:
-        interval = bootstrap_interval(value, len(targets)) if thorough else None
-        row = {"name": name, "value": value(every), "constant": constant_number, "higher_is_better": higher}
-        rows.append(row | {"interval": interval})
-    return rows
-
-
-def _ap(scores: Tensor, targets: Tensor) -> float:
-    return float(AveragePrecision().value(scores, targets)) if bool(targets.any()) else float("nan")
