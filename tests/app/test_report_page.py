@@ -221,6 +221,7 @@ def test_committee_section_names_members_by_weight(run: Path, tmp_path: Path) ->
     metrics = json.loads((run / "metrics.json").read_text())
     assert "committee" not in (run / "report.html").read_text()
     metrics["committee"] = {"members": members, "folds": 5, "rule": "weights by greedy selection"}
+    metrics["threshold_text"] = "chosen on <b>out-of-fold</b> rows"
     (tmp_path / "metrics.json").write_text(json.dumps(metrics))
     (tmp_path / "config.json").write_text((run / "config.json").read_text())
     text = write_report(tmp_path).read_text()
@@ -231,6 +232,7 @@ def test_committee_section_names_members_by_weight(run: Path, tmp_path: Path) ->
     assert first < second
     assert "<td>0.8600</td><td>2.0</td>" in text
     assert "weights by greedy selection" in text
+    assert "the tuned threshold: chosen on &lt;b&gt;out-of-fold&lt;/b&gt; rows." in text
     assert "5 folds" in text
     committee: dict[str, Any] = {"members": [{"name": "only", "weight": 1.0}]}
     found = committee_part(committee)
