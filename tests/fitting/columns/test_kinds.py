@@ -149,6 +149,14 @@ def test_a_date_that_could_be_either_is_read_as_day_and_month_and_said_so() -> N
     assert parse("03/04/2020", "%m/%d/%Y") == np.datetime64("2020-03-04")
 
 
+def test_dates_as_text_and_as_objects_may_stand_in_one_column() -> None:
+    found = fitted([f"{d:02d}/{m:02d}/2020" for d in range(1, 29) for m in (1, 6, 12)])
+    zeros = np.zeros(3)
+    text = columns_of({"c": ["31/01/2020", "02/06/2020", "03/12/2020"], "other": zeros})
+    mixed = columns_of({"c": [pd.Timestamp("2020-01-31"), "02/06/2020", pd.Timestamp("2020-12-03")], "other": zeros})
+    np.testing.assert_array_equal(found.transform(mixed), found.transform(text))
+
+
 def test_a_zone_is_brought_to_utc_from_text_and_from_types() -> None:
     moments = pd.date_range("2024-03-30 12:00", periods=60, freq="h", tz="Europe/Zurich")
     found = fitted([one.isoformat() for one in moments])
