@@ -287,7 +287,7 @@ def _by_engine(
 
 
 def report(done: dict[str, dict[str, dict[str, float]]]) -> None:
-    cells = gather(done)
+    cells = {cell: rows for cell, rows in gather(done).items() if cell[1] == "default"}
     tests = []
     for cell, rows in cells.items():
         for place, rival in enumerate(("cross-entropy", "weighted")):
@@ -312,6 +312,7 @@ def report(done: dict[str, dict[str, dict[str, float]]]) -> None:
             {
                 "metric": name,
                 "cells": len(mine),
+                "runs": sum(len(rows) for rows in mine.values()),
                 "median − cross-entropy": f"{np.median(means[:, 0]):+.2f}",
                 "range": f"{means[:, 0].min():+.1f} to {means[:, 0].max():+.1f}",
                 "median − weighted": f"{np.median(means[:, 1]):+.2f}",

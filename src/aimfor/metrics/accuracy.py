@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ..direct import ArgmaxForm, ClassForm
-from ..engine import Batch
-from ..smooth import ClassDecisions, SmoothForm
+from ..engine import Batch, Engine
+from ..smooth import ClassDecisions, SmoothEngine, SmoothForm
 from .confusion import CountMetric, check_by_shape, class_counts
 from .programs import Coefficients, RatioOfCounts
 
@@ -54,6 +54,10 @@ class Accuracy(RatioOfCounts, CountMetric):
         weights = batch.effective_weights()
         mass = None if weights is None else weights[None]
         return ClassDecisions(batch.scores, batch.scores[None], batch.targets[None], mass, _of_class_counts)
+
+    def default_engine(self) -> Engine:
+        """Cross-entropy, which is what the anchor is for accuracy: from scratch nothing did better."""
+        return SmoothEngine(anchor=1.0)
 
     def argmax_form(self, batch: Batch) -> ArgmaxForm:
         if batch.scores.ndim == 1:

@@ -8,9 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..direct import DirectEngine, HasArgmax, RankingForm, rows_of
+from ..direct import HasArgmax, RankingForm, rows_of
 from ..engine import Batch, Engine
-from ..smooth import HasSmooth, Ranking, asked_items
+from ..smooth import HasSmooth, Ranking, SmoothEngine, asked_items
 from .base import Metric
 from .lists import list_weights, mean_over_lists, shares_of_lists, sorted_lists
 
@@ -80,4 +80,4 @@ class AveragePrecision(Metric, HasArgmax, HasSmooth):
         return RankingForm(rows, shares_of_lists(batch, defined), measure)
 
     def default_engine(self) -> Engine:
-        return DirectEngine()
+        return SmoothEngine(anchor=0.5)

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from .. import checks
-from ..direct import ArgmaxForm, CountForm, CountRule, DirectEngine, HasArgmax, rows_of
+from ..direct import ArgmaxForm, CountForm, CountRule, HasArgmax, rows_of
 from ..engine import Batch, Engine
 from ..errors import InputError
-from ..smooth import Decisions, HasSmooth, SmoothForm
+from ..smooth import Decisions, HasSmooth, SmoothEngine, SmoothForm
 from .base import Metric
 from .programs import RatioOfCounts
 
@@ -106,7 +106,7 @@ class CountMetric(Metric, HasArgmax, HasSmooth):
         return Decisions(batch.scores, rows, batch.targets, batch.effective_weights(), self.of_counts, lines)
 
     def default_engine(self) -> Engine:
-        return DirectEngine()
+        return SmoothEngine(anchor=0.5, bank=2048 if self.remembers == "counts" else 0)
 
     def _rule(self) -> CountRule:
         return CountRule(self.of_counts, self.curved, self.curved, self.span)

@@ -1,0 +1,142 @@
+"""What soft decisions and soft ranks cost, beside cross-entropy, a dense smooth AP and brute-force evaluation.
+
+PYTHONPATH=src python paper/benchmarks/bench_smooth.py [decisions] [ranks] [retrieval]
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+import aimfor
+from aimfor.retrieval import evaluate
+
+sys.path.insert(0, str(Path(__file__).parent))
+from common import median_seconds, peak_extra_megabytes, record
+
+COMMAND = "python paper/benchmarks/bench_smooth.py"
+
+
+def data(n: int, share: float = 0.1) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    targets = torch.rand(n, generator=generator) < share
+    return (torch.randn(n, generator=generator) + targets).requires_grad_(), targets
+
+
+def step(loss_fn: Callable[[Tensor, Tensor], Tensor], scores: Tensor, targets: Tensor) -> Callable[[], None]:
+    def run() -> None:
+        scores.grad = None
+        loss_fn(scores, targets).backward()
+
+    return run
+
+
+def entropy(scores: Tensor, targets: Tensor) -> Tensor:
+    return functional.binary_cross_entropy_with_logits(scores, targets.to(scores.dtype))
+
+
+def decisions() -> None:
+    rows = []
+    for n, wanted in ((128, 4), (8_192, 8)):
+        scores, targets = data(n)
+        soft = aimfor.MetricLoss("f1", aimfor.SmoothEngine())
+        unchecked = aimfor.MetricLoss("f1", aimfor.SmoothEngine(), validate=False)
+        anchored = aimfor.MetricLoss("f1")
+        seconds = median_seconds(
+            {
+                "bce": step(entropy, scores, targets),
+                "soft": step(soft, scores, targets),
+                "unchecked": step(unchecked, scores, targets),
+                "default": step(anchored, scores, targets),
+            },
+            201,
+            20,
+        )
+        rows.append(
+            {
+                "n": f"{n:,}",
+                "cross-entropy, µs": round(1e6 * seconds["bce"]),
+                "smooth F1": f"{seconds['soft'] / seconds['bce']:.1f} ×",
+                "without value checks": f"{seconds['unchecked'] / seconds['bce']:.1f} ×",
+                "default (anchor, bank)": f"{seconds['default'] / seconds['bce']:.1f} ×",
+                "wanted": f"≤ {wanted} ×",
+            }
+        )
+    record("smooth_f1", "Smooth F1, forward and backward, in units of cross-entropy", COMMAND, rows)
+
+
+def dense_smooth_ap(scores: Tensor, targets: Tensor, temperature: float = 1.0) -> Tensor:
+    """Smooth-AP as it is usually written: the n × n matrix of differences, and autograd through it."""
+    above = torch.sigmoid((scores[None, :] - scores[:, None]) / temperature)
+    above = above * (1 - torch.eye(len(scores)))
+    positive = targets.to(scores.dtype)
+    precision = (1 + above @ positive) / (1 + above.sum(1))
+    return 1 - (precision * positive).sum() / positive.sum()
+
+
+def ranks() -> None:
+    rows = []
+    for n in (1_024, 8_192):
+        scores, targets = data(n)
+        loss_fn = aimfor.MetricLoss("ap", aimfor.SmoothEngine())
+        assert abs(float(loss_fn(scores, targets).detach()) - float(dense_smooth_ap(scores, targets).detach())) < 1e-4
+        seconds = median_seconds(
+            {"ours": step(loss_fn, scores, targets), "dense": step(dense_smooth_ap, scores, targets)}, 5, 1
+        )
+        setup = (
+            f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+            f"import bench_smooth as b, aimfor; s, y = b.data({n})\n"
+            "f = aimfor.MetricLoss('ap', aimfor.SmoothEngine())\n"
+            "t, z = b.data(64); f(t, z).backward(); b.dense_smooth_ap(t, z).backward()"
+        )
+        memory = {
+            name: peak_extra_megabytes(setup, f"{call}(s, y).backward()")
+            for name, call in (("ours", "f"), ("dense", "b.dense_smooth_ap"))
+        }
+        rows.append(
+            {
+                "n": f"{n:,}",
+                "ours, ms": round(1e3 * seconds["ours"], 1),
+                "dense, ms": round(1e3 * seconds["dense"], 1),
+                "times faster": round(seconds["dense"] / seconds["ours"], 1),
+                "ours, MB": round(memory["ours"], 1),
+                "dense, MB": round(memory["dense"], 1),
+                "times less memory": round(memory["dense"] / max(memory["ours"], 0.1)),
+            }
+        )
+    record("smooth_ap", "Smooth AP of one list, 10 % positives, against the dense n × n form", COMMAND, rows)
+
+
+def retrieval() -> None:
+    rows = []
+    for n in (5_000, 20_000):
+        x, y = torch.randn(n, 128), torch.arange(n) % (n // 10)
+        start = time.process_time()
+        evaluate(x, y, k=[1, 10])
+        seconds = time.process_time() - start
+        setup = (
+            "import torch; from aimfor.retrieval import evaluate\n"
+            f"x, y = torch.randn({n}, 128), torch.arange({n}) % {n // 10}\n"
+            "evaluate(x[:100], y[:100] % 10, k=[1])"
+        )
+        rows.append(
+            {
+                "n × n × 128": f"{n:,}",
+                "CPU seconds": round(seconds, 2),
+                "per 10⁹ similarities": round(seconds / n**2 * 1e9, 1),
+                "extra memory, MB": round(peak_extra_megabytes(setup, "evaluate(x, y, k=[1, 10])")),
+            }
+        )
+    record("retrieval", "Exact MAP@R, R-precision, recall@1 and @10 of every row against all others", COMMAND, rows)
+
+
+if __name__ == "__main__":
+    parts = {"decisions": decisions, "ranks": ranks, "retrieval": retrieval}
+    for name in sys.argv[1:] or parts:
+        parts[name]()
