@@ -319,7 +319,9 @@ def report(done: dict[str, dict[str, dict[str, float]]]) -> None:
                 "range ": f"{means[:, 1].min():+.1f} to {means[:, 1].max():+.1f}",
                 "worse / better after Holm": " / ".join(
                     str(sum(cell[0] == name for cell, _ in found)) for found in (worse, better)
-                ),
+                )
+                if any(cell[0] == name for cell, *_ in tests)
+                else "too few runs a cell",
                 "threshold 0 − tuned": f"{np.median(means[:, 2]):+.2f}, worst {means[:, 2].min():+.1f}"
                 if counts
                 else "",

@@ -46,6 +46,8 @@ class ClassDecisions(SmoothForm):
         counts = _counts(soft, truth, mass)
         joined, enlarge = with_past(counts, softness.past)
         value, slopes = value_and_slopes(lambda leaf: self.measure(*leaf.unbind(0)), joined)
+        if value == 0.0 and _nothing_to_find(joined, slopes):
+            value = float("nan")
         if value != value:
             return self.rows.sum() * 0.0, value, counts
         up, down = (slopes[0] - slopes[2]).to(x)[:, None], (slopes[1] - slopes[3]).to(x)[:, None]
@@ -78,3 +80,9 @@ def _counts(soft: Tensor, truth: Tensor, mass: Tensor) -> Tensor:
     positives, everything = (mass[..., None] * truth).sum(-2).double(), mass.sum(-1, keepdim=True).double()
     fp = (decided - tp).clamp_min(0.0)
     return torch.stack((tp, fp, (positives - tp).clamp_min(0.0), (everything - positives - fp).clamp_min(0.0)))
+
+
+def _nothing_to_find(counts: Tensor, slopes: Tensor) -> bool:
+    """Whether no class that the metric looks at has an example, and without one nothing changes it (F_β, IoU)."""
+    up, down = slopes[0] - slopes[2], slopes[1] - slopes[3]
+    return not bool(((counts[0] + counts[2]) * (up != 0)).any()) and not bool(down.any())
