@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -77,6 +78,8 @@ def test_code_named_by_a_folder_is_not_run(
         ("threshold.json", lambda path: path.write_text("[1, 2]"), "it holds list"),
         ("threshold.json", lambda path: path.write_text("[" * 100_000), "damaged"),
         ("threshold.json", lambda path: edit(path, lambda content: content.pop("threshold")), "threshold"),
+        ("threshold.json", lambda path: edit(path, lambda content: content.update(calibration=[1.0])), "calibration"),
+        ("threshold.json", lambda path: edit(path, lambda content: content.update(calibration="nan")), "calibration"),
         ("config.json", lambda path: edit(path, lambda content: content.pop("labels")), "labels"),
         ("config.json", lambda path: edit(path, lambda content: content.update(encoder=[1])), "damaged"),
         ("model.safetensors", lambda path: path.write_bytes(path.read_bytes()[:-3]), "damaged"),
@@ -110,3 +113,11 @@ def test_links_are_refused(finished: Path, table: Path, tmp_path: Path) -> None:
     code, text = invoke("predict", run, table)
     assert code == 2
     assert "which is a link" in text
+
+
+def test_a_slice_of_the_fuzz_of_run_folders() -> None:
+    """`python tools/fuzz_runs.py` does a thousand; the seed here is another one."""
+    tool = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "fuzz_runs.py"))
+    findings, ended = tool["run"](24, seed=7)
+    assert not findings
+    assert ended["refused"] > 12

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from pydantic import BaseModel, ConfigDict, Strict
 from torch import Tensor, nn
 
 from ...errors import InputError
@@ -124,6 +125,15 @@ def _next_free(base: Path) -> Path:
     return candidate
 
 
+class _Stored(BaseModel):
+    """What threshold.json must hold."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    threshold: float
+    calibration: Annotated[tuple[float, float], Strict(False)] | None
+
+
 @dataclass
 class Run:
     """A finished run, read back."""
@@ -179,8 +189,8 @@ def load_run(folder: Path, trust: str | None = None) -> Run:
         check_trust(folder, settings.model, trust)
     model = load_committee(folder) if (folder / COMMITTEE).exists() else _network(folder, settings, encoder, labels)
     with checkpoint.reading(folder / "threshold.json"):
-        pair = tuple(decision["calibration"]) if decision.get("calibration") else None
-        return Run(folder, config, model, encoder, labels, float(decision["threshold"]), pair)
+        stored = _Stored(**{key: decision.get(key) for key in _Stored.model_fields})
+    return Run(folder, config, model, encoder, labels, stored.threshold, stored.calibration)
 
 
 def _network(folder: Path, settings: Settings, encoder: Encoder, labels: Labels) -> nn.Module:
