@@ -189,7 +189,7 @@ def load_run(folder: Path, trust: str | None = None) -> Run:
         check_trust(folder, settings.model, trust)
     model = load_committee(folder) if (folder / COMMITTEE).exists() else _network(folder, settings, encoder, labels)
     with checkpoint.reading(folder / "threshold.json"):
-        stored = _Stored(**{key: decision.get(key) for key in _Stored.model_fields})
+        stored = _Stored.model_validate({key: decision.get(key) for key in _Stored.model_fields})
     return Run(folder, config, model, encoder, labels, stored.threshold, stored.calibration)
 
 
