@@ -119,18 +119,23 @@ def _own(module: str, factory: str, shape: Shape, outputs: int) -> nn.Module:
 
 
 def scores_of(model: nn.Module, x: Tensor, outputs: int) -> Tensor:
-    """Scores of many rows without gradient: ``(n,)`` for one output, else ``(n, c)``. Leaves the mode as it was.
-
-    The model always sees blocks of one size, filled up with zeros: matrix products choose their order of summation by
-    the number of rows, and a row's score must not depend on who else is in the file, not even in its last bit.
-    """
+    """Scores of many rows without gradient: ``(n,)`` for one output, else ``(n, c)``. Leaves the mode as it was."""
     mode = model.training
     model.eval()
-    step = 256 if x.ndim == 2 else 64
     with torch.no_grad():
-        parts = [shaped(model(_filled(x[i : i + step], step)), outputs) for i in range(0, len(x), step)]
+        scores = in_blocks(lambda part: shaped(model(part), outputs), x)
     model.train(mode)
-    return torch.cat(parts)[: len(x)]
+    return scores
+
+
+def in_blocks(score: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """The scores of all rows by a function that always sees blocks of one size, filled up with zeros.
+
+    Matrix products choose their order of summation by the number of rows, and a row's score must not depend on who
+    else is in the file, not even in its last bit.
+    """
+    step = 256 if x.ndim == 2 else 64
+    return torch.cat([score(_filled(x[i : i + step], step)) for i in range(0, len(x), step)])[: len(x)]
 
 
 def _filled(x: Tensor, rows: int) -> Tensor:

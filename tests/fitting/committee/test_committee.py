@@ -80,6 +80,14 @@ def test_linear_fold_is_a_fit_on_the_other_folds(made: tuple[Tensor, Tensor, Com
     torch.testing.assert_close(alone.scores(x), seat.fitted[1].scores(x), rtol=1e-9, atol=1e-9)
 
 
+def test_a_row_has_the_same_score_alone_and_in_any_company() -> None:
+    x = torch.randn(240, 30, generator=torch.Generator().manual_seed(0))
+    committee = fit_committee(x, (x[:, :5].sum(1) > 2).long(), Objective.of("auroc"), single=True)
+    whole = committee.scores(x)
+    for rows in ([0], [3, 1], list(range(7)), list(range(len(x)))[::-1]):
+        assert torch.equal(committee.scores(x[rows]), whole[rows])
+
+
 def test_scores_are_the_weighted_mean_over_folds_and_members(made: tuple[Tensor, Tensor, Committee]) -> None:
     x, _, committee = made
     total = torch.zeros(len(x), dtype=torch.float64)

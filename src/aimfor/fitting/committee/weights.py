@@ -61,9 +61,11 @@ class Judge:
 
 
 def mixed(scores: Tensor, shares: Tensor) -> Tensor:
-    """``Σ share · score`` over the members."""
-    found: Tensor = torch.tensordot(shares.to(scores.dtype), scores, dims=1)
-    return found
+    """``Σ share · score`` over the members, one after another: the same for a row whatever rows stand beside it."""
+    total = torch.zeros_like(scores[0])
+    for share, score in zip(shares.to(scores.dtype), scores, strict=True):
+        total = total + share * score
+    return total
 
 
 def average(judge: Judge, seed: int = 0) -> Tensor:

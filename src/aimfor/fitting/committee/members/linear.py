@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ...fit import Interrupted
+from ...models import in_blocks
 from .base import Fitted, Job, Member
 from .design import Design
 
@@ -31,7 +32,8 @@ class FittedLinear(Fitted):
         return len(self.coefficients)
 
     def scores(self, x: Tensor, look: int = -1) -> Tensor:
-        found = self.design(x) @ self.coefficients[look].t() + self.intercepts[look]
+        slopes, offset = self.coefficients[look].t(), self.intercepts[look]
+        found = in_blocks(lambda part: self.design(part) @ slopes + offset, x)
         if self.outputs == 1:
             return found.squeeze(1)
         return torch.cat((-found / 2, found / 2), 1) if found.shape[1] == 1 else found

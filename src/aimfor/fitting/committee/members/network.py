@@ -13,6 +13,7 @@ from torch.nn import functional
 from ....errors import AimforError
 from ....loss import MetricLoss
 from ...losses import why_untrainable
+from ...models import in_blocks
 from ...objective import Objective
 from .base import Fitted, Job, Member, Rows
 from .design import Design
@@ -31,7 +32,10 @@ class FittedNetwork(Fitted):
         return len(self.weights)
 
     def scores(self, x: Tensor, look: int = -1) -> Tensor:
-        return together(scores_with(self.network, self.weights[look], self.design(x).float())).double()
+        weights = self.weights[look]
+        return in_blocks(
+            lambda part: together(scores_with(self.network, weights, self.design(part).float())), x
+        ).double()
 
     def cut(self, look: int) -> Self:
         return type(self)(self.design, self.network, self.outputs, [self.weights[look]])
