@@ -27,6 +27,7 @@ NAMES: dict[str, str] = {
     "multiclass_segmentation": "ravi.multiclass_segmentation",
     "adult_constraints": "ours.adult_constraints",
     "validity": "ours.validity",
+    "out_of_fold": "ours.out_of_fold",
 }
 
 __all__ = ["NAMES", "Cell", "Experiment", "Options", "Result", "data_folder"]

@@ -131,6 +131,64 @@ def test_too_few_rows_are_one_line() -> None:
     refused([scores("cal.csv", 25, 0), *BASE, *FLOOR], "at least 20")
 
 
+def watch(*words: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["check", *words])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_a_decision_is_watched_and_the_log_adds_up() -> None:
+    careful = ["--subject-to", "precision >= 0.75", "--confidence", "0.9999"]
+    assert run(scores("cal.csv", 2500, 0), *BASE, *careful)[0] == 0
+    seen = []
+    for day in range(4):
+        code, out, _ = watch("decisions/cal", scores(f"day{day}.csv", 150 if day == 0 else 1500, 50 + day))
+        seen.append(code)
+        assert f"{150 + 1500 * day} in all" in out
+    assert seen[0] == 3  # 150 rows say nothing yet
+    assert seen[-1] == 0
+    log = [json.loads(line) for line in Path("decisions/cal/check.jsonl").read_text().splitlines()]
+    assert [line["rows"] for line in log] == [150, 1500, 1500, 1500]
+    table = np.concatenate([np.genfromtxt(f"day{d}.csv", delimiter=",", dtype=str, skip_header=1) for d in range(4)])
+    cut = json.loads(Path("decisions/cal/decision.json").read_text())["decision"]["threshold"]
+    above, y = table[:, 0].astype(float) > cut, table[:, 1] == "yes"
+    assert log[-1]["counts"]["table"] == [
+        (above & y).sum(),
+        (above & ~y).sum(),
+        (~above & y).sum(),
+        (~above & ~y).sum(),
+    ]
+    code, _, err = watch("decisions/cal", "day0.csv")
+    assert (code, len(err.strip().splitlines())) == (2, 1)
+    assert "counted before" in err
+    assert len(Path("decisions/cal/check.jsonl").read_text().splitlines()) == 4
+
+
+def test_a_floor_that_no_longer_holds_is_missed() -> None:
+    assert run(scores("cal.csv", 2500, 0), *BASE, "--subject-to", "precision >= 0.75")[0] == 0
+    code, out, _ = watch("decisions/cal", scores("drifted.csv", 3000, 9, 0.3), "--log", "other.jsonl")
+    assert code == 1
+    assert "missed" in out
+    assert Path("other.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["nowhere", "cal.csv"], "does not exist"),
+        (["decisions/cal", "nowhere.csv"], "does not exist"),
+        (["decisions/cal", "cal.csv", "--log", "cal.csv"], "not a log"),
+        (["decisions/cal", "cal.csv", "--confidence", "2"], "confidence"),
+        (["package.json", "cal.csv"], "no decision"),
+    ],
+)
+def test_bad_input_of_check_is_one_line(words: list[str], expected: str) -> None:
+    assert run(scores("cal.csv", 2500, 0), *BASE, "--subject-to", "precision >= 0.75")[0] == 0
+    Path("package.json").write_text("{}")
+    code, _, err = watch(*words)
+    assert (code, len(err.strip().splitlines())) == (2, 1), err
+    assert expected in err
+
+
 def refused(words: list[str], expected: str) -> None:
     code, _, err = run(*words)
     assert code == 2

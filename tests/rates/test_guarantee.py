@@ -220,3 +220,10 @@ def test_a_decision_is_a_rule_on_scores_of_any_float_type() -> None:
     score = torch.tensor([0.1], dtype=torch.float32)  # 0.100000001…
     assert Decision(0.1)(score).tolist() == [True]
     assert Decision(float(score))(score).tolist() == [False]
+
+
+def test_a_column_of_a_matrix_of_probabilities_will_do() -> None:
+    """Not contiguous in memory, which torch would warn about."""
+    scores, y, _ = sample(2000)
+    matrix = torch.stack((-scores, scores), 1)
+    assert FLOOR.decide(matrix[:, 1], y, guarantee=0.95) == FLOOR.decide(scores, y, guarantee=0.95)

@@ -120,17 +120,18 @@ def certify(
     confidence: float = 0.95,
     *,
     accepted: bool = False,
+    lower: Lower = lower_bound,
 ) -> Certificate:
     """Verdicts on all constraints from a table of unweighted counts.
 
     With ``accepted``, tests have accepted all constraints at once. That claim is false only if one of them is, so each
     was tested at the full error (an intersection–union test): the verdicts are "met" and each bound is at the full
-    error.
+    error. ``lower`` is what bounds a single rate.
     """
     confidence = number("confidence", confidence, above=0.5, below=1)
     alpha = (1.0 - confidence) / (1 if accepted else max(len(constraints), 1))
     impossible = set() if accepted else culprits(constraints, counts)
-    findings = tuple(_finding(c, counts, alpha, c in impossible) for c in constraints)
+    findings = tuple(_finding(c, counts, alpha, c in impossible, lower) for c in constraints)
     if accepted:
         findings = tuple(replace(f, verdict=Verdict.met, more=None, note="") for f in findings)
     value = plain_value(objective, counts)
@@ -151,10 +152,10 @@ def plain_value(left: Expression, counts: Counts, sense: str = ">=") -> float:
     return min(values) if sense == ">=" else max(values)
 
 
-def _finding(constraint: Constraint, counts: Counts, alpha: float, impossible: bool) -> Finding:
+def _finding(constraint: Constraint, counts: Counts, alpha: float, impossible: bool, lower: Lower) -> Finding:
     left, bound, sense = constraint.left, constraint.bound, constraint.sense
     value = plain_value(left, counts, sense)
-    low, high = bounds(left, sense, counts, alpha)
+    low, high = bounds(left, sense, counts, alpha, lower)
     slack = value - bound if sense == ">=" else bound - value
     verdict = Verdict.infeasible if impossible else _decide(sense, bound, low, high)
     rates = _rates(left, counts)
@@ -199,6 +200,9 @@ def bounds(
     if isinstance(left, Gap):
         missed = [_rate_bounds(rate, counts, alpha / (2 * len(members)), lower) for rate in members]
         low = max(a[0] - b[1] for a in missed for b in missed)
+        if not _has_contrast(lower):
+            met = [_rate_bounds(rate, counts, alpha / 2, lower) for rate in members]
+            return max(low, 0.0), max(a[1] - b[0] for a in met for b in met) if len(members) > 1 else 0.0
         return max(low, 0.0), _gap_upper([b - a for a in members for b in members if a is not b], counts, alpha, lower)
     one = [_rate_bounds(rate, counts, alpha, lower) for rate in members]
     all_ = [_rate_bounds(rate, counts, alpha / len(members), lower) for rate in members]
@@ -219,7 +223,7 @@ def _gap_upper(negated: Sequence[Linear], counts: Counts, alpha: float, lower: L
 
 def _sum_bounds(left: Sum, counts: Counts, alpha: float, lower: Lower) -> tuple[float, float]:
     """Each end wrong with probability at most ``alpha``."""
-    if len(left.terms) == 2 and disjoint(*(rate for _, rate in left.terms)):
+    if _has_contrast(lower) and len(left.terms) == 2 and disjoint(*(rate for _, rate in left.terms)):
         low, negated = (_contrast(side, counts, alpha, lower) for side in (as_linear(left), -left))
         return low, -negated
     low = high = left.constant
@@ -227,6 +231,11 @@ def _sum_bounds(left: Sum, counts: Counts, alpha: float, lower: Lower) -> tuple[
         ends = [coefficient * end for end in _rate_bounds(rate, counts, alpha / len(left.terms), lower)]
         low, high = low + min(ends), high + max(ends)
     return low, high
+
+
+def _has_contrast(lower: Lower) -> bool:
+    """Whether a bound of this kind exists for two rates together; others are for one rate at a time."""
+    return lower in (lower_bound, wilson_bound)
 
 
 def _contrast(left: Linear, counts: Counts, alpha: float, lower: Lower) -> float:

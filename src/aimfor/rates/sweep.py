@@ -42,7 +42,7 @@ def candidates(scores: Tensor, targets: Tensor, most: int = MOST_CANDIDATES) -> 
 
 def sweep(batch: Batch, codes: Tensor, levels: Levels, thresholds: Tensor, mask: Tensor | None = None) -> Counts:
     """Counts at each threshold (ascending), ``(t, *sizes, 4)``; only of the masked examples where a mask is given."""
-    scores, targets = batch.scores.double(), batch.targets.long()
+    scores, targets = batch.scores.double().contiguous(), batch.targets.long()
     if mask is not None:
         scores, codes, targets = scores[mask], codes[mask], targets[mask]
     passed_cuts = torch.searchsorted(thresholds, scores)  # how many cuts lie strictly below the score

@@ -1,4 +1,4 @@
-"""The command line: ``aimfor train | compare | predict | decide | report | export | demo``, one file a command.
+"""The command line: ``aimfor train | compare | predict | decide | check | report | export | demo``, one file a command.
 
 Nothing heavy is imported before a command runs, so that ``--help`` answers at once. Whatever is wrong with the
 input ends with exit code 2 and one line.
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import typer
 
-from . import compare, decide, demo, export, predict, report, train
+from . import check, compare, decide, demo, export, predict, report, train
 from .options import examples
 
 app = typer.Typer(
@@ -36,6 +36,7 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         'aimfor decide scores.csv --target y --score s --maximize recall --subject-to "precision >= 0.9"',
         'aimfor decide scores.csv --target y --score s --maximize accuracy --subject-to "gap(fpr, sex) <= 5%"',
     ),
+    check.check: ("aimfor check decisions/scores new_scores.csv",),
     report.report: ("aimfor report runs/customers-ap",),
     export.export: ("aimfor export runs/customers-ap --onnx",),
     demo.demo: ("aimfor demo --out runs/demo",),
