@@ -219,8 +219,9 @@ def test_committee_section_names_members_by_weight(run: Path, tmp_path: Path) ->
         {"name": "trees", "title": "boosted trees", "weight": 0.75, "out_of_fold": 0.86, "seconds": 2.0},
     ]
     metrics = json.loads((run / "metrics.json").read_text())
-    assert "committee" not in (run / "report.html").read_text()
+    assert 'id="committee"' not in (run / "report.html").read_text()
     metrics["committee"] = {"members": members, "folds": 5, "rule": "weights by greedy selection"}
+    metrics["rows"] = {"train": 320, "validation": 0, "test": 80}
     metrics["threshold_text"] = "chosen on <b>out-of-fold</b> rows"
     (tmp_path / "metrics.json").write_text(json.dumps(metrics))
     (tmp_path / "config.json").write_text((run / "config.json").read_text())
@@ -232,6 +233,7 @@ def test_committee_section_names_members_by_weight(run: Path, tmp_path: Path) ->
     assert first < second
     assert "<td>0.8600</td><td>2.0</td>" in text
     assert "weights by greedy selection" in text
+    assert "320 training, 80 test rows" in text
     assert "the tuned threshold: chosen on &lt;b&gt;out-of-fold&lt;/b&gt; rows." in text
     assert "5 folds" in text
     committee: dict[str, Any] = {"members": [{"name": "only", "weight": 1.0}]}

@@ -30,8 +30,7 @@ def _page(metrics: dict[str, Any], config: dict[str, Any]) -> str:
     metric = metrics["metric"]
     return render(
         title=f"{Path(settings['data']).name}: trained for {metric}",
-        subtitle=f"aimfor {config['aimfor']}, {rows['train']} training, {rows['validation']} validation and "
-        f"{rows['test']} test rows",
+        subtitle=f"aimfor {config['aimfor']}; {_parts(rows)}",
         metric=metric,
         headline=_headline(metrics),
         committee=committee_part(metrics.get("committee")),
@@ -44,6 +43,12 @@ def _page(metrics: dict[str, Any], config: dict[str, Any]) -> str:
         **_learning(metrics, metric),
         **importance_part(metrics.get("importance"), metric),
     )
+
+
+def _parts(rows: dict[str, int]) -> str:
+    """How many rows each part has; a committee needs no validation part."""
+    used = [f"{count} {name}" for name in ("train", "validation", "test") if (count := rows[name])]
+    return ", ".join(used).replace("train", "training") + " rows"
 
 
 def _headline(metrics: dict[str, Any]) -> list[tuple[str, str, str]]:
