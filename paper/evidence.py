@@ -8,6 +8,7 @@ from pathlib import Path
 from . import NAMES
 from .claims import CLAIMS
 from .claims.judging import Entries
+from .report.committee_board import summary_lines
 from .report.constraints_board import constraints_board
 from .report.scoreboard import Score, lines, markdown, score_table, scores
 from .run import GATHERED, load
@@ -23,6 +24,19 @@ AFTER_CLAIMS = """A difference whose interval holds zero counts as "does not hol
 was seen. At these sizes that does not rule out a gain at the papers' own.
 
 ## Does aimfor's default help?
+"""
+COMMITTEE = """### The committee, the default of `aimfor train` on tables (`committee`)
+
+Five members (linear, two boosted trees, a network by cross-entropy and the same network trained further for the
+metric) predict out of fold and are weighed by the metric. The rivals are LightGBM, histogram gradient boosting,
+logistic regression and one network, each refitted on all training rows with a tuned threshold; the best of them is
+chosen on held-out training rows. `fit_committee` is the function that `aimfor train`, `aimfor compare` and
+`MetricClassifier` call.
+"""
+EARLIER = """### The earlier default: one network, trained on in a last phase
+
+**What follows was measured with a default that `aimfor train` no longer runs on tables**, and never ran in this form on
+pictures, masks and ranked lists. Its cells are kept because they say what metric losses add to a network.
 
 The rival is the best, on validation data, of all checkpoints of cross-entropy, weighted cross-entropy, cross-entropy
 on balanced batches and focal loss (and LibAUC's two on tables, LibAUC's AUCM on images; pointwise, pairwise and
@@ -30,8 +44,8 @@ listwise losses on ranked lists), the best of them also trained on with its own 
 at a tenth of its rate, and at its rate with averaged weights.
 
 The default goes on from the rivals' best checkpoint at its rate, weights averaged: by the rival's own loss, or by the
-metric's, or with the last layer refitted (`HeadFitter`), where validation data is convinced (95 % of its bootstrap
-draws) that the metric's is better; not at all where it loses in every draw. Then it repeats what was chosen on **all**
+metric's, or with the last layer refitted (`HeadFitter`), where they beat the former in 95 % of the bootstrap draws
+of validation data; not at all where it loses in every draw. Then it repeats what was chosen on **all**
 labelled data, validation data included, at the threshold found before. That last phase needs no metric loss: the last
 column gives it to the rival as well, and what is left there is what the metric's own candidates add. Test data is read
 once. How the default was found, and what else was tried, stands in docs/reproduce.md. On ranked lists the last phase
@@ -65,10 +79,19 @@ def render(results: dict[str, Entries]) -> str:
     for _, judgement in judged:
         key = judgement.verdict.split(":")[0]
         counts[key] = counts.get(key, 0) + 1
-    summary = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items(), key=lambda kv: -kv[1]))
+    plural = {"does not hold": "do not hold", "holds": "hold", "holds partly": "hold in part"}
+    ordered = sorted(counts.items(), key=lambda kv: -kv[1])
+    summary = ", ".join(f"{count} {plural.get(verdict, verdict)}" for verdict, count in ordered)
     head = ("paper", "where", "claim", "our setting", "our numbers", "verdict")
     claims = f"## The papers' claims: {summary}\n\n{markdown(head, rows)}\n"
-    return "\n".join([INTRO, claims, AFTER_CLAIMS, *_scoreboards(results)])
+    return "\n".join([INTRO, claims, AFTER_CLAIMS, *_committee(results), EARLIER, *_scoreboards(results)])
+
+
+def _committee(results: dict[str, Entries]) -> list[str]:
+    entries = results.get("committee")
+    if not entries:
+        return [COMMITTEE, "Not measured yet: `python -m paper committee`.\n"]
+    return [COMMITTEE, "\n".join(summary_lines(entries, "####")), ""]
 
 
 def _scoreboards(results: dict[str, Entries]) -> list[str]:

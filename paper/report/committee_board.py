@@ -92,19 +92,21 @@ def _of(found: Found, name: str) -> float | None:
     return _optional(judged["test"] if judged["test_cv"] is None else judged["test_cv"])
 
 
-def write_board(results: list[dict[str, Any]], folder: Path, title: str) -> None:
-    """``table.md``: points gained over each contrast, promises, shares of the vote, then every table."""
+def summary_lines(results: list[dict[str, Any]], level: str = "##") -> list[str]:
+    """Points gained over each contrast, promises and shares of the vote, under headings of the given level."""
     metrics = list(results[0]["result"]["metrics"])
-    lines = [
-        f"# {title}",
-        "",
-        "Points (hundredths of the metric) on test rows; random 70/30 splits; corrected resampled t-test.",
-    ]
+    lines = ["Points (hundredths of the metric) on test rows; random 70/30 splits; corrected resampled t-test."]
     for text, other in CONTRASTS.items():
-        lines += ["", f"## The committee against {text}", "", *HEAD]
+        lines += ["", f"{level} The committee against {text}", "", *HEAD]
         lines += [_score(metric, cells) for metric in metrics if (cells := cells_of(results, metric, other))]
-    lines += ["", "## Promised on out-of-fold rows, found on test rows", "", *_promises(results, metrics)]
-    lines += ["", "## Who speaks: mean share of the vote", "", *_shares(results, metrics)]
+    lines += ["", f"{level} Promised on out-of-fold rows, found on test rows", "", *_promises(results, metrics)]
+    return [*lines, "", f"{level} Who speaks: mean share of the vote", "", *_shares(results, metrics)]
+
+
+def write_board(results: list[dict[str, Any]], folder: Path, title: str) -> None:
+    """``table.md``: the summary, then every table."""
+    metrics = list(results[0]["result"]["metrics"])
+    lines = [f"# {title}", "", *summary_lines(results)]
     lines += ["", "## Table by table, against the best rival", ""]
     lines += ["| metric | table | committee | rival | chosen most | difference |", "|---|---|---|---|---|---|"]
     for metric in metrics:

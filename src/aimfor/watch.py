@@ -83,7 +83,7 @@ def _about_undefined(counts: BatchCounts, metric: object, bank: bool) -> str:
         # Chance alone leaves a batch empty with share u, and one k times as large with u^k.
         remedies.append(f"batches {math.ceil(math.log(0.01) / math.log(share))} times as large would be undefined 1 %")
     if bank:
-        remedies.append("SortedEngine(bank=4096) ranks each batch against recent ones")
+        remedies.append("an engine with bank=4096 counts and ranks each batch among recent ones")
     return text + "; ".join(remedies) + "."
 
 

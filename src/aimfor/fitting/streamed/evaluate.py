@@ -59,7 +59,7 @@ def evaluate(source: ScoreSource, metrics: Iterable[str | Metric], memory: int =
         >>> found = streamed.evaluate(source, ["auroc", "f1"])
         >>> found["auroc"].value
         0.75
-        >>> found["f1"].threshold, found["f1"].best
+        >>> round(found["f1"].threshold, 6), round(found["f1"].best, 6)
         (0.225, 0.8)
     """
     checks.integer("memory", memory, at_least=1)
