@@ -13,7 +13,7 @@ from pathlib import Path
 
 from paper import Options
 from paper.experiments.meng import f1 as meng_f1
-from paper.run import GATHERED, _plain, _write_atomic
+from paper.run import GATHERED, _plain, _write_cells
 
 
 def lacking(cells, only):
@@ -40,7 +40,7 @@ def main():
         method = next(m for m in meng_f1.methods(meng_f1.budget(options).steps) if m.name == name)
         entry["result"] |= _plain(meng_f1.measure(entry["cell"], options, [method]))
         entry["seconds"] = round(entry["seconds"] + time.monotonic() - began, 2)
-        _write_atomic(path, cells)
+        _write_cells(path, cells)
         print(f"{name}: {entry['cell']}", flush=True)
 
 

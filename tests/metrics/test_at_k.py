@@ -40,6 +40,9 @@ def test_best_of_all_choices_of_k_items_is_reached(metric, sign):
         assert objective(form.augment(epsilon, sign)[0] * 3) == pytest.approx(max(map(objective, choices)), abs=1e-12)
 
 
+# At the optimum no change helps, and precision among 3 places stays below 1 in lists with fewer positives: the hint
+# about gradients of exactly 0 is right there.
+@pytest.mark.filterwarnings("ignore::aimfor.errors.DegenerateBatchWarning")
 @BOTH
 def test_training_raises_it(metric):
     """The protocol of the law tests: 200 steps of Adam, and at least half of what there is to gain."""

@@ -45,7 +45,7 @@ _HINTS = (
     (r"(precision|ppv)", "A precision needs a floor on recall: 'precision@recall=0.8'."),
     (r"(recall|sensitivity|tpr|hit)", "A recall needs a floor or a ceiling: 'recall@precision=0.9', 'tpr@fpr=0.1'."),
     (r"(specificity|tnr)", "Hold it and raise the other: 'tpr@fpr=0.1' is sensitivity at a specificity of 0.9."),
-    (r"(mcc|matthews.*|g_?mean|kappa|balanced_acc.*|bacc|youden.*|informedness)", "Write it as aimfor.Confusion(...)."),
+    (r"(mcc|matthews.*|g_?mean|kappa|youden.*|informedness)", "Write it as aimfor.Confusion(...)."),
     (r"(tversky.*|fpr|fnr|npv)", "Write it as aimfor.metrics.CountRatio(...)."),
     (r"(ndcg|dcg)(_at_|@).*", "For the first ten places: 'ndcg@10'."),
     (r"(dcg|lambda_?rank|lambdamart)", "Normalised, it is 'ndcg' or 'ndcg@10'."),
