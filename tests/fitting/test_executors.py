@@ -110,6 +110,7 @@ def test_ctrl_c_ends_within_two_seconds(tmp_path: Path) -> None:
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"one\n"
+    time.sleep(0.5)  # until it waits for the next cell, as it does nearly all the time
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
     out, errors = process.communicate(timeout=30)
