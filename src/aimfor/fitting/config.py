@@ -64,6 +64,10 @@ class Settings(_Strict):
     encoding: str = "utf8"
     rows: int | None = Field(default=None, ge=1)
     image_size: int = Field(default=0, ge=0, le=1024)
+    #: Tables read as a stream: bytes that may be used (0: a default), the column to split by, threads that read ahead.
+    memory: int = Field(default=0, ge=0)
+    split_by: str | None = None
+    readers: int = Field(default=1, ge=0, le=64)
     checkpoint_seconds: float = Field(default=10.0, ge=0)
     #: Kinds of members of the committee.
     members: tuple[str, ...] = ("linear", "trees", "network")

@@ -51,6 +51,9 @@ Fast = Annotated[bool, typer.Option("--fast", help="One member (trees) and one s
 Budget = Annotated[float | None, typer.Option(help="Minutes; members that would end later are left out.")]
 Workers = Annotated[int | None, typer.Option(help="Processes; by default one a core for larger tables.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no notes.")]
+Memory = Annotated[
+    str | None, typer.Option(help="Limit, such as 1.5GB: a table that is too large for it is read as a stream.")
+]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")]
 ExecutorName = Annotated[
     str | None, typer.Option("--executor", help="Where cells run: local:N, dask://HOST:PORT, ray or module:factory.")
@@ -95,3 +98,20 @@ def refuse_mixed(network: bool, members: str | None, fast: bool, budget: float |
         raise InputError(
             given, f"it with {why}", "options of the committee, or of one network", "Leave one of them out."
         )
+
+
+def bytes_of(text: str | None) -> int:
+    """``"1.5GB"`` or ``"800MB"`` in bytes; 0 for nothing."""
+    from ...errors import InputError
+
+    if text is None:
+        return 0
+    units = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+    number, unit = text.strip()[:-2], text.strip()[-2:].upper()
+    try:
+        found = float(number) * units[unit]
+    except (KeyError, ValueError):
+        raise InputError("--memory", repr(text), "a size such as 800MB or 1.5GB") from None
+    if not 0 < found < float("inf"):
+        raise InputError("--memory", repr(text), "a size above zero, such as 1.5GB")
+    return int(found)

@@ -26,5 +26,11 @@ def predict(
     """Scores, probabilities and decisions at the stored threshold, as CSV. Exit code 0 means every row was scored."""
     with one_line_errors():
         from ..run.predict import predict as write
+        from ..stream.command import is_streamed
 
+        if is_streamed(run):
+            from ..stream.predict import predict as write_stream
+
+            write_stream(run, data, out, encoding or "utf8", rows, trust)
+            return
         write(run, data, out, encoding or "utf8", rows, trust, id_column=id_column, judge=evaluate)

@@ -19,6 +19,7 @@ from .options import (
     Group,
     Hidden,
     Members,
+    Memory,
     MetricName,
     Model,
     Out,
@@ -29,6 +30,7 @@ from .options import (
     Target,
     Trust,
     Workers,
+    bytes_of,
     kinds_of,
     network_options,
     refuse_mixed,
@@ -61,6 +63,11 @@ def train(
     image_size: Annotated[int | None, typer.Option(help="Side in pixels to which images are scaled.")] = None,
     encoding: Encoding = None,
     rows: Rows = None,
+    memory: Memory = None,
+    split_by: Annotated[
+        str | None, typer.Option(help="Streams: rows with one value of this column stay in one part.")
+    ] = None,
+    readers: Annotated[int | None, typer.Option(help="Streams: threads that read ahead.")] = None,
     checkpoint_seconds: Annotated[float | None, typer.Option(help="Seconds between saves of the state.")] = None,
     trust: Trust = None,
     quiet: Quiet = False,
@@ -71,8 +78,12 @@ def train(
         from ..run import training
         from ..run.folder import read_source
         from ..run.trust import find_typed_code
+        from ..stream import command as stream
         from . import progress
 
+        if resume is not None and stream.is_streamed(resume):
+            stream.resume(resume, quiet, trust)
+            return
         if resume is not None:
             folder = resume
             ready, plan = training.reopen(folder, trust)
@@ -82,7 +93,9 @@ def train(
             find_typed_code(model)
             one_network = network_options(model, epochs, batch_size, learning_rate, hidden)
             plan = find_recipe(recipe or "auto") if recipe or one_network else None
-            refuse_mixed(plan is not None, members, fast, budget, "--recipe" if recipe else str(one_network))
+            streamed = stream.is_wanted(data, bytes_of(memory))
+            if not streamed:  # where there is one network in any case
+                refuse_mixed(plan is not None, members, fast, budget, "--recipe" if recipe else str(one_network))
             given = settings(
                 data=data,
                 target=target,
@@ -100,12 +113,18 @@ def train(
                 image_size=image_size,
                 encoding=encoding,
                 rows=rows,
+                memory=bytes_of(memory),
+                split_by=split_by,
+                readers=readers,
                 checkpoint_seconds=checkpoint_seconds,
                 members=kinds_of(members),
                 fast=fast,
                 budget_minutes=budget,
                 workers=workers,
             )
+            if streamed:
+                stream.train(given, plan or find_recipe("cross_entropy"), out, quiet)
+                return
             source = read_source(given)
             if source.images is not None and plan is None:
                 refuse_mixed(True, members, fast, budget, "pictures")

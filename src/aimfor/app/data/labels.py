@@ -24,8 +24,12 @@ _POSITIVE_WORDS = ("1", "yes", "true", "y", "t", "positive", "pos")
 def labels_of(column: Column) -> Array:
     """Labels as text, ``(n,)`` objects; None where missing. ``1.0`` and ``1`` are one label, ``01`` is another."""
     codes, found = column.distinct()
-    tidy = [canonical(text) if is_number(text) and not _CODE.match(text) else text for text in found]
-    return np.array([*tidy, None], dtype=object)[codes]
+    return np.array([*tidy_labels(found), None], dtype=object)[codes]
+
+
+def tidy_labels(found: list[str]) -> list[str]:
+    """One spelling for one label, of the different values of a column."""
+    return [canonical(text) if is_number(text) and not _CODE.match(text) else text for text in found]
 
 
 @dataclass
@@ -65,20 +69,25 @@ def fit_labels(labels: Array, *, binary: bool, positive: str | None = None) -> L
         InputError: One class only, free text or a continuous number as target, more classes than the metric takes,
             a class with fewer than three rows.
     """
-    counts = Counter(labels)
+    return labels_of_counts(Counter(labels), binary=binary, positive=positive)
+
+
+def labels_of_counts(counts: Counter[str], *, binary: bool, positive: str | None = None) -> Labels:
+    """The same from the number of rows of each label."""
+    rows = counts.total()
     if len(counts) < 2:
         only = next(iter(counts), "nothing")
-        raise InputError("target", f"one value only ({only!r}) in all {len(labels)} rows", "two classes or more")
-    if len(counts) > 20 and len(counts) > 0.1 * len(labels) and positive is None:
+        raise InputError("target", f"one value only ({only!r}) in all {rows} rows", "two classes or more")
+    if len(counts) > 20 and len(counts) > 0.1 * rows and positive is None:
         sample = sorted(counts)[0]
         raise InputError(
             "target",
-            f"{len(counts)} different values in {len(labels)} rows (such as {sample[:40]!r})",
+            f"{len(counts)} different values in {rows} rows (such as {sample[:40]!r})",
             "classes, not free text or a measured number",
             "Choose another column, or make classes of this one.",
         )
     found = _binary(counts, positive) if binary else Labels(sorted(counts, key=_natural), False)
-    _enough_rows(counts, found, len(labels))
+    _enough_rows(counts, found, rows)
     return found
 
 

@@ -38,8 +38,22 @@ def check_size(path: Path, size: int) -> None:
             "data",
             f"{path.name} of {_gigabytes(size)}, which needs about {_gigabytes(need)} of memory",
             f"a table that fits into the {_gigabytes(have)} available",
-            "Read only the first rows with --rows 100000 (or more), or use a machine with more memory.",
+            f"Read it as a stream with --memory {have >> 21}MB, or only some rows with --rows 100000.",
         )
+
+
+def memory_needed(path: Path) -> int:
+    """Bytes that reading, encoding and training on all rows at once would take, about."""
+    if path.suffix.lower() not in _PARQUET:
+        return _COPIES * _text_size(path)
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        meta = pq.read_metadata(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise InputError("data", f"{path.name}, which cannot be read ({_first_line(error)})", "Parquet") from None
+    return _COPIES * int(sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups)))
 
 
 def _gigabytes(size: float) -> str:
@@ -108,8 +122,8 @@ def _read_arrow(path: Path, rows: int | None) -> Any:
     return table if rows is None else table.slice(0, rows)
 
 
-def _read_csv(path: Path, encoding: str, rows: int | None) -> Any:
-    """Every cell as text: what a column is must not depend on the file at hand."""
+def csv_options(path: Path, encoding: str) -> dict[str, Any]:
+    """How Arrow is to read the file: every cell as text, for what a column is must not depend on the file at hand."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -118,11 +132,18 @@ def _read_csv(path: Path, encoding: str, rows: int | None) -> Any:
         start = file.read(1 << 20)
     encoding = _encoding(start, encoding)
     delimiter, names = _header(start.decode(encoding, "replace").removeprefix("\ufeff"))
-    options = {
+    return {
         "read_options": arrow_csv.ReadOptions(encoding=encoding, block_size=1 << 24),
         "parse_options": arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         "convert_options": arrow_csv.ConvertOptions(column_types={name: pa.string() for name in names}, null_values=[]),
     }
+
+
+def _read_csv(path: Path, encoding: str, rows: int | None) -> Any:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    options = csv_options(path, encoding)
     if rows is None:
         check_size(path, _text_size(path))
         return arrow_csv.read_csv(str(path), **options)

@@ -81,11 +81,19 @@ class Scale(Strict):
     def apply(self, values: Floats) -> Matrix:
         known = np.isfinite(values)
         with np.errstate(over="ignore"):
-            scaled = (np.where(known, values, self.fill) - self.mean) / self.scale
-        return np.clip(scaled, -_LARGEST, _LARGEST).astype(np.float32)
+            scaled = (values if known.all() else np.where(known, values, self.fill)) - self.mean
+            scaled /= self.scale
+        return np.clip(scaled, -_LARGEST, _LARGEST, out=scaled).astype(np.float32)
 
     def far(self, values: Floats) -> NDArray[np.bool_]:
         """True beyond the training range by more than that range again."""
+        if len(values):
+            ends = np.array([values.min(), values.max()])  # most columns are told by their ends, without a pass each
+            if np.isfinite(ends).all() and not self._far(ends).any():
+                return np.zeros(len(values), dtype=bool)
+        return self._far(values)
+
+    def _far(self, values: Floats) -> NDArray[np.bool_]:
         width = self.high / 2 - self.low / 2  # halves: the difference itself may overflow
         return np.isfinite(values) & (np.abs(values / 2 - (self.high / 4 + self.low / 4)) > 1.5 * width)
 

@@ -1,0 +1,191 @@
+"""Training one network on a stream: by the batch, with the best weights by the metric on held-out rows, resumable."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import InputError
+from ...fitting import checkpoint
+from ...fitting.config import Recipe
+from ...fitting.fit import Event, Interrupted
+from ...fitting.losses import StageLoss, why_untrainable
+from ...fitting.models import build, scores_of, shaped
+from ...fitting.steps import make_optimizer
+from .batches import Place, StreamBatch
+from .prepare import Ready
+from .ranks import Ranks
+
+#: Looks at validation rows in one epoch, at most.
+LOOKS = 4
+_TITLES = {"ce": "cross-entropy", "weighted_ce": "weighted cross-entropy", "metric": "the metric"}
+
+
+@dataclass
+class State:
+    """Where a run stands, all of it JSON."""
+
+    place: Place = field(default_factory=Place)
+    #: Which loss is in use, and the threshold it was started with.
+    phase: int = 0
+    threshold: float = 0.0
+    seconds: float = 0.0
+    best: dict[str, Any] = field(default_factory=dict)
+    history: list[Event] = field(default_factory=list)
+
+
+def phases(recipe: Recipe, ready: Ready) -> list[str]:
+    """The losses, one after the other. Raises `InputError` for a recipe that needs all rows at hand."""
+    losses = ["ce"] if recipe.name == "auto" else [stage.loss for stage in recipe.stages]
+    if "head" in losses or (recipe.name != "auto" and any(stage.balanced for stage in recipe.stages)):
+        usable = "cross_entropy, weighted_cross_entropy, focal or ce_then_metric"
+        raise InputError("--recipe", f"{recipe.name}, which needs all rows at hand", f"{usable} for a stream")
+    reason = why_untrainable(ready.objective) if "metric" in losses else None
+    if reason is not None:
+        raise InputError("--recipe", f"{recipe.name} for {ready.objective.name}", "a pair that exists", reason)
+    return losses
+
+
+class StreamFit:
+    """One run. ``model`` holds the best weights in the end."""
+
+    def __init__(self, ready: Ready, recipe: Recipe, ranks: Ranks, report: Callable[[Event], None]) -> None:
+        self.ready, self.ranks, self.report, self.losses = ready, ranks, report, phases(recipe, ready)
+        settings = ready.settings
+        torch.manual_seed(settings.seed)  # the same first weights in every process
+        self.model = build(settings.model, ready.encoder.shape, ready.labels.outputs, settings.hidden, settings.dropout)
+        self.wrapped = ranks.wrap(self.model)
+        self.optimizer = make_optimizer(self.model, settings, settings.learning_rate)
+        self.state, self.best = State(), dict[str, Tensor]()
+        self.loss: nn.Module = self._make_loss()
+        self._saved_at = time.monotonic()
+
+    def _make_loss(self) -> StageLoss:
+        ready = self.ready
+        kind = self.losses[self.state.phase]
+        classes = torch.arange(len(ready.classes))
+        threshold = self.state.threshold
+        return StageLoss(kind, ready.objective, classes, ready.labels.outputs, ready.classes, threshold)
+
+    def run(self, path: Path | None, stop: Callable[[], bool]) -> StreamFit:
+        """Trains to the end. Raises `Interrupted` when ``stop()`` became true in any process; the state is saved."""
+        torch.set_num_threads(self.ready.settings.threads)
+        began, before = time.monotonic(), self.state.seconds
+        while self.state.place.epoch < self.ready.settings.epochs:
+            epoch = self.state.place.epoch
+            looks = self._looks(len(self.ready.loader.windows(epoch)))
+            for batch in self.ready.loader.epoch(self.state.place):
+                self._step(batch)
+                self.state.place = batch.following
+                self.state.seconds = before + time.monotonic() - began
+                if batch.following.step == 0 and batch.place.window in looks:
+                    self._look(epoch, batch.progress)
+                self._save_when_due(path, stop)
+        self.model.load_state_dict(self.best)
+        self.model.eval()
+        return self
+
+    def _looks(self, windows: int) -> set[int]:
+        """After which windows of an epoch the validation rows are looked at; always after the last."""
+        often = min(LOOKS, windows) if self.ready.settings.epochs < LOOKS else 1
+        return {(number + 1) * windows // often - 1 for number in range(often)}
+
+    def _step(self, batch: StreamBatch) -> None:
+        settings = self.ready.settings
+        progress = (batch.place.epoch + batch.progress) / settings.epochs
+        self._enter(min(len(self.losses) - 1, int(progress * len(self.losses))) if batch.place.step == 0 else None)
+        # Dropout by the place in the run and the process: nothing to save, nothing to restore.
+        place = batch.place
+        torch.manual_seed(hash((settings.seed, place.epoch, place.window, place.step, self.ranks.rank)) % 2**63)
+        self.wrapped.train()
+        factor = 0.05 + 0.95 * 0.5 * (1.0 + math.cos(math.pi * progress))
+        for group in self.optimizer.param_groups:
+            group["lr"] = settings.learning_rate * factor
+        self.optimizer.zero_grad(set_to_none=True)
+        value = self._value(batch)
+        if not math.isfinite(float(value.detach())):
+            came = f"{settings.learning_rate:g}, with which the loss is not finite"
+            raise InputError("--learning-rate", came, "a lower one")
+        value.backward()
+        self.optimizer.step()
+
+    def _enter(self, phase: int | None) -> None:
+        if phase is not None and phase != self.state.phase:
+            self.state.phase, self.state.threshold = phase, self.state.best.get("threshold", 0.0)
+            self.loss = self._make_loss()
+
+    def _value(self, batch: StreamBatch) -> Tensor:
+        scores = shaped(self.wrapped(batch.x), self.ready.labels.outputs)
+        if self.losses[self.state.phase] == "metric":
+            loss: Tensor = self.loss(scores, batch.y, None, None)  # joins the rows of all processes itself
+            return loss
+        if not len(batch.y):
+            return scores.sum() * 0.0
+        # The mean over all processes' rows: their gradients will be averaged, whatever their shares of the batch.
+        mean: Tensor = self.loss(scores, batch.y, None, None)
+        return mean * (len(batch.y) * self.ranks.world / batch.size)
+
+    def scores(self, part: tuple[Tensor, Tensor]) -> Tensor:
+        """Of all held-out rows, each process scoring its share."""
+        return self.ranks.joined(scores_of(self.model, part[0], self.ready.labels.outputs), len(part[1]))
+
+    def _look(self, epoch: int, progress: float) -> None:
+        ready, state = self.ready, self.state
+        scores = self.scores(ready.validation)
+        threshold, value = ready.objective.tuned(scores, ready.validation[1])
+        if not self.best or value > state.best["value"]:
+            loss = self.losses[state.phase]
+            state.best = {"value": value, "threshold": threshold, "epoch": epoch, "loss": loss}
+            self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+        title = _TITLES.get(self.losses[state.phase], self.losses[state.phase])
+        done = (epoch + progress) * ready.rows["train"]
+        event = {
+            "stage": state.phase, "title": title, "epoch": round(epoch + progress, 3), "epochs": ready.settings.epochs,
+            "loss": None, "validation": value, "best": state.best["value"], "rows": round(done),
+        }  # fmt: skip
+        state.history.append(event)
+        if self.ranks.first:
+            self.report({**event, "seconds": state.seconds})
+
+    # ------------------------------------------------------------ saving and resuming
+
+    def _save_when_due(self, path: Path | None, stop: Callable[[], bool]) -> None:
+        stopping = self.ranks.any(stop()) if self.state.place.step % 8 == 0 or self.ranks.world == 1 else False
+        due = time.monotonic() - self._saved_at >= self.ready.settings.checkpoint_seconds
+        if path is not None and self.ranks.first and (stopping or due):
+            self.save(path)
+        if stopping:
+            raise Interrupted("stopped; the state is saved")
+
+    def save(self, path: Path) -> None:
+        moments, rest = checkpoint.flatten_optimizer(self.optimizer.state_dict())
+        tensors = {
+            **checkpoint.under("model", self.model.state_dict()),
+            **checkpoint.under("best", self.best),
+            **checkpoint.under("optimizer", moments),
+            **checkpoint.under("loss", self.loss.state_dict()),
+        }
+        checkpoint.save(path, tensors, {"run": asdict(self.state), "optimizer": rest})
+        self._saved_at = time.monotonic()
+
+    def restore(self, path: Path) -> StreamFit:
+        """Goes on from a saved state. Raises `InputError` when it is damaged."""
+        tensors, state = checkpoint.load(path)
+        with checkpoint.reading(path):
+            run = state["run"]
+            self.state = State(**{**run, "place": Place(**run["place"])})
+            self.loss = self._make_loss()
+            self.model.load_state_dict(checkpoint.take(tensors, "model"))
+            self.best = checkpoint.take(tensors, "best")
+            moments = checkpoint.take(tensors, "optimizer")
+            if moments:
+                self.optimizer.load_state_dict(checkpoint.restore_optimizer(moments, state["optimizer"]))
+            self.loss.load_state_dict(checkpoint.take(tensors, "loss"))
+        return self

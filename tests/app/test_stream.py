@@ -1,0 +1,255 @@
+"""Tables on disk: the same batches for any number of workers and ranks, one encoder, errors that name the file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from aimfor.app.data.labels import labels_of_counts
+from aimfor.app.stream import survey as survey_module
+from aimfor.app.stream.batches import Loader, Place
+from aimfor.app.stream.survey import TEST, TRAIN, VALIDATION, Cut, Survey, class_counts
+from aimfor.app.stream.table import columns_of_batch, open_table, row_hashes, window_of
+from aimfor.errors import InputError
+from aimfor.fitting.columns import TableEncoder
+
+CUT = Cut("y", 0.1, 0)
+
+
+def rows(n: int, seed: int) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, 2))
+    city = rng.choice(["Bern", "Rome", "Oslo"], n)
+    y = (x[:, 0] + (city == "Rome") + rng.standard_normal(n) > 1).astype(np.int8)
+    return {"a": x[:, 0], "b": np.where(rng.random(n) < 0.1, np.nan, x[:, 1]), "city": city, "y": y}
+
+
+def write(folder: Path, files: int = 3, n: int = 500, group: int = 100) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(files):
+        pq.write_table(pa.table(rows(n, number)), folder / f"{number}.parquet", row_group_size=group)
+    return folder
+
+
+def surveyed(path: Path, cut: Cut = CUT, shares: int = 1) -> Survey:
+    table, parts = open_table(str(path)), [Survey() for _ in range(shares)]
+    for number in range(len(table.units)):
+        parts[number % shares].add(table, number, cut)
+    for other in parts[1:]:
+        parts[0].join(other)
+    return parts[0]
+
+
+def loader(path: Path, **changes: Any) -> Loader:
+    table, found = open_table(str(path)), surveyed(path)
+    labels = labels_of_counts(class_counts(found), binary=True)
+    made = Loader(table, CUT, found.encoder(CUT, None), labels, found.train, found.digests, 4, 64)
+    return replace(made, **changes)
+
+
+def seen(given: Loader, start: Place = Place()) -> list[tuple[torch.Tensor, torch.Tensor]]:  # noqa: B008
+    return [(batch.x, batch.y) for batch in given.epoch(start)]
+
+
+def equal(ours: list[tuple[torch.Tensor, torch.Tensor]], theirs: list[tuple[torch.Tensor, torch.Tensor]]) -> bool:
+    return len(ours) == len(theirs) and all(
+        torch.equal(a, c) and torch.equal(b, d) for (a, b), (c, d) in zip(ours, theirs, strict=True)
+    )
+
+
+def test_an_epoch_has_every_training_row_once_in_batches_of_one_size(tmp_path: Path) -> None:
+    given = loader(write(tmp_path))
+    batches = seen(given)
+    everything = torch.cat([x for x, _ in batches])
+    expected = torch.cat([given.read(number)[0] for number in range(15)])
+    assert Counter(map(bytes, everything.numpy())) == Counter(map(bytes, expected.numpy()))
+    assert all(48 <= len(y) <= 80 for _, y in batches)
+    assert sum(batch.size for batch in given.epoch(Place())) == len(everything)
+
+
+def test_workers_change_nothing(tmp_path: Path) -> None:
+    given = loader(write(tmp_path))
+    alone = seen(replace(given, workers=0))
+    for workers in (1, 2):
+        assert equal(alone, seen(replace(given, workers=workers)))
+
+
+def test_two_and_three_ranks_see_the_batches_of_one(tmp_path: Path) -> None:
+    given = loader(write(tmp_path))
+    alone = list(given.epoch(Place()))
+    for world in (2, 3):
+        ranks = [list(replace(given, rank=rank, world=world).epoch(Place())) for rank in range(world)]
+        assert {len(one) for one in ranks} == {len(alone)}
+        for number, whole in enumerate(alone):
+            parts = [one[number] for one in ranks]
+            assert sum(len(part.y) for part in parts) == whole.size == parts[0].size == len(whole.y)
+            ours = Counter(map(bytes, torch.cat([part.x for part in parts]).numpy()))
+            assert ours == Counter(map(bytes, whole.x.numpy()))
+
+
+def test_an_epoch_goes_on_in_its_middle(tmp_path: Path) -> None:
+    given = loader(write(tmp_path))
+    whole = list(given.epoch(Place(1)))
+    for number in (3, 7, len(whole) - 1):
+        rest = seen(given, whole[number].place)
+        assert equal(rest, [(batch.x, batch.y) for batch in whole[number:]])
+        assert whole[number - 1].following == whole[number].place
+    assert whole[-1].following == Place(2)
+    assert not equal(seen(given, Place(0)), seen(given, Place(1)))
+
+
+def test_parts_depend_on_rows_alone(tmp_path: Path) -> None:
+    write(tmp_path / "many")
+    whole = pa.concat_tables([pq.read_table(file) for file in sorted((tmp_path / "many").glob("*.parquet"))])
+    order = np.random.default_rng(5).permutation(whole.num_rows)
+    (tmp_path / "one").mkdir()
+    pq.write_table(whole.take(order), tmp_path / "one" / "all.parquet", row_group_size=333)
+    many, one = surveyed(tmp_path / "many"), surveyed(tmp_path / "one")
+    assert many.counts == one.counts
+    for part in (VALIDATION, TEST):
+        assert many.held_out(part).equals(one.held_out(part).combine_chunks())
+    assert many.encoder(CUT, None).state == one.encoder(CUT, None).state
+    share = sum(count for (part, _), count in many.counts.items() if part == VALIDATION) / whole.num_rows
+    assert 0.07 < share < 0.13
+
+
+def test_the_survey_of_two_processes_is_that_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey_module, "SAMPLE", 200)
+    write(tmp_path)
+    alone, together = surveyed(tmp_path), surveyed(tmp_path, shares=2)
+    assert alone.encoder(CUT, None).state == together.encoder(CUT, None).state
+    assert (alone.counts, alone.train, alone.digests) == (together.counts, together.train, together.digests)
+    assert "200 of" in alone.encoder(CUT, None).notes[-1]
+    assert alone.held_out(TEST).equals(together.held_out(TEST))
+
+
+def test_below_the_sample_the_encoder_is_that_of_a_table_in_memory(tmp_path: Path) -> None:
+    found = surveyed(write(tmp_path))
+    table = open_table(str(tmp_path))
+    columns = columns_of_batch(pa.concat_tables([table.arrow(number) for number in range(15)]))
+    _, part, hashes = CUT.parts(columns)
+    train = np.flatnonzero(part == TRAIN)
+    order = train[np.argsort(survey_module.mixed(hashes[train], CUT.seed + 1), kind="stable")]
+    expected = TableEncoder.fit({name: column.take(order) for name, column in columns.items()})
+    assert found.encoder(CUT, None).state == expected.state
+
+
+def test_rows_with_one_value_of_a_column_stay_together(tmp_path: Path) -> None:
+    write(tmp_path)
+    table, cut = open_table(str(tmp_path)), replace(CUT, by="city", share=0.3)
+    parts: dict[str, set[int]] = {}
+    for number in range(15):
+        columns = table.read(number)
+        city = columns["city"].texts()
+        for name, part in zip(city, cut.parts(columns)[1], strict=True):
+            parts.setdefault(name, set()).add(int(part))
+    assert all(len(found) == 1 for found in parts.values())
+
+
+def test_hashes_know_cells_not_places() -> None:
+    columns = columns_of_batch(pa.table(rows(200, 0)))
+    hashes = row_hashes(columns)
+    assert len(set(hashes.tolist())) == 200
+    order = np.random.default_rng(0).permutation(200)
+    assert np.array_equal(row_hashes({name: column.take(order) for name, column in columns.items()}), hashes[order])
+
+
+def test_partitions_are_columns(tmp_path: Path) -> None:
+    for year in (2023, 2024):
+        write(tmp_path / f"year={year}", files=1)
+    table = open_table(str(tmp_path))
+    assert {table.read(number)["year"].values[0] for number in range(len(table.units))} == {2023.0, 2024.0}
+
+
+def test_csv_files_are_staged(tmp_path: Path) -> None:
+    from pyarrow import csv
+
+    (tmp_path / "text").mkdir()
+    csv.write_csv(pa.table(rows(300, 0)), tmp_path / "text" / "a.csv")
+    table = open_table(str(tmp_path / "text"), staged=tmp_path / "staged")
+    assert table.rows == 300
+    assert set(table.read(0)) == {"a", "b", "city", "y"}
+    assert not list((tmp_path / "staged").glob("*.part"))
+
+
+# ------------------------------------------------------------ bad input
+
+
+def test_files_of_other_columns_or_types_are_named(tmp_path: Path) -> None:
+    write(tmp_path)
+    pq.write_table(pa.table({**rows(50, 9), "a": [str(i) for i in range(50)]}), tmp_path / "9.parquet")
+    with pytest.raises(InputError, match=r"9\.parquet, where the column 'a' is string, expected double"):
+        open_table(str(tmp_path))
+    pq.write_table(pa.table({**rows(50, 9), "c": np.zeros(50)}), tmp_path / "9.parquet")
+    with pytest.raises(InputError, match=r"9\.parquet, where the column 'c'"):
+        open_table(str(tmp_path))
+
+
+def test_a_damaged_file_in_the_middle_is_named(tmp_path: Path) -> None:
+    write(tmp_path)
+    file = tmp_path / "1.parquet"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-20])
+    with pytest.raises(InputError, match=r"1\.parquet, which cannot be read"):
+        open_table(str(tmp_path))
+    file.write_bytes(whole[:300] + b"\xff" * 400 + whole[700:])
+    with pytest.raises(InputError, match=r"1\.parquet, row group"):
+        surveyed(tmp_path)
+
+
+def test_a_unit_that_changes_between_epochs_is_named(tmp_path: Path) -> None:
+    given = loader(write(tmp_path))
+    given.read(5)
+    pq.write_table(pa.table(rows(500, 77)), tmp_path / "1.parquet", row_group_size=100)
+    changed = replace(given, table=open_table(str(tmp_path)))
+    with pytest.raises(InputError, match="has changed since training began"):
+        changed.read(5)
+
+
+def test_a_class_of_the_last_file_is_known(tmp_path: Path) -> None:
+    write(tmp_path)
+    late = rows(500, 9)
+    late["y"] = np.where(np.arange(500) % 5 == 0, 7, late["y"]).astype(np.int8)
+    pq.write_table(pa.table(late), tmp_path / "9.parquet", row_group_size=100)
+    labels = labels_of_counts(class_counts(surveyed(tmp_path)), binary=False)
+    assert labels.classes == ["0", "1", "7"]
+
+
+def test_a_rank_without_rows_has_empty_batches(tmp_path: Path) -> None:
+    given = loader(write(tmp_path, files=1), window=4)
+    lonely = list(replace(given, rank=2, world=3).epoch(Place()))
+    assert lonely[-1].x.shape == (0, 7)  # the last window has one unit, which the first rank owns
+    assert lonely[-1].size > 0
+
+
+def test_memory_too_small_for_a_row_group_names_what_is_needed(tmp_path: Path) -> None:
+    table = open_table(str(write(tmp_path)))
+    with pytest.raises(InputError, match=r"--memory: got 100 MB for row groups of up to 100 rows, expected at least 4"):
+        window_of(table, 7, 100 << 20, 1)
+    assert window_of(table, 7, 1 << 30, 1) == 16
+
+
+def test_an_explosion_of_categories_stays_bounded(tmp_path: Path) -> None:
+    for number in range(3):
+        table = rows(4_000, number)
+        table["code"] = [f"k{number}-{i}" for i in range(4_000)]
+        pq.write_table(pa.table(table), tmp_path / f"{number}.parquet", row_group_size=1_000)
+    encoder = surveyed(tmp_path).encoder(CUT, None)
+    assert encoder.shape[0] <= 7
+    assert any("'code' left out" in note for note in encoder.notes)
+
+
+def test_unknown_columns_are_named(tmp_path: Path) -> None:
+    write(tmp_path)
+    for cut, argument in ((replace(CUT, target="why"), "target"), (replace(CUT, by="town"), "--split-by")):
+        with pytest.raises(InputError) as caught:
+            surveyed(tmp_path, cut)
+        assert caught.value.argument == argument
