@@ -115,7 +115,7 @@ def test_parts_depend_on_rows_alone(tmp_path: Path) -> None:
     many, one = surveyed(tmp_path / "many"), surveyed(tmp_path / "one")
     assert many.counts == one.counts
     for part in (VALIDATION, TEST):
-        assert many.held_out(part).equals(one.held_out(part).combine_chunks())
+        assert repr(many.held_out(part).to_pylist()) == repr(one.held_out(part).to_pylist())
     assert many.encoder(CUT, None).state == one.encoder(CUT, None).state
     share = sum(count for (part, _), count in many.counts.items() if part == VALIDATION) / whole.num_rows
     assert 0.07 < share < 0.13
@@ -128,7 +128,7 @@ def test_the_survey_of_two_processes_is_that_of_one(tmp_path: Path, monkeypatch:
     assert alone.encoder(CUT, None).state == together.encoder(CUT, None).state
     assert (alone.counts, alone.train, alone.digests) == (together.counts, together.train, together.digests)
     assert "200 of" in alone.encoder(CUT, None).notes[-1]
-    assert alone.held_out(TEST).equals(together.held_out(TEST))
+    assert repr(alone.held_out(TEST).to_pylist()) == repr(together.held_out(TEST).to_pylist())
 
 
 def test_below_the_sample_the_encoder_is_that_of_a_table_in_memory(tmp_path: Path) -> None:
