@@ -63,19 +63,19 @@ def test_killed_again_and_again_it_ends_the_same(run: Path, data: Path, tmp_path
     while not (folder / "metrics.json").exists():
         begun = (folder / "config.json").exists()
         process = subprocess.Popen([*words, "--resume", str(folder)] if begun else first)
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 900
         while not (folder / "checkpoint.safetensors").exists() and process.poll() is None:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         stamp = (folder / "checkpoint.safetensors").stat().st_mtime_ns if process.poll() is None else 0
-        while kills < 3 and process.poll() is None:
+        while kills < 2 and process.poll() is None:
             if (folder / "checkpoint.safetensors").stat().st_mtime_ns != stamp:
                 time.sleep(chance.random() * 0.2)
                 process.send_signal(signal.SIGKILL)
                 kills += 1
                 break
             time.sleep(0.01)
-        process.wait(timeout=120)
+        process.wait(timeout=900)
     assert kills >= 1
     assert (folder / "model.safetensors").read_bytes() == (run / "model.safetensors").read_bytes()
     assert (folder / "threshold.json").read_text() == (run / "threshold.json").read_text()
@@ -111,7 +111,7 @@ def test_the_metric_as_the_loss_of_the_second_half(data: Path, tmp_path: Path) -
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
     history = json.loads((tmp_path / "r" / "metrics.json").read_text())["history"]
-    assert [event["title"] for event in history] == ["cross-entropy", "the metric", "the metric"]
+    assert [event["title"] for event in history] == ["cross-entropy"] * 3 + ["the metric"] * 3
 
 
 def test_a_csv_that_is_too_large_for_the_limit_is_read_as_a_stream(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_bad_input_is_one_line(words: list[str], text: str, data: Path, tmp_path
 def torchrun(words: list[str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "aimfor"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run([*command, *words], capture_output=True, text=True, timeout=300, env=environment)
+    return subprocess.run([*command, *words], capture_output=True, text=True, timeout=900, env=environment)
 
 
 def test_two_processes_train_one_network(run: Path, data: Path, tmp_path: Path) -> None:
