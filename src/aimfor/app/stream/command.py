@@ -105,7 +105,7 @@ def _config(ready: Ready, recipe: Recipe) -> dict[str, Any]:
 
 
 def _reporter(folder: Path, quiet: bool) -> Any:
-    from ..cli.progress import console
+    from ..cli.bar import console
 
     screen = console()
 

@@ -43,7 +43,7 @@ class State:
 
 def phases(recipe: Recipe, ready: Ready) -> list[str]:
     """The losses, one after the other. Raises `InputError` for a recipe that needs all rows at hand."""
-    losses = ["ce"] if recipe.name == "auto" else [stage.loss for stage in recipe.stages]
+    losses: list[str] = ["ce"] if recipe.name == "auto" else [stage.loss for stage in recipe.stages]
     if "head" in losses or (recipe.name != "auto" and all(stage.balanced for stage in recipe.stages)):
         usable = "cross_entropy, weighted_cross_entropy, focal or ce_then_metric"
         raise InputError("--recipe", f"{recipe.name}, which needs all rows at hand", f"{usable} for a stream")

@@ -83,7 +83,7 @@ def _ready(settings: Settings, objective: Objective, table: DiskTable, cut: Cut,
     size = min(settings.batch_size or _BATCH, train)
     epochs = settings.epochs or min(30, max(1, round(_WANTED / train)))
     settings = settings.model_copy(update={"batch_size": size, "epochs": epochs})
-    window = window_of(table, *encoder.shape, settings.memory or MEMORY, settings.readers)
+    window = window_of(table, encoder.shape[0], settings.memory or MEMORY, settings.readers)
     loader = Loader(
         table, cut, encoder, labels, dict(sorted(survey.train.items())), survey.digests, window, size,
         settings.seed, ranks.rank, ranks.world, settings.readers,
