@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -114,9 +115,14 @@ def write_board(results: list[dict[str, Any]], folder: Path, title: str) -> None
             d = cell.difference
             lines.append(
                 f"| {metric} | {cell.table} | {cell.committee:.2f} | {cell.rival:.2f} | {cell.chosen} | "
-                f"{d.mean:+.2f} [{d.low:+.2f}, {d.high:+.2f}] |"
+                f"{d.mean:+.2f} {_interval(d)} |"
             )
     (folder / "table.md").write_text("\n".join(lines) + "\n")
+
+
+def _interval(difference: Difference) -> str:
+    """One split has no interval."""
+    return f"[{difference.low:+.2f}, {difference.high:+.2f}]" if math.isfinite(difference.low) else "(one split)"
 
 
 def _promises(results: list[dict[str, Any]], metrics: Sequence[str]) -> list[str]:
