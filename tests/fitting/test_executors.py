@@ -85,7 +85,8 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 SCRIPT = """
-import pathlib, time
+import pathlib, signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background would hand on "ignored"
 from aimfor.fitting.executors import run_cells
 from cell_functions import slow_square
 

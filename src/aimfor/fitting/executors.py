@@ -103,9 +103,6 @@ def _abandon(pool: Executor, futures: list[Future[Result]]) -> None:
         process.kill()
     if isinstance(pool, _Closing):
         pool.abandon()
-    else:
-        # Leaving the pool's own block would wait for its manager, which may be held up by what was interrupted.
-        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def local_workers(name: str) -> int | None:

@@ -38,7 +38,7 @@ def sequence_lower(successes: float, trials: float, alpha: float) -> float:
 
     Example:
         >>> round(sequence_lower(95, 100, 0.05), 4)
-        0.8652
+        0.8442
     """
     if trials <= 0 or successes <= 0:
         return 0.0
