@@ -78,11 +78,33 @@ def test_huge_weights_are_refused_and_tiny_ones_are_only_ratios(name: str, engin
     assert s.weights is not None
     if engine.whole_weights_only:
         pytest.skip("repetitions are whole numbers")
-    with pytest.raises(aimfor.InputError, match="ratios"):
-        gradient_of(name, engine, s.scores.float(), weights=1e30 * s.weights)
+    for factor in (1e30, 1e-30):
+        with pytest.raises(aimfor.InputError, match="ratios"):
+            gradient_of(name, engine, s.scores.float(), weights=factor * s.weights)
     expected = gradient_of(name, engine, s.scores, weights=s.weights)
     tiny = gradient_of(name, engine, s.scores, weights=1e-9 * s.weights)
     torch.testing.assert_close(tiny, expected, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["auroc_ovr", "auc_mu"])
+@pytest.mark.parametrize("scale", [1e20, 1e25, 1e30])
+def test_huge_scores_with_a_missing_class_stay_finite(name: str, scale: float) -> None:
+    scores = (scale * torch.tensor([[1.0, -1.0, 0.0], [-1.0, 1.0, 0.5], [2.0, 1.0, 0.0]])).requires_grad_()
+    loss = aimfor.MetricLoss(name)(scores, torch.tensor([1, 0, 1]))
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert scores.grad is not None
+    assert scores.grad.any()
+    assert torch.isfinite(scores.grad).all()
+
+
+def test_the_penalty_of_the_lagrangian_engine_stays_finite() -> None:
+    labels, index = torch.arange(12) % 2, torch.arange(12)
+    scores = torch.linspace(-1.0, 1.0, 12)
+    loss_fn = aimfor.MetricLoss("f1", aimfor.LagrangianEngine(labels))
+    assert torch.isfinite(loss_fn(1e14 * scores, labels, index=index))
+    with pytest.raises(aimfor.InputError, match="learning rate"):
+        loss_fn(1e20 * scores, labels, index=index)
 
 
 @pytest.mark.parametrize("average", ["dataset", "image"])

@@ -86,8 +86,8 @@ def finite(name: str, value: Tensor, limit: float = math.inf) -> None:
     )
 
 
-#: Pairs weigh the product of two weights, and sums of products must be finite in float32.
-LARGEST_WEIGHT = 1e12
+#: Pairs weigh the product of two weights, metrics are divided by sums of them: both must fit float32.
+LARGEST_WEIGHT, SMALLEST_WEIGHT = 1e12, 1e-12
 #: The largest score that a loss takes, by dtype: squares of differences and gradients as large as these must be finite.
 _LARGEST = {torch.float16: 8e3, torch.bfloat16: 1e31, torch.float32: 1e31, torch.float64: 1e100}
 
@@ -136,8 +136,16 @@ def weights_like(weights: Any, shape: torch.Size, scores: Tensor, values: bool) 
     given = reshape_like("weights", given, shape).detach().to(scores.dtype)
     if values:
         finite("weights", given, LARGEST_WEIGHT)
-        if given.numel() and float(given.min()) < 0:
-            raise InputError("weights", f"a negative value ({float(given.min()):g})", "weights >= 0")
+        low, high = (float(bound) for bound in given.aminmax()) if given.numel() else (0.0, 0.0)
+        if low < 0:
+            raise InputError("weights", f"a negative value ({low:g})", "weights >= 0")
+        if 0.0 < high < SMALLEST_WEIGHT:
+            raise InputError(
+                "weights",
+                f"values of at most {high:.3g}",
+                f"zeros, or a largest weight of at least {SMALLEST_WEIGHT:g}",
+                "Divide them by their mean: only their ratios matter.",
+            )
     return given
 
 

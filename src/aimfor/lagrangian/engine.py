@@ -146,6 +146,8 @@ class LagrangianEngine(Engine):
                 "None: the multipliers are per example",
                 "Repeat examples in the data set, or leave some out.",
             )
+        # The penalty squares what the scores miss, in their own dtype.
+        checks.finite("scores", batch.scores, 1e15 if batch.scores.dtype == torch.float32 else 1e100)
         return metric.constraint_form(batch)
 
     def solve(self, form: ConstraintForm) -> EngineOutput:

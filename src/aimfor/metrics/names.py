@@ -27,6 +27,10 @@ ALIASES = {
     "jaccard_index": "iou",
     "intersection_over_union": "iou",
     "acc": "accuracy",
+    "bacc": "balanced_accuracy",
+    "balanced_acc": "balanced_accuracy",
+    "macro_f1": "f1_macro",
+    "micro_f1": "f1_micro",
     "average_precision": "ap",
     "avg_precision": "ap",
     "map": "ap",
@@ -38,7 +42,7 @@ _WITH_ONE = "With one relevant item in every list it is"
 _HINTS = (
     (r"(au_?prc?|pr_?auc|auc_?pr|area_under_pr)", "'ap' is the area as scikit-learn computes it, 'auprc@10' a grid."),
     (r"(pauroc|pauc|partial.*auc|auc.*max_fpr).*", "For a part of the curve pass aimfor.AUROC(max_fpr=0.1)."),
-    (r"hit(_?rate|s|_?ratio)?(@.*)?", f"{_WITH_ONE} aimfor.metrics.RecallAtK(k)."),
+    (r"hit(_?rate|s|_?ratio)?(@.*)?", "A list with a relevant item among its first k: aimfor.metrics.HitAtK(k)."),
     (r"(mrr|reciprocal_rank|mean_reciprocal_rank)(@.*)?", f"{_WITH_ONE} 'ap'."),
     (r"recall(@|_at_)\d+", "For the first k places of a list pass aimfor.metrics.RecallAtK(k)."),
     (r"(p|precision|prec)(@|_at_)\d+", "For the first k places of a list pass aimfor.metrics.PrecisionAtK(k)."),
@@ -52,7 +56,7 @@ _HINTS = (
     (r"(mean_iou|miou|m_iou)", 'For the mean over classes pass aimfor.IoU(classes="mean").'),
     (r"(log_?loss|cross_?entropy|nll|bce|brier.*|focal.*)", "That is a sum over examples: torch has it as a loss."),
     (r"(r?mse|mae|r2|mean_(squared|absolute)_error|rmsle)", "Metrics here rank or decide; use torch's own loss."),
-    (r"(f1?_?(macro|micro|weighted|samples)|macro_f1|micro_f1)", "Train each class against the rest with 'f1'."),
+    (r"(f1?_?(weighted|samples)|(weighted|samples)_f1)", "Means over classes are 'f1_macro' and 'f1_micro'."),
 )
 
 

@@ -114,9 +114,10 @@ class _PairMean(torch.autograd.Function):
         # A problem without mass has total and gradient zero already.
         share = mass.clamp_min(torch.finfo(mass.dtype).tiny).div_(problem.scale)
         total, gradient = total.div_(share).sum(), gradient.div_(share.unsqueeze(-1))
-        # float32 cannot hold the square of 1e30: stay finite. (A gradient is at most the spread, which it can.)
+        # float32 cannot hold the square of 1e30: stay finite, also in a sum over many problems that is scaled up for
+        # the classes that are missing. (A gradient is at most the spread, which it can hold.)
         ctx.save_for_backward(gradient.to(scores.dtype))
-        return total.clamp(0.0, torch.finfo(scores.dtype).max).to(scores.dtype), int(mass.count_nonzero())
+        return total.clamp(0.0, 1e-6 * torch.finfo(scores.dtype).max).to(scores.dtype), int(mass.count_nonzero())
 
     @staticmethod
     @once_differentiable
