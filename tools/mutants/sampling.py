@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def source_of(path: str) -> str:
 
 def mutants_of(path: str) -> Iterator[Mutant]:
     """Every mutant of what runs inside functions: not annotations, decorators, class bodies or module constants."""
-    source, skipped = source_of(path), set(_annotation_places(source_of(path)))
+    source, skipped = source_of(path), set(_unread_places(source_of(path)))
     inside = set(_function_places(source))
     nodes = list(ast_nodes(get_ast(source)))
     for name in usable_operators():
@@ -82,15 +83,22 @@ def _function_places(source: str) -> Iterator[tuple[int, int]]:
             yield from _places(node, lines)
 
 
-def _annotation_places(source: str) -> Iterator[tuple[int, int]]:
+def _unread_places(source: str) -> Iterator[tuple[int, int]]:
+    """Annotations, blocks for type checkers, and signatures apart from their default values."""
     lines = source.split("\n")
     for node in ast.walk(ast.parse(source)):
-        unread = [getattr(node, "annotation", None), getattr(node, "returns", None)]
+        unread = [getattr(node, "annotation", None)]
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             unread.append(node)
         for part in unread:
             if isinstance(part, ast.AST):
                 yield from _places(part, lines)
+        if isinstance(node, ast.FunctionDef):
+            defaults = [value for value in (*node.args.defaults, *node.args.kw_defaults) if value is not None]
+            kept = {place for value in defaults for place in _places(value, lines)}
+            body = node.body[0]
+            before = (place for place in _places(node, lines) if place < (body.lineno, body.col_offset))
+            yield from (place for place in before if place not in kept)
 
 
 def _places(node: Any, lines: list[str]) -> Iterator[tuple[int, int]]:
@@ -107,8 +115,18 @@ def sample(package: str, count: int, seed: int) -> list[Mutant]:
         for mutant in mutants_of(str(path.relative_to(ROOT))):
             places.setdefault((mutant.path, mutant.line, mutant.column), []).append(mutant)
     draw = random.Random(f"{package} {seed}")
-    chosen = draw.sample(sorted(places), min(count, len(places)))
-    return [draw.choice(places[place]) for place in chosen]
+    chosen = draw.sample(sorted(places), len(places))
+    found = (draw.choice(places[place]) for place in chosen)
+    return list(islice((mutant for mutant in found if _compiles(mutant)), count))
+
+
+def _compiles(mutant: Mutant) -> bool:
+    """The star of an unpacked argument looks like a product: such a mutant is no Python."""
+    try:
+        compile(mutated(mutant), mutant.path, "exec")
+    except SyntaxError:
+        return False
+    return True
 
 
 def mutated(mutant: Mutant) -> str:
