@@ -37,7 +37,8 @@ def training(folder: Path, ready: Prepared, recipe: Recipe | None, quiet: bool) 
                         description=f"{event.title}, fold {event.fold + 1} of {event.folds}",
                         completed=event.done,
                         total=event.total,
-                        value=f"{event.done} of {event.total} cells, about {event.left:.0f} s left",
+                        value=f"{event.done} of {event.total} cells",
+                        left=event.left,
                     )
                     return
                 if event["epoch"] == 1:  # another stage has another pace
