@@ -4,7 +4,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types check wheel evidence mutants clean
+.PHONY: demo test lint types check docs wheel evidence mutants clean
 
 .venv/program: pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "aimfor needs Python 3.11 or newer: make PYTHON=/path/to/python"; exit 2; }
@@ -37,6 +37,15 @@ wheel: .venv/ready
 	$(BIN)/python tools/check_wheel.py --program
 
 check: lint types test
+
+.venv/docs: .venv/ready
+	$(PIP) --group docs
+	@touch $@
+
+# The site, in build/docs; a dead link, a page that no menu holds or a public name without a docstring is an error.
+docs: .venv/docs
+	$(BIN)/python -m sphinx -W --keep-going -q -j 2 -b html docs build/docs
+	@echo "build/docs/index.html"
 
 # EVIDENCE.md and every table beside it, from the cells that are stored; `python -m paper NAME` measures them anew.
 evidence: .venv/ready

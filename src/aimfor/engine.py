@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+__all__ = ["Batch", "Engine", "EngineOutput", "Status"]
+
 
 class Status(Enum):
     """How a solve ended, with a sentence for the user and the next move."""

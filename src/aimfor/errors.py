@@ -5,6 +5,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+__all__ = [
+    "AimforError",
+    "DegenerateBatchWarning",
+    "InputError",
+    "OddRowsWarning",
+    "ProbabilityWarning",
+    "SolverError",
+    "UnsupportedPairError",
+]
+
 
 class AimforError(Exception):
     """The root of everything aimfor raises on purpose."""

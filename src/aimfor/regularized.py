@@ -12,6 +12,8 @@ from . import checks
 from .errors import InputError
 from .loss import MetricLoss
 
+__all__ = ["Regularized"]
+
 #: How many calls' terms are kept before they are added up.
 RECENT = 64
 

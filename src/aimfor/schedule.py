@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from . import checks
 
+__all__ = ["Decay"]
+
 
 @dataclass(frozen=True)
 class Decay:

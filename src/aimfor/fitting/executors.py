@@ -19,6 +19,8 @@ from typing import Any
 
 from ..errors import AimforError, InputError
 
+__all__ = ["open_executor", "run_cells"]
+
 Cell = dict[str, Any]
 Result = dict[str, Any]
 FORMS = '"local:4", "dask://HOST:PORT", "ray" or your own as "package.module:factory"'

@@ -12,6 +12,8 @@ from torch.utils.data import Sampler
 from .. import checks
 from ..errors import InputError
 
+__all__ = ["PerClassBatchSampler"]
+
 
 class PerClassBatchSampler(Sampler[list[int]]):
     """Batches of ``classes`` different classes with ``per_class`` examples of each, no example twice in a batch.

@@ -15,6 +15,8 @@ from torch import nn
 from ..errors import InputError
 from .dual_steps import end_epoch
 
+__all__ = ["MetricLossCallback", "callback_for"]
+
 
 class _Steps:
     """Losses inside the LightningModule are found there and saved by Lightning; name only those kept outside it.

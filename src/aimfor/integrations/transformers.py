@@ -16,6 +16,8 @@ from transformers import TrainerCallback
 from ..errors import InputError
 from .dual_steps import end_epoch
 
+__all__ = ["default_scores", "use_metric_loss"]
+
 
 def default_scores(outputs: Any) -> Tensor:
     """The model's ``logits``: ``(n,)`` from one column, the difference from two, all columns otherwise."""

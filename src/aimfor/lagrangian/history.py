@@ -37,17 +37,17 @@ class History(nn.Module):
 
     With several groups a row holds means over the programs.
 
-    ====================  ============================================================================
-    ``sum_tau``           Στ, which should be 1
-    ``epsilon``, ``mu``   n·ε and μ; at the optimum −μ is the program's value
-    ``lambda_min/_max``   range of the multipliers, ≥ 0
-    ``cap_violation``     mean of n(τ_i − ε)₊ as the epoch ended, before the projection
-    ``margin_violation``  mean of (n·τ_i − score_i)₊
-    ``value``             V at the current variables: β²nε + (1/n)Σφ
+    =====================  ============================================================================
+    ``sum_tau``            Στ, which should be 1
+    ``epsilon``, ``mu``    n·ε and μ; at the optimum −μ is the program's value
+    ``lambda_min/_max``    range of the multipliers, ≥ 0
+    ``cap_violation``      mean of n(τ_i − ε)₊ as the epoch ended, before the projection
+    ``margin_violation``   mean of (n·τ_i − score_i)₊
+    ``value``              V at the current variables: β²nε + (1/n)Σφ
     ``bound``, ``f_beta``  what the last scores certify about F_β at threshold 0, and the truth
-    ``dual_step``         size of the dual step taken, 0 if none
-    ``projections``       how many so far
-    ====================  ============================================================================
+    ``dual_step``          size of the dual step taken, 0 if none
+    ``projections``        how many so far
+    =====================  ============================================================================
 
     ``seconds`` is the time spent in projections per epoch since this object was made; it is not saved.
 

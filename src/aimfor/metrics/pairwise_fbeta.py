@@ -21,7 +21,7 @@ from .fbeta import FBeta
 class PairwiseFBeta(Metric, HasConstraints, HasSmooth):
     """Mean over ordered pairs (j, k) of groups of F_β of "score j > 0" for group j against group k.
 
-    The generalisation of Ravi §7.1 to |S| = p > 2: scores are ``(n, p)``, one column (one head) per group, and pair
+    The generalisation of Ravi §7.1 to ``|S| = p > 2``: scores are ``(n, p)``, one column (one head) per group, and pair
     (j, k) looks at the examples of these two groups only. A pair without examples of group j is left out.
 
     Args:

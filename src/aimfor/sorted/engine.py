@@ -24,15 +24,15 @@ class SortedEngine(Engine):
 
     With ``d`` the positive's score minus the negative's:
 
-    ==================  =================================  ============  ============================
-    surrogate           ℓ(d)                               time          bounds 1 − AUC from above
-    ==================  =================================  ============  ============================
-    ``squared_hinge``   ``max(0, margin − d)²``            O(n log n)    if margin >= 1
-    ``hinge``           ``max(0, margin − d)``             O(n log n)    if margin >= 1
-    ``squared``         ``(margin − d)²``                  O(n)          if margin >= 1
-    ``ramp``            ``min(1, max(0, margin−d)/margin)``  O(n log n)  yes
-    ``logistic``        ``log(1 + exp(−d))``               O(p q)        after division by log 2
-    ==================  =================================  ============  ============================
+    =================  ===================================  ==========  =========================
+    surrogate          ℓ(d)                                 time        bounds 1 − AUC from above
+    =================  ===================================  ==========  =========================
+    ``squared_hinge``  ``max(0, margin − d)²``              O(n log n)  if margin >= 1
+    ``hinge``          ``max(0, margin − d)``               O(n log n)  if margin >= 1
+    ``squared``        ``(margin − d)²``                    O(n)        if margin >= 1
+    ``ramp``           ``min(1, max(0, margin−d)/margin)``  O(n log n)  yes
+    ``logistic``       ``log(1 + exp(−d))``                 O(p q)      after division by log 2
+    =================  ===================================  ==========  =========================
 
     Memory is O(n) for all of them.
 
