@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from scipy.special import expit
 from torch import Tensor
 
 
@@ -46,8 +47,12 @@ def platt(scores: Tensor, targets: Tensor, weights: Tensor | None = None) -> tup
     return slope / scale, offset - slope * center / scale
 
 
-def probability(scores: Tensor, calibration: tuple[float, float]) -> Tensor:
-    return torch.sigmoid(calibration[0] * scores.double() + calibration[1])
+def probability(scores: Tensor, calibration: tuple[float, float] = (1.0, 0.0)) -> Tensor:
+    """``sigmoid(slope · score + offset)``, float64.
+
+    By scipy, value by value: torch's own differs in the last bit between a row alone and the same row among others.
+    """
+    return torch.from_numpy(np.asarray(expit((calibration[0] * scores.detach().double() + calibration[1]).numpy())))
 
 
 def class_scaling(scores: Tensor, targets: Tensor, weights: Tensor | None = None) -> tuple[float, list[float]]:

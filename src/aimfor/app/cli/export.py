@@ -17,11 +17,11 @@ def export(
         Path | None, typer.Option(help="File to write; by default model.pt2 or model.onnx in the run.")
     ] = None,
     onnx: Annotated[
-        bool, typer.Option("--onnx", help="ONNX instead of torch.export (needs onnx and onnxscript).")
+        bool, typer.Option("--onnx", help="ONNX instead of torch.export (pip install 'aimfor[export]').")
     ] = False,
     trust: Trust = None,
 ) -> None:
-    """The network of a run for deployment: it takes encoded rows (see config.json) and gives scores."""
+    """For deployment: a committee from raw columns to decisions (ONNX), or a network from encoded rows to scores."""
     with one_line_errors():
         from ..run.export import export as write
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ...errors import InputError
 from ...fitting import checkpoint
+from ...fitting.calibrate import probability
 from ...fitting.committee import Committee, FolderStore, Progress, fit_committee
 from ...fitting.committee.decide import Threshold
 from ...fitting.committee.folds import make_folds
@@ -139,7 +140,7 @@ def _results(ready: Prepared, committee: Committee, stop: Callable[[], bool]) ->
     x, y = ready.test
     scores = committee.scores(x)
     groups = None if ready.source.groups is None else ready.source.groups[ready.parts.test]
-    stated = scores.sigmoid() if ready.labels.binary else scores.softmax(1)
+    stated = probability(scores) if ready.labels.binary else scores.softmax(1)
     cut = committee.threshold.value
     test = evaluate(ready.objective, scores, y, cut, groups, probabilities=stated.numpy(), thorough=True)
     return {

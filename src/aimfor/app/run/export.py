@@ -1,7 +1,8 @@
-"""`aimfor export`: the network alone, by torch.export or as ONNX."""
+"""`aimfor export`: a committee as one ONNX file, or one network by torch.export or as ONNX."""
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from pathlib import Path
 
@@ -9,27 +10,28 @@ import torch
 
 from ...errors import InputError
 from ...fitting import checkpoint
+from ...fitting.columns import TableEncoder
 from ...fitting.committee import Committee
-from .folder import load_run
+from .folder import Run, load_run
 
 
 def export(folder: Path, out: Path | None, onnx: bool = False, trust: str | None = None) -> Path:
-    """Writes the network with a free batch size and returns the path.
+    """Writes the model with a free number of rows and returns the path.
 
-    The input is what the run's encoder gives (its description is in config.json), float32; the output are raw scores.
+    A committee takes raw columns and gives probability and decision (ONNX only). One network takes what the run's
+    encoder gives (its description is in config.json), float32, and gives raw scores.
 
     Raises:
         InputError: No finished run, a model that cannot be exported, or ONNX packages missing.
     """
     run = load_run(folder, trust)
-    if isinstance(run.model, Committee):
-        raise InputError(
-            "run",
-            f"{folder}, which holds a committee",
-            "a run of one network",
-            "Train one with --recipe balanced_cross_entropy, or use aimfor predict.",
-        )
     path = out or folder / ("model.onnx" if onnx else "model.pt2")
+    if isinstance(run.model, Committee):
+        if not onnx:
+            remedy = "Use --onnx: one file from raw columns to probability and decision."
+            raise InputError("run", f"{folder}, which holds a committee", "a run of one network", remedy)
+        checkpoint.write_bytes(path, _committee(run, run.model))
+        return path
     example = torch.zeros(2, *run.encoder.shape)
     rows = torch.export.Dim("rows", min=1)
     part = path.with_name(f".{path.name}.part{path.suffix}")
@@ -50,13 +52,29 @@ def export(folder: Path, out: Path | None, onnx: bool = False, trust: str | None
     return path
 
 
+def _committee(run: Run, committee: Committee) -> bytes:
+    """The file, which has answered as the committee does."""
+    _need("onnx", "onnxruntime")
+    from ..onnx.check import check
+    from ..onnx.committee import committee_model
+
+    if not isinstance(run.encoder, TableEncoder):
+        raise InputError("run", f"{run.folder}, a committee for pictures", "a committee for a table")
+    parts = (run.encoder, committee, run.labels.classes, run.threshold)
+    content: bytes = committee_model(*parts).SerializeToString()
+    check(content, *parts)
+    return content
+
+
+def _need(*packages: str) -> None:
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            remedy = "Install: pip install 'aimfor[export]'."
+            raise InputError("--onnx", f"no package {package}", " and ".join(packages), remedy)
+
+
 def _onnx(model: torch.nn.Module, example: torch.Tensor, path: Path) -> None:
-    try:
-        import onnx  # noqa: F401
-        import onnxscript  # noqa: F401
-    except ModuleNotFoundError as missing:
-        remedy = "pip install 'aimfor[export]'"
-        raise InputError("--onnx", f"no package {missing.name}", "onnx and onnxscript", f"Install: {remedy}.") from None
+    _need("onnx", "onnxscript")
     torch.onnx.export(
         model,
         (example,),

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ...errors import InputError
 from ...fitting import checkpoint
+from ...fitting.calibrate import probability
 from ...fitting.columns import TableEncoder
 from ...fitting.columns.kinds import Remarks
 from ...fitting.columns.suspects import near_perfect
@@ -167,8 +168,7 @@ class Run:
         """Calibrated on validation data: Platt's sigmoid for one score, softmax for classes."""
         if not self.labels.binary or self.calibration is None:
             return np.asarray(scores.double().softmax(1).numpy())
-        slope, offset = self.calibration
-        return np.asarray(torch.sigmoid(slope * scores.double() + offset).numpy())
+        return np.asarray(probability(scores, self.calibration).numpy())
 
 
 def load_run(folder: Path, trust: str | None = None) -> Run:

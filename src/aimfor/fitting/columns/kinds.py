@@ -16,7 +16,7 @@ from .cells import Column
 Floats = NDArray[np.float64]
 Matrix = NDArray[np.float32]
 #: Far beyond any sensible value, and still finite in float32.
-_LARGEST = 1e30
+LARGEST = 1e30
 
 
 class Strict(BaseModel):
@@ -83,7 +83,7 @@ class Scale(Strict):
         with np.errstate(over="ignore"):
             scaled = (values if known.all() else np.where(known, values, self.fill)) - self.mean
             scaled /= self.scale
-        return np.clip(scaled, -_LARGEST, _LARGEST, out=scaled).astype(np.float32)
+        return np.clip(scaled, -LARGEST, LARGEST, out=scaled).astype(np.float32)
 
     def far(self, values: Floats) -> NDArray[np.bool_]:
         """True beyond the training range by more than that range again."""

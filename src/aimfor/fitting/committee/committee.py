@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError
+from ..calibrate import probability
 from ..objective import Objective
 from .cells import Cell, Progress, Runner, Table
 from .decide import Threshold, promised, threshold_of
@@ -101,7 +102,7 @@ class Committee:
     def probabilities(self, x: Tensor) -> Tensor:
         """Of the positive class ``(n,)``, or of every class ``(n, c)``."""
         scores = self.scores(x)
-        return scores.sigmoid() if self.outputs == 1 else scores.softmax(1)
+        return probability(scores) if self.outputs == 1 else scores.softmax(1)
 
     def decide(self, x: Tensor) -> Tensor:
         """Class ids ``(n,)``."""

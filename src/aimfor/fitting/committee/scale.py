@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from scipy.special import log1p
 from torch import Tensor
 
-from ..calibrate import class_scaling, platt
+from ..calibrate import class_scaling, platt, probability
 
 #: Log-odds beyond this are one chance in three million; they still count, but by their logarithm.
 MOST = 15.0
@@ -49,7 +51,7 @@ class Scale:
     def probabilities(self, scores: Tensor) -> Tensor:
         """Of the positive class ``(n,)``, or of every class ``(n, c)``."""
         found = self(scores)
-        return found.sigmoid() if found.ndim == 1 else found.softmax(1)
+        return probability(found) if found.ndim == 1 else found.softmax(1)
 
     @property
     def state(self) -> dict[str, Any]:
@@ -63,4 +65,5 @@ class Scale:
 def _bounded(scores: Tensor) -> Tensor:
     """The same order, with what exceeds ±15 replaced by its logarithm."""
     excess = (scores.abs() - MOST).clamp_min(0.0)
-    return scores.clamp(-MOST, MOST) + scores.sign() * excess.log1p()
+    # Value by value: torch's logarithm differs in the last bit between a row alone and the same row among others.
+    return scores.clamp(-MOST, MOST) + scores.sign() * torch.from_numpy(np.asarray(log1p(excess.numpy())))

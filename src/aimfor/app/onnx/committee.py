@@ -1,0 +1,74 @@
+"""The whole committee as one ONNX model: encoder, members, scales, weights, calibration, threshold."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+from onnx import ModelProto, TensorProto
+
+from ...fitting.columns import TableEncoder
+from ...fitting.committee import Committee
+from ...fitting.committee.committee import SILENT
+from ...fitting.committee.scale import MOST, Scale
+from .columns import encoded, input_name, what_it_takes
+from .graph import Graph
+from .members import seat_scores
+
+DOUBLE, INT64, STRING = TensorProto.DOUBLE, TensorProto.INT64, TensorProto.STRING
+
+
+def committee_model(encoder: TableEncoder, committee: Committee, classes: list[str], threshold: float) -> ModelProto:
+    """Inputs: the columns, each ``(rows,)`` under its own name. Outputs: ``probability`` (float64) and ``decision``.
+
+    Args:
+        encoder: Of the run.
+        committee: Of the run.
+        classes: Labels; of two, the second is the positive one, and ``probability`` is ``(rows,)`` of that one. Of
+            several it is ``(rows, classes)``.
+        threshold: Of a binary decision, in log-odds.
+
+    Raises:
+        InputError: A column that ONNX has no operators for.
+    """
+    g = Graph()
+    scores = _scores(g, g.cast(encoded(g, encoder), DOUBLE), committee)
+    labels = g.texts(classes)
+    if committee.outputs == 1:
+        score = g("Squeeze", scores, np.array([1]))
+        chosen = g.cast(g("Greater", score, threshold), INT64)
+        g.output("probability", g("Sigmoid", score), DOUBLE, ["rows"])
+    else:
+        stated = g("Softmax", scores, axis=1)
+        chosen = g("ArgMax", stated, axis=1, keepdims=0)
+        g.output("probability", stated, DOUBLE, ["rows", len(classes)])
+    g.output("decision", g("Gather", labels, chosen), STRING, ["rows"])
+    columns = [{"column": c.name, "input": input_name(c.name), "takes": what_it_takes(c)} for c in encoder.columns]
+    facts = {"metric": committee.objective.name, "classes": classes, "threshold": threshold, "columns": columns}
+    return g.model({"aimfor": json.dumps(facts, ensure_ascii=False)})
+
+
+def _scores(g: Graph, x: str, committee: Committee) -> str:
+    """Calibrated log-odds ``(n, outputs)``."""
+    loud = [seat for seat in committee.seats if seat.share >= SILENT]
+    total, mass = None, sum(seat.share for seat in loud)
+    for seat in loud:
+        said = g("ReduceMean", _scaled(g, seat_scores(g, x, seat), seat.scale), np.array([1]), keepdims=0)
+        part = g("Mul", said, seat.share / mass)
+        total = part if total is None else g("Add", total, part)
+    assert total is not None
+    return _scaled(g, total, committee.scale)
+
+
+def _scaled(g: Graph, scores: str, scale: Scale) -> str:
+    """`Scale` along the last axis."""
+    found = g("Add", g("Mul", _bounded(g, scores), scale.slope), np.array(scale.offsets))
+    if len(scale.offsets) > 1:
+        found = g("Sub", found, g("ReduceMean", found, np.array([-1]), keepdims=1))
+    return _bounded(g, found)
+
+
+def _bounded(g: Graph, scores: str) -> str:
+    """What exceeds ±15 counts by its logarithm."""
+    excess = g("Max", g("Sub", g("Abs", scores), MOST), 0.0)
+    return g("Add", g.bounded(scores, MOST), g("Mul", g("Sign", scores), g("Log", g("Add", excess, 1.0))))
