@@ -49,6 +49,8 @@ class Settings(_Strict):
     target: str | None = None
     positive: str | None = None
     group: str | None = None
+    #: The column that names the query of each row, for metrics of ranked lists.
+    query: str | None = None
     model: str = "auto"
     hidden: int = Field(default=128, ge=1, le=65536)
     dropout: float = Field(default=0.1, ge=0, lt=1)

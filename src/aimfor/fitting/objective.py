@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .. import checks
 from ..errors import InputError
-from ..metrics import Accuracy, BalancedAccuracy, Metric, metric_from_name
+from ..metrics import NDCG, Accuracy, BalancedAccuracy, Metric, metric_from_name
 from ..metrics.at_rate import ROUNDING, AtRate
 from ..metrics.confusion import CountMetric
 from ..metrics.curve import Curve, threshold_curve
@@ -34,6 +34,8 @@ class Objective:
     metric: Metric
     #: Several classes although the metric knows two as well (accuracy); see `on_classes`.
     several: bool = False
+    #: Of lists inside a table, one for each query, instead of the table as one list; see `by_list`.
+    ranked: bool = False
 
     @classmethod
     def of(cls, name: str) -> Objective:
@@ -56,6 +58,27 @@ class Objective:
         either = isinstance(self.metric, Accuracy | BalancedAccuracy)
         return replace(self, several=either and number > 2 and positive is None)
 
+    def by_list(self) -> Objective:
+        """The objective of a table of ranked lists. Raises `InputError` for a metric that is not of lists.
+
+        Example:
+            >>> Objective.of("ndcg@10").by_list().ranked
+            True
+        """
+        if self.metric.layout != "lists":
+            raise InputError(
+                "--query",
+                f"it with the metric {self.name!r}, which is not of ranked lists",
+                "ndcg, ndcg@10, ap (their mean is MAP), map@r or r_precision",
+                "Leave --query out for metrics of rows.",
+            )
+        return replace(self, ranked=True)
+
+    @property
+    def graded(self) -> bool:
+        """Whether a grade of 2 is worth more than one of 1; otherwise every grade above 0 is simply relevant."""
+        return isinstance(self.metric, NDCG)
+
     @property
     def binary(self) -> bool:
         """One score per row. A table under a list metric (average precision) is one list."""
@@ -66,10 +89,20 @@ class Objective:
         """Whether the metric is one of decisions (F1: yes; AUROC, average precision: no)."""
         return self.binary and isinstance(self.metric, CountMetric)
 
-    def value(self, scores: Tensor, targets: Tensor, threshold: float = 0.0, weights: Tensor | None = None) -> float:
-        """The exact metric, with decisions at the threshold where it makes any; NaN where undefined."""
+    def value(
+        self,
+        scores: Tensor,
+        targets: Tensor,
+        threshold: float = 0.0,
+        weights: Tensor | None = None,
+        lists: Tensor | None = None,
+    ) -> float:
+        """The exact metric, with decisions at the threshold where it makes any; NaN where undefined.
+
+        ``lists`` has one number a row, equal for the rows of one list; None takes the table as one list.
+        """
         moved = _decided(scores, threshold) if self.needs_threshold else scores
-        return float(self.metric.value(moved, targets, weights=weights))
+        return float(self.metric.value(moved, targets, weights=weights, groups=lists))
 
     def tuned(self, scores: Tensor, targets: Tensor, weights: Tensor | None = None) -> tuple[float, float]:
         """The best threshold on this data, and the metric there.
@@ -90,11 +123,13 @@ class Objective:
         place = int(best[len(best) // 2])  # the middle of equals: the least likely to be chance
         return _below(curve, place), float(values[place])
 
-    def best(self, scores: Tensor, targets: Tensor, weights: Tensor | None = None) -> float:
+    def best(
+        self, scores: Tensor, targets: Tensor, weights: Tensor | None = None, lists: Tensor | None = None
+    ) -> float:
         """The metric, at the best threshold on this data where it needs one: `tuned` without the threshold."""
         if self.needs_threshold:
             return self.tuned(scores, targets, weights)[1]
-        return self.value(scores, targets, weights=weights)
+        return self.value(scores, targets, weights=weights, lists=lists)
 
     def certificate(self, scores: Tensor, targets: Tensor, threshold: float) -> Certificate | None:
         """What these rows say about the metric's floor at this threshold; None for a metric that states none."""

@@ -31,6 +31,9 @@ MetricNames = Annotated[
 ]
 Positive = Annotated[str | None, typer.Option(help="The value of the target that is the positive class.")]
 Group = Annotated[str | None, typer.Option(help="Column whose values the report breaks the rates down by.")]
+Query = Annotated[
+    str | None, typer.Option(help="Column that names each row's query: ranked lists, with ndcg@10, ndcg or ap (MAP).")
+]
 Model = Annotated[str, typer.Option(help="auto, linear, mlp, resnet, or your own as module:factory.")]
 Out = Annotated[Path | None, typer.Option(help="Output folder; by default a new one under runs/.")]
 Epochs = Annotated[int | None, typer.Option(help="Most epochs; by default chosen from the number of rows.")]
@@ -98,6 +101,14 @@ def refuse_mixed(network: bool, members: str | None, fast: bool, budget: float |
         raise InputError(
             given, f"it with {why}", "options of the committee, or of one network", "Leave one of them out."
         )
+
+
+def refuse_with_query(other: str | None) -> None:
+    """Raises `InputError` for what ranked lists do not go with; None is nothing of the kind."""
+    from ...errors import InputError
+
+    if other is not None:
+        raise InputError("--query", f"it with {other}", "a table in memory and a committee", "Leave one of them out.")
 
 
 def bytes_of(text: str | None) -> int:

@@ -67,6 +67,8 @@ def _summary(screen: Console, folder: Path, ready: Prepared, metrics: dict[str, 
     found = metrics.get("committee")
     promised = "promised by out-of-fold rows" if found else "on validation rows"
     table.add_row(f"{metrics['metric']} {promised}", f"{metrics['validation']:.4f}")
+    if "queries" in test:
+        table.add_row("test queries", f"{test['queries']['counted']} (of {test['n']} rows)")
     if "rates" in test:
         rates = test["rates"]
         table.add_row("at the tuned threshold", f"precision {rates['precision']:.3f}, recall {rates['recall']:.3f}")
@@ -74,7 +76,7 @@ def _summary(screen: Console, folder: Path, ready: Prepared, metrics: dict[str, 
         speaking = sorted(found["members"], key=lambda one: -one["weight"])
         words = [f"{one['title']} {one['weight']:.2f}" for one in speaking if one["weight"] > 0]
         table.add_row("who speaks", ", ".join(words))
-        table.add_row("threshold", metrics["threshold_text"])
+        table.add_row("threshold" if ready.lists is None else "decisions", metrics["threshold_text"])
     else:
         table.add_row("best weights from", str(metrics["chosen"]["loss"]))
     table.add_row("report", str(folder / "report.html"))

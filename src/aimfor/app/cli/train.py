@@ -24,6 +24,7 @@ from .options import (
     Model,
     Out,
     Positive,
+    Query,
     Quiet,
     Rate,
     Rows,
@@ -34,6 +35,7 @@ from .options import (
     kinds_of,
     network_options,
     refuse_mixed,
+    refuse_with_query,
 )
 
 
@@ -44,6 +46,7 @@ def train(
     positive: Positive = None,
     column: Columns = None,
     group: Group = None,
+    query: Query = None,
     model: Model = "auto",
     members: Members = None,
     fast: Fast = False,
@@ -93,7 +96,11 @@ def train(
             find_typed_code(model)
             one_network = network_options(model, epochs, batch_size, learning_rate, hidden)
             plan = find_recipe(recipe or "auto") if recipe or one_network else None
+            if query is not None:
+                refuse_with_query("--recipe" if recipe else one_network)
             streamed = stream.is_wanted(data, bytes_of(memory))
+            if query is not None and streamed:
+                refuse_with_query("a table read as a stream")
             if not streamed:  # where there is one network in any case
                 refuse_mixed(plan is not None, members, fast, budget, "--recipe" if recipe else str(one_network))
             given = settings(
@@ -103,6 +110,7 @@ def train(
                 positive=positive,
                 column=column,
                 group=group,
+                query=query,
                 model=model,
                 epochs=epochs,
                 batch_size=batch_size,

@@ -17,8 +17,10 @@ from ...fitting.config import Recipe, Settings
 from ...fitting.fit import why_no_head
 from ...fitting.losses import why_untrainable
 from ..run.evaluate import evaluate
+from ..run.evaluate.lists import evaluate_lists
 from ..run.folder import Prepared, prepare, read_source
-from .entrants import COMMITTEE, FOR_TABLES, LIGHTGBM, run_entrant
+from .entrants import COMMITTEE, FOR_TABLES, LIGHTGBM, Outcome, run_entrant
+from .rankers import RANKERS
 
 Cell = dict[str, Any]
 
@@ -48,7 +50,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     began = time.monotonic()
     outcome = run_entrant(recipe, ready)
     seconds, extra = time.monotonic() - began, max(0.0, _peak() - before)
-    test = evaluate(ready.objective, outcome.scores, ready.test[1], outcome.threshold)
+    test = _judged(ready, outcome)
     return {
         "recipe": recipe.name,
         "seed": settings.seed,
@@ -65,13 +67,22 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     }
 
 
+def _judged(ready: Prepared, outcome: Outcome) -> dict[str, Any]:
+    y = ready.test[1]
+    if ready.lists is not None:
+        return evaluate_lists(ready.objective, outcome.scores, y, ready.lists[torch.from_numpy(ready.parts.test)])
+    return evaluate(ready.objective, outcome.scores, y, outcome.threshold)
+
+
 def why_not(recipe: Recipe, ready: Prepared) -> str | None:
     """A sentence when this recipe cannot be run for this metric and data, else None."""
     needed = {stage.loss for stage in recipe.stages if not stage.optional}
     reason = None
     if recipe.name in FOR_TABLES and ready.source.images is not None:
         reason = "for tables only"
-    if recipe.name == LIGHTGBM.name and importlib.util.find_spec("lightgbm") is None:
+    if (ready.lists is not None) != (recipe.name in RANKERS) and recipe.name != COMMITTEE.name:
+        return "for ranked lists only (--query)" if ready.lists is None else "not for ranked lists"
+    if recipe.name in (LIGHTGBM.name, *RANKERS) and importlib.util.find_spec("lightgbm") is None:
         reason = "the package lightgbm is not installed"
     if "metric" in needed:
         reason = why_untrainable(ready.objective)

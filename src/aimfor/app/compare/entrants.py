@@ -19,6 +19,7 @@ from ...fitting.fit import Fit
 from ...fitting.models import scores_of
 from ..run.convening import committee_facts, convene
 from ..run.folder import Prepared
+from .rankers import RANKERS, run_ranker
 
 _NONE = (Stage(loss="ce"),)
 COMMITTEE = Recipe(name="committee", title="committee (what train makes)", stages=_NONE)
@@ -49,6 +50,8 @@ def run_entrant(recipe: Recipe, ready: Prepared) -> Outcome:
         committee = convene(ready.settings.model_copy(update={"workers": 1}), ready)
         facts = {"committee": committee_facts(committee), "notes": committee.notes}
         return Outcome(committee.scores(x), committee.promised, committee.threshold.value, "", facts)
+    if recipe.name in RANKERS:
+        return Outcome(*run_ranker(recipe.name, ready), threshold=0.0)
     if recipe.name in FOR_TABLES:
         return _refitted(_makers(ready.settings.seed)[recipe.name], ready)
     fit = Fit(ready.task, ready.settings, recipe).run()

@@ -16,6 +16,7 @@ from ...fitting.statistics import holm, paired_difference
 from ..run.folder import prepare
 from .cells import Cell, key_of, run_cell, why_not
 from .entrants import COMMITTEE, FOR_TABLES, HISTGB, NETWORKS
+from .rankers import LAMBDARANK, RANKERS
 
 Results = dict[str, dict[int, dict[str, Any]]]
 BEST_RIVAL, BEST_OF_ALL = "best_rival", "best_of_all"
@@ -54,7 +55,10 @@ def make_plan(settings: Settings, seeds: int, names: Sequence[str] | None = None
     known = recipes()
     if names is not None:
         chosen = [_named(known, name) for name in names]
-        chosen += [HISTGB] if HISTGB.name not in names and ready.source.images is None else []
+        trees = HISTGB if ready.lists is None else RANKERS[LAMBDARANK]
+        chosen += [trees] if trees.name not in names and ready.source.images is None else []
+    elif ready.lists is not None:
+        chosen = [COMMITTEE, *RANKERS.values()]
     elif ready.source.images is None:
         chosen = [*FOR_TABLES.values(), *(known[name] for name in NETWORKS)]
     else:
@@ -72,7 +76,7 @@ def make_plan(settings: Settings, seeds: int, names: Sequence[str] | None = None
 def _named(known: dict[str, Recipe], name: str) -> Recipe:
     from ...fitting.config import find_recipe
 
-    return known.get(name) or FOR_TABLES.get(name) or find_recipe(name)
+    return known.get(name) or FOR_TABLES.get(name) or RANKERS.get(name) or find_recipe(name)
 
 
 def run_plans(

@@ -33,6 +33,7 @@ class Source:
         row_names: What to call each row in predictions (image paths), or None for row numbers.
         test: True for rows that the data itself sets aside for testing, or None.
         groups: Group of each row for the group table, or None.
+        queries: The query of each row as text, for ranked lists, or None.
         extras: Further values per row that are not features (only from npz files).
         notes: Sentences about what was dropped or assumed.
     """
@@ -44,6 +45,7 @@ class Source:
     row_names: list[str] | None = None
     test: Array | None = None
     groups: Array | None = None
+    queries: Array | None = None
     extras: dict[str, Column] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -56,6 +58,7 @@ def load(
     target: str | None,
     *,
     group: str | None = None,
+    query: str | None = None,
     labelled: bool = True,
     encoding: str = "utf8",
     rows: int | None = None,
@@ -75,6 +78,8 @@ def load(
         source = _from_path(path, target, labelled, encoding, rows, image_size)
     if group is not None:
         _take_group(source, group)
+    if query is not None:
+        _take_query(source, query, target)
     if source.labels is not None and labelled:
         _drop_unlabelled(source)
     return source
@@ -223,19 +228,42 @@ def _take_group(source: Source, group: str) -> None:
         raise InputError("group", f"{group!r} with {len(set(source.groups))} values", "a column with at most 50 values")
 
 
+def _take_query(source: Source, query: str, target: str | None) -> None:
+    """The query column is what holds a list together, never a feature: a new query has a new name."""
+    known = {**source.extras, **source.columns}
+    if source.images is not None:
+        raise InputError("--query", repr(query), "a column of a table, not pictures")
+    if query == target:
+        raise InputError("--query", f"{query!r}, which is the target", "the column that names the query of each row")
+    if query not in known:
+        raise InputError("--query", repr(query), "a column of the data", nearest(query, known))
+    source.queries = np.array(known[query].texts(), dtype=object)
+    source.columns.pop(query, None)
+    if not source.columns:
+        raise InputError("data", "no column but the target and the query", "at least one feature column")
+
+
 def _drop_unlabelled(source: Source) -> None:
     assert source.labels is not None
     known = np.array([label is not None for label in source.labels], dtype=bool)
-    if known.all():
-        return
-    source.notes.append(f"{int((~known).sum())} rows without a target were left out")
     if not known.any():
         raise InputError("target", "a column without a single value", "a label in at least some rows")
+    if not known.all():
+        source.notes.append(f"{int((~known).sum())} rows without a target were left out")
+    if source.queries is not None:
+        named = np.array([one is not None for one in source.queries], dtype=bool)
+        if not named.any():
+            raise InputError("--query", "a column without a single value", "a query for at least some rows")
+        if not named.all():
+            source.notes.append(f"{int((~named).sum())} rows without a query were left out")
+        known &= named
+    if known.all():
+        return
     source.labels = source.labels[known]
     source.columns = {name: column.take(known) for name, column in source.columns.items()}
     if source.images is not None:
         source.images = source.images[known]
-    for part in ("test", "groups"):
+    for part in ("test", "groups", "queries"):
         value = getattr(source, part)
         if value is not None:
             setattr(source, part, value[known])

@@ -15,6 +15,8 @@ MOST_IN_MATRIX = 20
 def test_parts(test: dict[str, Any], threshold: float, classes: list[str], metric: str) -> dict[str, Any]:
     """Everything the page says about the test rows."""
     parts = {**beside_part(test, metric), **reliability_part(test)}
+    if "queries" in test:
+        parts["queries"] = queries_part(test, metric)
     if "confusion" in test:
         parts["classes"] = classes_part(test, classes)
     if "steps" in test:
@@ -41,10 +43,25 @@ def beside_part(test: dict[str, Any], metric: str) -> dict[str, Any]:
     ]
     text = "Without a model: the best that one score, one decision or one probability for every row can reach. "
     if any(row["interval"] for row in rows):
-        text += "Intervals: exact for accuracy, else from draws of the test rows with replacement."
+        drawn = "queries" if "queries" in test else "rows"
+        text += f"Intervals: exact for accuracy, else from draws of the test {drawn} with replacement."
         if not head["interval"]:
             text += f" {metric} has none: all draws agree, or too few of them define it, so these rows cannot tell."
     return {"beside": shown, "beside_text": text.strip()}
+
+
+def queries_part(test: dict[str, Any], metric: str) -> dict[str, Any]:
+    """How the metric is spread over the test queries, and which queries stand at either end."""
+    found = test["queries"]
+    text = f"{found['counted']} test queries count"
+    if found["left_out"]:
+        text += f"; {found['left_out']} without a grade above 0 do not"
+    if found["quartiles"] is not None:
+        low, middle, high = (number(one) for one in found["quartiles"])
+        text += f". Half of them lie between {low} and {high}, with {middle} in the middle; "
+        text += f"{100 * found['below_chance']:.0f} % are ordered worse than chance would"
+    named = [{**one, "value": number(one["value"])} for one in found.get("named", [])]
+    return {"text": text + ".", "named": named, "figure": safe_svg(figures.queries(found["histogram"], metric))}
 
 
 def slider_part(test: dict[str, Any], threshold: float, classes: list[str]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ _EMPTY: dict[str, Any] = {
     "beside": [], "beside_text": "", "curves": [], "histogram": "", "histogram_legend": [], "reliability": "",
     "reliability_text": "", "importance": "", "importance_text": "", "learning": "", "learning_legend": [],
     "intervals": [], "certificate": None, "groups": [], "group_name": "", "notes": [], "remark": "", "metric": "",
+    "queries": None,
 }  # fmt: skip
 
 

@@ -44,18 +44,20 @@ def _card(ready: Prepared, metrics: dict[str, Any], lines: list[tuple[str, str]]
     notes = "".join(f"- {_plain(note)}\n" for note in metrics["notes"]) or "- none\n"
     table = "".join(f"| {name} | {value} |\n" for name, value in lines)
     decision = (
-        f"Decisions are `score > {metrics['threshold']:.6g}`: {threshold}. "
+        f"Scores put the rows of one `{_plain(settings.query)}` in order, the highest first; nothing is decided.\n"
+        if settings.query is not None
+        else f"Decisions are `score > {metrics['threshold']:.6g}`: {threshold}. "
         f"The positive class is `{_plain(ready.labels.classes[1])}`.\n"
         if ready.labels.binary
         else "The class with the highest score is decided.\n"
     )
     return f"""---
 library_name: aimfor
-tags: [aimfor, {"tabular-classification" if ready.source.images is None else "image-classification"}]
+tags: [aimfor, {_task(ready)}]
 model-index:
 - name: {quoted["data"]}
   results:
-  - task: {{type: classification}}
+  - task: {{type: {"ranking" if settings.query else "classification"}}}
     dataset: {{name: {quoted["data"]}, type: {quoted["data"]}}}
     metrics:
     - {{type: {quoted["metric"]}, value: {test["metric"]:.6f}}}
@@ -73,6 +75,12 @@ Use it: `aimfor predict THIS_FOLDER NEW_DATA`. Everything about the run: `aimfor
 ## What was assumed or left out
 
 {notes}"""
+
+
+def _task(ready: Prepared) -> str:
+    if ready.lists is not None:
+        return "tabular-ranking"
+    return "tabular-classification" if ready.source.images is None else "image-classification"
 
 
 def _plain(text: str) -> str:

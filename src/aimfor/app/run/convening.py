@@ -18,17 +18,19 @@ from ...fitting import checkpoint
 from ...fitting.calibrate import probability
 from ...fitting.committee import Committee, FolderStore, Progress, fit_committee
 from ...fitting.committee.decide import Threshold
-from ...fitting.committee.folds import make_folds
+from ...fitting.committee.folds import make_folds, make_list_folds
 from ...fitting.committee.members import members
 from ...fitting.committee.weights import DEFAULT, Judge
 from ...fitting.config import Settings
 from ...fitting.fit import Interrupted
 from ...fitting.importance import permutation_importance
+from ...fitting.ranked import list_importance
 from ...metrics.at_rate import AtRate
 from ..data.encode import ImageEncoder
 from .card import committee_card
 from .committee_files import CELLS, forget_cells, save_committee
 from .evaluate import evaluate
+from .evaluate.lists import evaluate_lists
 from .folder import Prepared
 
 #: Cells (rows × columns) above which processes of their own pay for being started.
@@ -48,6 +50,10 @@ def check_committee(ready: Prepared) -> None:
     if ready.source.images is not None:
         raise InputError("recipe", "none for pictures", "a recipe: the committee is for tables")
     members(ready.settings.members)
+    if ready.lists is not None:
+        rows = torch.from_numpy(ready.parts.train)
+        make_list_folds(ready.lists[rows], ready.ids[rows], ready.settings.seed, single=ready.settings.fast)
+        return
     make_folds(ready.ids[torch.from_numpy(ready.parts.train)], ready.settings.seed, single=ready.settings.fast)
 
 
@@ -59,6 +65,7 @@ def convene(settings: Settings, ready: Prepared, **how: Any) -> Committee:
         ready.x[rows],
         ready.ids[rows],
         ready.objective,
+        lists=None if ready.lists is None else ready.lists[rows],
         outputs=ready.labels.outputs,
         seed=settings.seed,
         minutes=settings.budget_minutes,
@@ -130,7 +137,7 @@ def _decision(ready: Prepared, committee: Committee) -> dict[str, Any]:
         "tuned_on": committee.threshold.text,
         "classes": ready.labels.classes,
     }
-    if ready.labels.binary:
+    if ready.labels.binary and ready.lists is None:
         decision["calibration"] = [1.0, 0.0]  # scores are calibrated log-odds already
     return decision
 
@@ -139,14 +146,11 @@ def _results(ready: Prepared, committee: Committee, stop: Callable[[], bool]) ->
     """Promised on out-of-fold rows, found on test rows, which took no part in anything."""
     x, y = ready.test
     scores = committee.scores(x)
-    groups = None if ready.source.groups is None else ready.source.groups[ready.parts.test]
-    stated = probability(scores) if ready.labels.binary else scores.softmax(1)
     cut = committee.threshold.value
-    test = evaluate(ready.objective, scores, y, cut, groups, probabilities=stated.numpy(), thorough=True)
     return {
         "metric": ready.settings.metric,
         "validation": committee.promised,
-        "test": test,
+        "test": _judged(ready, scores, y, cut),
         "importance": _importance(ready, committee, stop),
         "threshold": cut,
         "threshold_text": committee.threshold.text,
@@ -158,11 +162,22 @@ def _results(ready: Prepared, committee: Committee, stop: Callable[[], bool]) ->
     }
 
 
+def _judged(ready: Prepared, scores: Tensor, y: Tensor, cut: float) -> dict[str, Any]:
+    """Everything the report says about the test rows."""
+    if ready.lists is not None:
+        assert ready.source.queries is not None
+        lists, names = ready.lists[torch.from_numpy(ready.parts.test)], ready.source.queries[ready.parts.test]
+        return evaluate_lists(ready.objective, scores, y, lists, names, thorough=True)
+    groups = None if ready.source.groups is None else ready.source.groups[ready.parts.test]
+    stated = probability(scores) if ready.labels.binary else scores.softmax(1)
+    return evaluate(ready.objective, scores, y, cut, groups, probabilities=stated.numpy(), thorough=True)
+
+
 def committee_facts(committee: Committee) -> dict[str, Any]:
     """Who speaks, how loudly, and what each would reach alone on out-of-fold rows."""
     record = committee.judged
     assert record is not None
-    judge = Judge(committee.objective, record.members, record.y, record.weights)
+    judge = Judge(committee.objective, record.members, record.y, record.weights, record.lists)
     seats = [
         {
             "name": seat.name,
@@ -189,6 +204,10 @@ def _importance(ready: Prepared, committee: Committee, stop: Callable[[], bool])
         return ready.objective.value(scores, y, committee.threshold.value)
 
     columns = ready.encoder.feature_columns
+    if ready.lists is not None:
+        lists = ready.lists[torch.from_numpy(ready.parts.test)]
+        metric, budget = ready.objective.metric, IMPORTANCE_BUDGET
+        return list_importance(metric, committee.scores, *ready.test, lists, columns, budget=budget, stopped=interrupt)
     return permutation_importance(
         committee.scores, value, *ready.test, columns, budget=IMPORTANCE_BUDGET, stopped=interrupt
     )

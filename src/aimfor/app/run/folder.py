@@ -26,6 +26,7 @@ from ...fitting.steps import Task
 from ...metrics.at_rate import AtRate
 from ..data.encode import Encoder, encode, fit_encoder, restore_encoder
 from ..data.labels import Labels, Split, fit_labels, split
+from ..data.lists import grades_of, list_numbers, split_lists
 from ..data.sources import Source, load
 from .committee_files import COMMITTEE, load_committee
 from .trust import check_trust
@@ -45,6 +46,8 @@ class Prepared:
     encoder: Encoder
     x: Tensor
     settings: Settings
+    #: The list of each row, where the table is one of ranked lists.
+    lists: Tensor | None = None
 
     @property
     def task(self) -> Task:
@@ -64,6 +67,7 @@ class Prepared:
     def fingerprint(self) -> str:
         """Changes when the data does; a resumed run checks it."""
         content = self.x.numpy().tobytes() + self.ids.numpy().tobytes()
+        content += b"" if self.lists is None else self.lists.numpy().tobytes()
         return hashlib.sha256(content).hexdigest()
 
 
@@ -72,6 +76,7 @@ def read_source(settings: Settings) -> Source:
         settings.data,
         settings.target,
         group=settings.group,
+        query=settings.query,
         encoding=settings.encoding,
         rows=settings.rows,
         image_size=settings.image_size,
@@ -85,8 +90,12 @@ def prepare(settings: Settings, source: Source | None = None, *, committee: bool
     the floor needs rows that took no part in anything.
     """
     objective = Objective.of(settings.metric)
+    if settings.query is not None:
+        objective = objective.by_list()
     source = source or read_source(settings)
     assert source.labels is not None
+    if settings.query is not None:
+        return _prepare_lists(settings, source, objective, committee)
     objective = objective.on_classes(len(set(source.labels)), settings.positive)
     labels = fit_labels(source.labels, binary=objective.binary, positive=settings.positive)
     ids = labels.encode(source.labels)
@@ -100,6 +109,23 @@ def prepare(settings: Settings, source: Source | None = None, *, committee: bool
         settings.model, tuple(x.shape[1:]), labels.outputs, settings.hidden, settings.dropout
     )  # a wrong --model is found now
     return Prepared(source, objective, labels, torch.from_numpy(ids), parts, encoder, x, settings)
+
+
+def _prepare_lists(settings: Settings, source: Source, objective: Objective, committee: bool) -> Prepared:
+    """Grades for classes, and parts that keep queries whole."""
+    assert settings.query is not None
+    assert source.labels is not None
+    assert source.queries is not None
+    if settings.positive is not None:
+        raise InputError("--positive", repr(settings.positive), "none with --query: the target holds grades")
+    lists = list_numbers(source.queries, settings.query)
+    labels, grades = grades_of(source.labels, objective)
+    parts = split_lists(lists, grades, settings.seed, source.test, validation=not committee)
+    encoder = fit_encoder(source, parts.train, settings.wishes)
+    settings = settings.budget(len(parts.train), False)
+    x = torch.from_numpy(encode(encoder, source))
+    ids, numbers = torch.from_numpy(grades), torch.from_numpy(lists)
+    return Prepared(source, objective, labels, ids, parts, encoder, x, settings, numbers)
 
 
 def new_folder(out: Path | None, name: str) -> Path:
@@ -150,6 +176,12 @@ class Run:
     @property
     def metric(self) -> str:
         return str(self.config["settings"]["metric"])
+
+    @property
+    def query(self) -> str | None:
+        """The column that holds lists together, for a run of ranked lists."""
+        found = self.config["settings"].get("query")
+        return None if found is None else str(found)
 
     def scores(self, source: Source, remarks: Remarks | None = None) -> Tensor:
         """Scores of every row; what was odd about the rows is added to ``remarks``."""

@@ -52,12 +52,20 @@ class Model:
             data: A data frame (pandas, polars, Arrow, …), a mapping of columns, an ``(n, d)`` array, uint8 images
                 ``(n, h, w, c)``, or the path of a file. Columns the model does not know are left aside.
         """
+        self._refuse_lists("predict")
         return np.asarray(np.array(self.classes, dtype=object)[self._run.decisions(self._scored(data))])
 
     def predict_proba(self, data: Any) -> Array:
         """Calibrated probabilities ``(n, c)``, in the order of `classes`."""
+        self._refuse_lists("predict_proba")
         found = self._run.probabilities(self._scored(data))
         return np.stack((1 - found, found), axis=1) if found.ndim == 1 else found
+
+    def _refuse_lists(self, what: str) -> None:
+        if self._run.query is not None:
+            raise InputError(
+                what, "a model of ranked lists, which decides nothing", "scores()", "Sort the rows of a query by them."
+            )
 
     def _scored(self, data: Any) -> Any:
         remarks = Remarks()

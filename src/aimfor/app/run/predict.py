@@ -5,19 +5,23 @@ from __future__ import annotations
 import csv
 import io
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ...errors import InputError, nearest
 from ...fitting import checkpoint
 from ...fitting.columns.kinds import Remarks
 from ...fitting.objective import Objective
+from ..data.lists import grades_of, list_numbers
 from ..data.sources import Source, load
 from .evaluate import evaluate
+from .evaluate.lists import evaluate_lists
 from .folder import Run, load_run
 
 
@@ -44,12 +48,13 @@ def predict(
     run = load_run(folder, trust)
     size = run.encoder.shape[1] if run.encoder.kind == "image" else 0
     target = run.config["settings"]["target"]
-    source = load(data, target, labelled=False, encoding=encoding, rows=rows, image_size=size)
+    source = load(data, target, query=run.query, labelled=False, encoding=encoding, rows=rows, image_size=size)
     title, names = _names(source, id_column)
     remarks = Remarks()
     scores = run.scores(source, remarks)
     judged = _judged(run, source, scores, target) if judge else []
-    text = _table(run, title, names, scores)
+    ranked = source.queries is not None
+    text = _ranked_table(source, title, names, scores) if ranked else _table(run, title, names, scores)
     for sentence in remarks.sentences:
         print(f"warning: {sentence}", file=sys.stderr)
     if out is None:
@@ -85,11 +90,38 @@ def _table(run: Run, title: str, names: list[str], scores: Tensor) -> str:
     return text.getvalue()
 
 
+def _ranked_table(source: Source, title: str, names: list[str], scores: Tensor) -> str:
+    """The rows as they came, each with its place in its query: 1 is first, and of equals the earlier row."""
+    assert source.queries is not None
+    missing = next((place for place, one in enumerate(source.queries) if one is None), None)
+    if missing is not None:
+        raise InputError("--query", f"row {missing + 1} without one", "a query for every row")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([title, "query", "score", "place"])
+    places = places_in_lists(scores, source.queries)
+    for row in zip(names, source.queries, map(repr, scores.tolist()), places, strict=True):
+        writer.writerow(row)
+    return text.getvalue()
+
+
+def places_in_lists(scores: Tensor, queries: NDArray[Any]) -> list[int]:
+    """From 1, by falling score within each query."""
+    seen: Counter[str] = Counter()
+    places = [0] * len(queries)
+    for row in (-scores.double()).argsort(stable=True).tolist():
+        seen[queries[row]] += 1
+        places[row] = seen[queries[row]]
+    return places
+
+
 def _judged(run: Run, source: Source, scores: Tensor, target: str | None) -> list[str]:
     """The metric and the rates of the rows whose label is known, one line each."""
     if source.labels is None:
         raise InputError("--evaluate", f"data without the target {target or 'column'!r}", "labels to compare with")
     known = np.array([label is not None for label in source.labels], dtype=bool)
+    if source.queries is not None and known.any():
+        return _judged_lists(run, source, scores, known)
     if not known.any():
         raise InputError("--evaluate", f"no value at all in the target {target!r}", "labels to compare with")
     ids = torch.from_numpy(run.labels.encode(source.labels[known]))
@@ -98,4 +130,18 @@ def _judged(run: Run, source: Source, scores: Tensor, target: str | None) -> lis
     if "rates" in found:
         rates = ", ".join(f"{name} {value:.4f}" for name, value in found["rates"].items())
         lines.append(f"at the stored threshold: {rates}")
+    return lines
+
+
+def _judged_lists(run: Run, source: Source, scores: Tensor, known: NDArray[np.bool_]) -> list[str]:
+    """The metric and the usual ones beside it, over the queries of the labelled rows."""
+    assert source.labels is not None
+    assert source.queries is not None
+    objective = Objective.of(run.metric).by_list()
+    _, grades = grades_of(source.labels[known], objective)
+    lists = torch.from_numpy(list_numbers(source.queries[known], str(run.query)))
+    found = evaluate_lists(objective, scores[torch.from_numpy(known)], torch.from_numpy(grades), lists)
+    counted = found["queries"]["counted"]
+    lines = [f"{run.metric} on {int(known.sum())} labelled rows, {counted} queries: {found['metric']:.4f}"]
+    lines.append("beside it: " + ", ".join(f"{one['name']} {one['value']:.4f}" for one in found["beside"]))
     return lines

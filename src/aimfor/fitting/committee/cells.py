@@ -20,7 +20,7 @@ from ...errors import AimforError
 from ..fit import Interrupted
 from ..objective import Objective
 from .folds import Folds
-from .members import Fitted, Job, Member, Rows, members
+from .members import Fitted, Job, Member, Rows, every_member
 from .members.base import Never
 from .store import MemoryStore, Store
 
@@ -48,6 +48,8 @@ class Table:
         total = hashlib.sha256()
         for part in (self.rows.x, self.rows.y, self.rows.weights, *self.folds.judges):
             total.update(b"-" if part is None else part.contiguous().numpy().tobytes())
+        if self.rows.lists is not None:
+            total.update(self.rows.lists.contiguous().numpy().tobytes())
         metric = self.objective.name if member.judged_by_metric else ""
         own = {name: value for name, value in vars(member).items() if not name.startswith("_")}
         plain = [type(member).__name__, own, metric, self.outputs, self.seed]
@@ -221,7 +223,7 @@ def _work(member: Member, fold: int, start: Any) -> tuple[dict[str, Tensor], dic
     first = None
     if start is not None:
         assert member.starts_from is not None
-        first = next(one for one in members() if one.name == member.starts_from).restore(*start)
+        first = next(one for one in every_member() if one.name == member.starts_from).restore(*start)
     cell = run_cell(_hired[0], member, fold, first)
     tensors, facts = cell.fitted.state()
     return {**tensors, "judged": cell.judged}, {"seconds": cell.seconds, "fitted": facts}

@@ -15,9 +15,9 @@ from ..calibrate import probability
 from ..objective import Objective
 from .cells import Cell, Progress, Runner, Table
 from .decide import Threshold, promised, threshold_of
-from .folds import make_folds
+from .folds import make_folds, make_list_folds
 from .looks import best_look, out_of_fold
-from .members import KINDS, Fitted, Member, Rows, members
+from .members import KINDS, Fitted, Member, Rows, every_member, members
 from .members.base import Never
 from .scale import Scale
 from .store import Kept, MemoryStore, Store
@@ -25,7 +25,9 @@ from .weights import DEFAULT, Judge, choose, mixed
 
 #: A member with less than this share is not asked.
 SILENT = 1e-3
-_BY_NAME = {member.name: member for member in members()}
+#: LightGBM keeps a table of what each grade is worth.
+HIGHEST_GRADE = 1000
+_BY_NAME = {member.name: member for member in every_member()}
 
 
 @dataclass
@@ -59,6 +61,7 @@ class OutOfFold:
         folds: The fold each was judged in.
         members: ``(m, n)`` or ``(m, n, c)`` calibrated log-odds of the members.
         scores: ``(n,)`` or ``(n, c)`` of the committee.
+        lists: The list of each, or None.
     """
 
     rows: Tensor
@@ -67,6 +70,7 @@ class OutOfFold:
     folds: Tensor
     members: Tensor
     scores: Tensor
+    lists: Tensor | None = None
 
 
 @dataclass
@@ -127,6 +131,7 @@ class Committee:
         return {
             "metric": self.objective.name,
             "outputs": self.outputs,
+            "ranked": self.objective.ranked,
             "seats": seats,
             "scale": self.scale.state,
             "threshold": self.threshold.value,
@@ -151,8 +156,9 @@ class Committee:
             fitted = [member.restore(*get(f"{one['name']}-{fold}")) for fold in range(one["folds"])] if loud else []
             scale, rest = Scale.restore(one["scale"]), (one["share"], one["look"], one["seconds"])
             seats.append(Seat(one["name"], one["title"], fitted, scale, *rest))
+        objective = Objective.of(facts["metric"]).on_classes(max(2, facts["outputs"]))
         return cls(
-            Objective.of(facts["metric"]).on_classes(max(2, facts["outputs"])),
+            objective.by_list() if facts.get("ranked") else objective,
             facts["outputs"],
             seats,
             Scale.restore(facts["scale"]),
@@ -170,6 +176,7 @@ def fit_committee(
     *,
     weights: Tensor | None = None,
     groups: Tensor | None = None,
+    lists: Tensor | None = None,
     outputs: int | None = None,
     kinds: tuple[str, ...] = tuple(KINDS),
     seed: int = 0,
@@ -190,6 +197,7 @@ def fit_committee(
         objective: The metric.
         weights: ``(n,)``, at least 0; rows of weight 0 are left out.
         groups: ``(n,)`` ids; rows of one group are never on both sides of a fold.
+        lists: ``(n,)`` ids of ranked lists (queries), for an objective of `Objective.by_list`; ``y`` are grades then.
         outputs: Scores per row; by default 1 for a binary metric, else the number of classes.
         kinds: Of members: ``linear``, ``trees``, ``network``.
         seed: Decides folds and everything random.
@@ -215,21 +223,20 @@ def fit_committee(
     """
     outputs = outputs or (1 if objective.binary else int(y.max()) + 1 if len(y) else 1)
     notes: list[str] = []
-    kept = _check(x, y, weights, groups, outputs, notes)
-    rows = Rows(x, y, weights).take(kept)
-    table = Table(
-        rows,
-        make_folds(rows.y, seed, None if groups is None else groups[kept], folds, single),
-        objective,
-        outputs,
-        seed,
-    )
+    _check_lists(objective, lists, y, weights, groups)
+    kept = _check(x, y, weights, groups, HIGHEST_GRADE + 1 if objective.ranked else outputs, notes)
+    rows = Rows(x, y, weights, lists).take(kept)
+    if rows.lists is not None:
+        parts = make_list_folds(rows.lists, rows.y, seed, folds, single)
+    else:
+        parts = make_folds(rows.y, seed, None if groups is None else groups[kept], folds, single)
+    table = Table(rows, parts, objective, outputs, seed)
     notes += table.folds.notes
     runner = Runner(table, store or MemoryStore(), workers, report, stop)
     if minutes is not None:
         runner.deadline = time.monotonic() + 60.0 * minutes
     try:
-        seats, said = _learn(table, runner, _able(table, members(kinds), notes), notes)
+        seats, said = _learn(table, runner, _able(table, members(kinds, objective.ranked), notes), notes)
     finally:
         runner.close()
     return _convened(table, seats, said, rule, kept, notes)
@@ -273,7 +280,7 @@ def _seated(table: Table, member: Member, cells: list[Cell]) -> tuple[Seat, Tens
     scores = out_of_fold(table, cells)
     look = best_look(table, member, scores)
     judged = table.rows.take(table.folds.judged)
-    scale = Scale.fit(scores[look], judged.y, judged.weights)
+    scale = _scale(scores[look], judged)
     fitted = [cell.fitted.cut(look) for cell in cells]
     seconds = sum(cell.seconds for cell in cells)
     return Seat(member.name, member.title, fitted, scale, 0.0, look, seconds), scores[look]
@@ -285,19 +292,40 @@ def _convened(
     """Weights, final scale, threshold and promise from the out-of-fold scores."""
     rows = table.folds.judged
     judged, together = table.rows.take(rows), torch.stack(said)
-    judge = Judge(table.objective, together, judged.y, judged.weights)
+    judge = Judge(table.objective, together, judged.y, judged.weights, judged.lists)
     shares = choose(rule, judge, table.seed)
     shares = torch.where(shares < SILENT, 0.0, shares)
     shares = shares / shares.sum()
     for seat, share in zip(seats, shares.tolist(), strict=True):
         seat.share = share
     mixture = mixed(together, shares)
-    scale = Scale.fit(mixture, judged.y, judged.weights)
+    scale = _scale(mixture, judged)
     scores = scale(mixture)
     threshold = threshold_of(table.objective, scores, judged.y, judged.weights)
     promise = promised(rule, judge, table.seed)
-    record = OutOfFold(kept[rows], judged.y, judged.weights, table.folds.numbers, together, scores)
+    record = OutOfFold(kept[rows], judged.y, judged.weights, table.folds.numbers, together, scores, judged.lists)
     return Committee(table.objective, table.outputs, seats, scale, threshold, promise, record, notes)
+
+
+def _scale(scores: Tensor, rows: Rows) -> Scale:
+    return Scale.fit(scores, rows.y, rows.weights) if rows.lists is None else Scale.of_lists(scores, rows.lists)
+
+
+def _check_lists(
+    objective: Objective, lists: Tensor | None, y: Tensor, weights: Tensor | None, groups: Tensor | None
+) -> None:
+    """Raises `InputError` unless lists and objective belong together."""
+    if objective.ranked != (lists is not None):
+        came = "none for an objective of lists" if objective.ranked else f"some for {objective.name!r} of rows"
+        raise InputError("lists", came, "lists with Objective.by_list(), and only there")
+    if lists is None:
+        return
+    if lists.shape != y.shape or lists.dtype != torch.int64:
+        raise InputError("lists", f"{lists.dtype} of shape {tuple(lists.shape)}", "one int64 list number for each row")
+    if weights is not None or groups is not None:
+        raise InputError("weights" if groups is None else "groups", "some with ranked lists", "none")
+    if not objective.graded and len(y) and int(y.max()) > 1:
+        raise InputError("y", f"grades up to {int(y.max())}", f"0 and 1 for {objective.name}", "Use (y > 0).long().")
 
 
 def _check(

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ...metrics.accuracy import Accuracy
 from ..objective import Objective
+from .folds import list_parts
 from .weights import Judge, choose, mixed
 
 #: Fewer rows than this do not move a threshold, and for accuracy fewer than that: even odds are right already, and the
@@ -33,6 +34,8 @@ def threshold_of(objective: Objective, scores: Tensor, y: Tensor, weights: Tenso
     Metrics without a threshold of their own get one for `predict` all the same: the operating point of a metric with a
     floor, else the one with the best F1.
     """
+    if objective.ranked:
+        return Threshold(0.0, "nothing is decided: the rows of a query are put in order")
     if not objective.binary:
         return Threshold(0.0, "the class with the highest probability is decided")
     n, least = len(y), ROWS_TO_TUNE
@@ -49,9 +52,10 @@ def promised(rule: str, judge: Judge, seed: int) -> float:
     """What the metric will be on new rows, as far as out-of-fold rows can tell.
 
     Weights and threshold are chosen on four fifths of the rows and judged on the last, in turn: a value on the very
-    rows that chose would be the luck of the choice as well. NaN where a class has one row.
+    rows that chose would be the luck of the choice as well. Lists are kept whole. NaN where a class has one row, or
+    where fewer than two lists have rows of different grades.
     """
-    parts = _parts(judge.y, seed)
+    parts = _parts(judge.y, seed) if judge.lists is None else list_parts(judge.lists, judge.y, PARTS, seed)
     if parts is None:
         return math.nan
     scores = torch.zeros_like(judge.scores[0])
@@ -66,7 +70,7 @@ def promised(rule: str, judge: Judge, seed: int) -> float:
             cut = threshold_of(judge.objective, mixed(rest.scores, shares), rest.y, rest.weights).value
             found = torch.where(found > cut, 1.0, -1.0).double()
         scores[rows] = found
-    return judge.objective.value(scores, judge.y, weights=judge.weights)
+    return judge.objective.value(scores, judge.y, weights=judge.weights, lists=judge.lists)
 
 
 def _parts(y: Tensor, seed: int) -> list[Tensor] | None:

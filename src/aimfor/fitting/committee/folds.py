@@ -102,6 +102,73 @@ def make_folds(
     return _checked(Folds(tuple(judges), n, tuple(notes)), y)
 
 
+def make_list_folds(lists: Tensor, y: Tensor, seed: int, folds: int | None = None, single: bool = False) -> Folds:
+    """Folds of whole lists; those whose rows differ in grade are spread evenly.
+
+    Args:
+        lists: ``(n,)``, equal for the rows of one list.
+        y: Grades ``(n,)``, at least 0.
+        seed: Decides the split.
+        folds: Their number, 5 by default; fewer where fewer lists have rows of different grades.
+        single: One split only.
+
+    Raises:
+        InputError: Fewer than two lists whose rows differ in grade.
+
+    Example:
+        >>> lists = torch.arange(40).div(4, rounding_mode="floor")
+        >>> found = make_list_folds(lists, (torch.arange(40) % 4 == 0).long(), seed=0)
+        >>> [len(lists[rows].unique()) for rows in found.judges]
+        [2, 2, 2, 2, 2]
+    """
+    single = single or (folds is None and len(y) > ONE_SPLIT_ABOVE)
+    asked = folds or FOLDS
+    parts = list_parts(lists, y, asked, seed)
+    if parts is None:
+        raise InputError(
+            "--query",
+            "fewer than two queries whose rows differ in grade",
+            "more of them, to learn from some and judge by others",
+        )
+    notes = (
+        []
+        if len(parts) == asked
+        else [f"{len(parts)} folds instead of {asked}: only so many queries have rows of different grades"]
+    )
+    return Folds(tuple(parts[:1] if single else parts), len(y), tuple(notes))
+
+
+def telling_lists(lists: Tensor, y: Tensor) -> Tensor:
+    """Numbers of the lists whose rows differ in grade, ascending: the others are the same in any order.
+
+    Example:
+        >>> telling_lists(torch.tensor([7, 7, 8, 8, 9]), torch.tensor([0, 1, 1, 1, 0])).tolist()
+        [7]
+    """
+    known, place = lists.unique(return_inverse=True)
+    low, high = (
+        torch.zeros_like(known).scatter_reduce(0, place, y, how, include_self=False) for how in ("amin", "amax")
+    )
+    found: Tensor = known[low < high]
+    return found
+
+
+def list_parts(lists: Tensor, y: Tensor, parts: int, seed: int) -> list[Tensor] | None:
+    """Rows of so many parts of whole lists, or of fewer; None where fewer than two lists have rows to tell apart."""
+    generator = torch.Generator().manual_seed(seed)
+    useful = telling_lists(lists, y)
+    number = min(parts, len(useful))
+    if number < 2:
+        return None
+    every = lists.unique()
+    idle = every[~torch.isin(every, useful)]
+    order = torch.cat([group[torch.randperm(len(group), generator=generator)] for group in (useful, idle)])
+    part = torch.empty(len(every), dtype=torch.long)
+    part[torch.searchsorted(every, order)] = torch.arange(len(order)) % number
+    of_row = part[torch.searchsorted(every, lists)]
+    return [(of_row == one).nonzero().reshape(-1) for one in range(number)]
+
+
 def _split(y: Tensor, seed: int, groups: Tensor | None, number: int) -> list[Tensor]:
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 

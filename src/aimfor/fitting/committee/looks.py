@@ -32,7 +32,7 @@ def best_look(table: Table, member: Member, scores: Tensor) -> int:
 
 def _value(table: Table, member: Member, scores: Tensor, rows: Rows) -> float:
     if member.judged_by_metric:
-        found = table.objective.best(scores, rows.y, rows.weights)
+        found = table.objective.best(scores, rows.y, rows.weights, rows.lists)
     else:
         found = -float(cross_entropy(scores.clamp(-30.0, 30.0), rows))
     return found if math.isfinite(found) else -math.inf

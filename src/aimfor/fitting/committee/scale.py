@@ -40,6 +40,18 @@ class Scale:
         slope, offsets = class_scaling(held, y, weights)
         return cls(slope, tuple(offsets))
 
+    @classmethod
+    def of_lists(cls, scores: Tensor, lists: Tensor) -> Scale:
+        """For ranked lists ``(n,)``: a typical difference within a list becomes 1. Only the order in a list means
+        anything, so there are no odds to be calibrated; a member that tells no two rows of a list apart gets slope 0.
+        """
+        held = _bounded(scores.double())
+        place = lists.unique(return_inverse=True)[1]
+        sizes = torch.bincount(place).double()
+        mean = torch.zeros_like(sizes).index_add(0, place, held) / sizes
+        spread = float((held - mean[place]).square().mean().sqrt())
+        return cls(1.0 / spread if spread > 1e-12 else 0.0, (0.0,))
+
     def __call__(self, scores: Tensor) -> Tensor:
         """Log-odds of the same shape, float64."""
         held = _bounded(scores.double())

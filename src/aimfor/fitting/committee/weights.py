@@ -13,7 +13,7 @@ Rules, all from member scores on a common scale ``(m, n)`` or ``(m, n, c)`` to w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from ...errors import AimforError, InputError, nearest
 from ...metrics.at_rate import AtRate
 from ...refit import HeadFitter
 from ..objective import Objective
+from .folds import telling_lists
 
 #: Members added one after another.
 ROUNDS = 20
@@ -39,25 +40,50 @@ class Judge:
     Args:
         objective: The metric. One of decisions is judged at its best threshold, as the committee will decide.
         scores: ``(m, n)`` or ``(m, n, c)``.
-        y: Class ids ``(n,)``.
+        y: Class ids ``(n,)``, or grades.
         weights: Of the rows, or None.
+        lists: The list of each row, for metrics of ranked lists; None for all other tables.
     """
 
-    def __init__(self, objective: Objective, scores: Tensor, y: Tensor, weights: Tensor | None = None) -> None:
-        self.objective, self.scores, self.y, self.weights = objective, scores, y, weights
+    def __init__(
+        self,
+        objective: Objective,
+        scores: Tensor,
+        y: Tensor,
+        weights: Tensor | None = None,
+        lists: Tensor | None = None,
+    ) -> None:
+        self.objective, self.scores, self.y, self.weights, self.lists = objective, scores, y, weights, lists
 
     def value(self, mixture: Tensor) -> float:
         """Of mixed scores ``(n,)`` or ``(n, c)``; minus infinity where the metric is undefined."""
-        found = self.objective.best(mixture, self.y, self.weights)
+        found = self.objective.best(mixture, self.y, self.weights, self.lists)
         return found if math.isfinite(found) else -math.inf
 
     def of(self, shares: Tensor) -> float:
         return self.value(mixed(self.scores, shares))
 
-    def drawn(self, rows: Tensor) -> Judge:
-        return Judge(
-            self.objective, self.scores[:, rows], self.y[rows], None if self.weights is None else self.weights[rows]
-        )
+    def drawn(self, rows: Tensor, lists: Tensor | None = None) -> Judge:
+        """On these rows; ``lists`` are their lists where a list was drawn more than once."""
+        weights = None if self.weights is None else self.weights[rows]
+        if lists is None and self.lists is not None:
+            lists = self.lists[rows]
+        return Judge(self.objective, self.scores[:, rows], self.y[rows], weights, lists)
+
+    def draws(self, seed: int) -> Iterator[Judge]:
+        """Bootstrap draws: of the rows class by class, or of whole lists."""
+        count = DRAWS if len(self.y) < MANY else DRAWS_OF_MANY
+        if self.lists is None:
+            yield from (self.drawn(rows) for rows in bootstrap(self.y, count, seed))
+        else:
+            yield from (self.drawn(*pair) for pair in bootstrap_lists(self.lists, self.y, count, seed))
+
+    @property
+    def rarest(self) -> int:
+        """What a choice can lean on: rows of the rarest class, or lists whose rows differ in grade."""
+        if self.lists is not None:
+            return len(telling_lists(self.lists, self.y))
+        return min(int((self.y == one).sum()) for one in self.y.unique())
 
 
 def mixed(scores: Tensor, shares: Tensor) -> Tensor:
@@ -93,15 +119,15 @@ def greedy(judge: Judge, seed: int = 0, rounds: int = ROUNDS) -> Tensor:
 def bagged(judge: Judge, seed: int = 0) -> Tensor:
     """The mean of greedy choices, each on its own bootstrap draw."""
     total = torch.zeros(len(judge.scores), dtype=torch.float64)
-    for rows in bootstrap(judge.y, DRAWS if len(judge.y) < MANY else DRAWS_OF_MANY, seed):
-        total += greedy(judge.drawn(rows), rounds=8)
+    for drawn in judge.draws(seed):
+        total += greedy(drawn, rounds=8)
     return total / total.sum()
 
 
 def convex(judge: Judge, seed: int = 0) -> Tensor:
     """`HeadFitter` on the members' scores, pulled towards the average; the average itself where it cannot be fitted."""
     plain = average(judge)
-    if judge.scores.ndim > 2:  # one share a member: a layer of classes would mix columns
+    if judge.scores.ndim > 2 or judge.lists is not None:  # one share a member: a layer of classes would mix columns
         return plain
     layer = torch.nn.Linear(len(judge.scores), 1).double()
     with torch.no_grad():
@@ -126,9 +152,8 @@ def steady(judge: Judge, seed: int = 0) -> Tensor:
     objective = judge.objective
     if objective.needs_threshold or isinstance(objective.metric, AtRate):
         objective = Objective.of("ap")
-    calm = Judge(objective, judge.scores, judge.y, judge.weights)
-    rarest = min(int((judge.y == one).sum()) for one in judge.y.unique())
-    trust = rarest / (rarest + ROWS_TO_TRUST)
+    calm = Judge(objective, judge.scores, judge.y, judge.weights, judge.lists)
+    trust = judge.rarest / (judge.rarest + ROWS_TO_TRUST)
     return trust * bagged(calm, seed) + (1.0 - trust) * average(judge)
 
 
@@ -147,6 +172,21 @@ def bootstrap(y: Tensor, draws: int, seed: int) -> list[Tensor]:
         )
         for _ in range(draws)
     ]
+
+
+def bootstrap_lists(lists: Tensor, y: Tensor, draws: int, seed: int) -> list[tuple[Tensor, Tensor]]:
+    """Rows of lists drawn with replacement, with new list numbers: a list drawn twice is two lists.
+
+    Lists of one grade are the same in any order and are not drawn.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    found = [(lists == one).nonzero().reshape(-1) for one in telling_lists(lists, y)]
+    drawn = []
+    for _ in range(draws):
+        chosen = [found[one] for one in torch.randint(len(found), (len(found),), generator=generator).tolist()]
+        sizes = torch.tensor([len(rows) for rows in chosen])
+        drawn.append((torch.cat(chosen), torch.arange(len(chosen)).repeat_interleave(sizes)))
+    return drawn
 
 
 RULES: dict[str, Callable[[Judge, int], Tensor]] = {

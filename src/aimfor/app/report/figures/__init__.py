@@ -6,6 +6,7 @@ from .decision import decision_curves
 from .differences import differences
 from .importance import importance
 from .learning import learning_curves
+from .queries import queries
 from .reliability import reliability
 from .scores import score_histogram
 
@@ -17,6 +18,7 @@ __all__ = [
     "differences",
     "importance",
     "learning_curves",
+    "queries",
     "reliability",
     "score_histogram",
 ]

@@ -6,6 +6,8 @@ from ....errors import InputError, nearest
 from .base import Fitted, Job, Member, Rows
 from .linear import Linear
 from .network import MetricNetwork, Network
+from .ranked import RankedLinear, RankedNetwork
+from .ranked_trees import GradeTrees, LambdaTrees
 from .trees import ExtraTrees, Trees
 
 #: By the name a user gives. Trees come with searched and with random splits, the network by cross-entropy and then
@@ -17,26 +19,48 @@ KINDS: dict[str, tuple[Member, ...]] = {
 }
 
 
-def members(names: tuple[str, ...] = tuple(KINDS)) -> tuple[Member, ...]:
-    """The members of these kinds, in the order they learn. Raises `InputError` for an unknown kind or none."""
+#: The same kinds for ranked lists.
+RANKED_KINDS: dict[str, tuple[Member, ...]] = {
+    "linear": (RankedLinear(),),
+    "trees": (LambdaTrees(), GradeTrees()),
+    "network": (RankedNetwork(),),
+}
+
+
+def members(names: tuple[str, ...] = tuple(KINDS), ranked: bool = False) -> tuple[Member, ...]:
+    """The members of these kinds, in the order they learn. Raises `InputError` for an unknown kind or none.
+
+    ``ranked``: those that put the rows of a list in order, instead of those that tell classes apart.
+    """
     for name in names:
         if name not in KINDS:
             raise InputError("--members", repr(name), f"some of {', '.join(KINDS)}", nearest(name, KINDS))
     if not names:
         raise InputError("--members", "none", f"some of {', '.join(KINDS)}")
-    return tuple(member for kind, those in KINDS.items() if kind in names for member in those)
+    known = RANKED_KINDS if ranked else KINDS
+    return tuple(member for kind, those in known.items() if kind in names for member in those)
+
+
+def every_member() -> tuple[Member, ...]:
+    """Whoever may be named in a stored committee."""
+    return (*members(), *members(ranked=True))
 
 
 __all__ = [
     "KINDS",
     "ExtraTrees",
     "Fitted",
+    "GradeTrees",
     "Job",
+    "LambdaTrees",
     "Linear",
     "Member",
     "MetricNetwork",
     "Network",
+    "RankedLinear",
+    "RankedNetwork",
     "Rows",
     "Trees",
+    "every_member",
     "members",
 ]

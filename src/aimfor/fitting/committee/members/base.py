@@ -22,14 +22,19 @@ Never: Callable[[], bool] = lambda: False  # noqa: E731
 
 @dataclass(frozen=True)
 class Rows:
-    """Encoded rows: ``x`` (n, d) float32, not clipped; ``y`` (n,) class ids; ``weights`` (n,) or None."""
+    """Encoded rows: ``x`` (n, d) float32, not clipped; ``y`` (n,) class ids; ``weights`` (n,) or None.
+
+    Rows of ranked lists have ``lists`` (n,), equal for the rows of one list, and grades for class ids.
+    """
 
     x: Tensor
     y: Tensor
     weights: Tensor | None = None
+    lists: Tensor | None = None
 
     def take(self, rows: Tensor) -> Rows:
-        return Rows(self.x[rows], self.y[rows], None if self.weights is None else self.weights[rows])
+        weights, lists = (None if part is None else part[rows] for part in (self.weights, self.lists))
+        return Rows(self.x[rows], self.y[rows], weights, lists)
 
 
 @dataclass(frozen=True)

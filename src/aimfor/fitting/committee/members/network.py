@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from ....errors import AimforError
@@ -24,7 +24,10 @@ from .training import Schedule, Weights, train
 class FittedNetwork(Fitted):
     """One network with its weights at each look."""
 
-    def __init__(self, design: Design, network: TabularNetwork, outputs: int, weights: list[Weights]) -> None:
+    #: Made of (width, outputs); its weights are all that is stored.
+    network_class: ClassVar[type[nn.Module]] = TabularNetwork
+
+    def __init__(self, design: Design, network: nn.Module, outputs: int, weights: list[Weights]) -> None:
         self.design, self.network, self.outputs, self.weights = design, network, outputs, weights
 
     @property
@@ -49,7 +52,7 @@ class FittedNetwork(Fitted):
     def restore(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Self:
         design, outputs = Design(_under("design/", tensors)), int(facts["outputs"])
         with torch.random.fork_rng(devices=[]):
-            network = TabularNetwork(design.width, outputs)
+            network = cls.network_class(design.width, outputs)
         weights = [_under(f"{look}/", tensors) for look in range(facts["looks"])]
         return cls(design, network, outputs, weights)
 
@@ -89,7 +92,7 @@ class Network(Member):
             network = TabularNetwork(design.width, job.outputs)
             weights = train(
                 network,
-                _designed(job, design),
+                designed(job, design),
                 self.schedule(len(job.train.y)),
                 _loss_of_heads,
                 lambda scores: -float(cross_entropy(scores, job.judge)),
@@ -100,7 +103,7 @@ class Network(Member):
         return FittedNetwork.restore(tensors, facts)
 
 
-def _designed(job: Job, design: Design) -> Job:
+def designed(job: Job, design: Design) -> Job:
     """The job with the design's matrix in place of the columns: it is the same at every step, so it is made once."""
     train, judge = (replace(rows, x=design(rows.x).float()) for rows in (job.train, job.judge))
     return replace(job, train=train, judge=judge)
@@ -166,6 +169,6 @@ class MetricNetwork(Network):
                 found = job.objective.best(scores.double(), job.judge.y, job.judge.weights)
                 return found if math.isfinite(found) else -math.inf
 
-            own = _designed(job, job.start.design)
+            own = designed(job, job.start.design)
             weights = train(network, own, self.schedule(len(job.train.y)), loss, value)
         return FittedNetwork(job.start.design, network, job.outputs, weights)

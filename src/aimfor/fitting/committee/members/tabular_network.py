@@ -48,7 +48,7 @@ class TabularNetwork(nn.Module):
         return scores
 
 
-def scores_with(network: TabularNetwork, weights: dict[str, Tensor], inputs: Tensor, chunk: int = 8192) -> Tensor:
+def scores_with(network: nn.Module, weights: dict[str, Tensor], inputs: Tensor, chunk: int = 8192) -> Tensor:
     """Scores ``(n, k, outputs)`` with these weights in place of the network's own, without gradient."""
     mode = network.training
     network.eval()

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ....errors import InputError
 from ...fit import Interrupted
 from .base import Job, Rows
-from .tabular_network import TabularNetwork, scores_with, together
+from .tabular_network import scores_with, together
 
 Weights = dict[str, Tensor]
 
@@ -41,7 +41,7 @@ class Schedule:
 
 
 def train(
-    network: TabularNetwork,
+    network: nn.Module,
     job: Job,
     schedule: Schedule,
     loss: Callable[[Tensor, Rows, Tensor], Tensor],
@@ -59,7 +59,7 @@ def train(
     weights = list(network.parameters())
     mean = [one.detach().clone() for one in weights]
     optimizer = torch.optim.AdamW(weights, lr=schedule.rate, weight_decay=schedule.weight_decay, fused=True)
-    batches = _batches(len(job.train.y), schedule.batch, job.seed)
+    batches = _batches(job.train, schedule.batch, job.seed)
     found: list[Weights] = []
     best, best_at, step = -math.inf, 0, 0
     network.train()
@@ -85,9 +85,28 @@ def train(
     return found
 
 
-def _batches(n: int, size: int, seed: int) -> Iterator[Tensor]:
-    """Shuffled passes over the rows, one after the other, without an incomplete batch."""
+def _batches(rows: Rows, size: int, seed: int) -> Iterator[Tensor]:
+    """Shuffled passes over the rows, one after the other, without an incomplete batch; lists are kept whole."""
+    n = len(rows.y)
     generator, size = torch.Generator().manual_seed(seed), min(size, n)
+    if rows.lists is not None:
+        yield from _batches_of_lists(rows.lists, rows.y, size, generator)
     while True:
         order = torch.arange(n) if size == n else torch.randperm(n, generator=generator)
         yield from order[: n // size * size].split(size)
+
+
+def _batches_of_lists(lists: Tensor, y: Tensor, size: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Whole lists until a batch has ``size`` rows. Lists of one grade teach nothing and are left out.
+
+    One long list may be a batch of its own. The last lists of a pass begin the next one's first batch.
+    """
+    found = [(lists == one).nonzero().reshape(-1) for one in lists.unique()]
+    found = [rows for rows in found if int(y[rows].min()) < int(y[rows].max())]
+    held: list[Tensor] = []
+    while True:
+        for one in torch.randperm(len(found), generator=generator).tolist():
+            held.append(found[one])
+            if sum(len(rows) for rows in held) >= size:
+                yield torch.cat(held)
+                held = []

@@ -83,8 +83,6 @@ class Trees(Member):
         return None
 
     def fit(self, job: Job) -> FittedTrees:
-        import lightgbm
-
         if self.why_not(job.objective, job.train, job.outputs):
             raise InputError("members", "trees without the package lightgbm", "lightgbm", "pip install lightgbm.")
         binary = job.outputs <= 2
@@ -95,14 +93,7 @@ class Trees(Member):
             "seed": job.seed,
             **({} if binary else {"num_class": job.outputs}),
         }
-        parts = [_dataset(rows) for rows in (job.train, job.judge)]
-        watch = _Watch(job)
-        booster = lightgbm.train(
-            settings, parts[0], self.rounds, valid_sets=[parts[1]], callbacks=[watch], init_model=None
-        )
-        last = min(self.rounds, watch.seen)
-        rounds = list(range(STEP, last + 1, STEP)) or [last]
-        return FittedTrees(booster.model_to_string(num_iteration=rounds[-1]), rounds, job.outputs)
+        return grow(job, settings, self.rounds)
 
     def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> FittedTrees:
         return FittedTrees.restore(tensors, facts)
@@ -120,6 +111,18 @@ class ExtraTrees(Trees):
         )
 
 
+def grow(job: Job, settings: dict[str, Any], rounds: int, feval: Any = None) -> FittedTrees:
+    """Rounds until the judging rows have seen nothing better for a while, looked at every `STEP` of them."""
+    import lightgbm
+
+    parts = [_dataset(rows) for rows in (job.train, job.judge)]
+    watch = _Watch(job)
+    booster = lightgbm.train(settings, parts[0], rounds, valid_sets=[parts[1]], callbacks=[watch], feval=feval)
+    last = min(rounds, watch.seen)
+    looks = list(range(STEP, last + 1, STEP)) or [last]
+    return FittedTrees(booster.model_to_string(num_iteration=looks[-1]), looks, job.outputs)
+
+
 class _Watch:
     """Ends the rounds when the user asks, and when the judging rows have seen nothing better for a while."""
 
@@ -134,7 +137,8 @@ class _Watch:
         if self.job.stop():
             raise Interrupted("stopped; finished cells are kept")
         self.seen = state.iteration + 1
-        value = state.evaluation_result_list[0][2]
+        _, _, value, higher_is_better = state.evaluation_result_list[0][:4]
+        value = -value if higher_is_better else value
         if value < self.best:
             self.best, self.best_at = value, self.seen
         if self.seen % STEP == 0 and self.seen - self.best_at >= PATIENCE * STEP:
@@ -145,5 +149,11 @@ def _dataset(rows: Rows) -> Any:
     import lightgbm
 
     weights = None if rows.weights is None else rows.weights.double().numpy()
+    sizes = None
+    if rows.lists is not None:  # lists must stand together
+        rows = rows.take(rows.lists.argsort(stable=True))
+        sizes = rows.lists.unique(return_counts=True)[1].numpy() if rows.lists is not None else None
     # LightGBM bins float64; a constant column is left out by itself.
-    return lightgbm.Dataset(rows.x.numpy(), rows.y.numpy(), weight=weights, free_raw_data=True, params={"verbose": -1})
+    return lightgbm.Dataset(
+        rows.x.numpy(), rows.y.numpy(), weight=weights, group=sizes, free_raw_data=True, params={"verbose": -1}
+    )

@@ -1,0 +1,98 @@
+"""The linear member and the network for ranked lists, both trained for the metric of lists itself."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ....loss import MetricLoss
+from ....metrics import NDCG, Metric
+from ....smooth import SmoothEngine
+from ...losses import why_untrainable
+from ...objective import Objective
+from .base import Job, Member, Rows
+from .design import Design
+from .network import FittedNetwork, designed
+from .tabular_network import together
+from .training import Schedule, train
+
+#: Share of the logistic loss of pairs beside the soft metric: it pulls where the soft ranks have gone flat.
+ANCHOR = 0.3
+
+
+class LinearNetwork(nn.Module):
+    """``(n, width)`` to ``(n, 1, outputs)``: a `TabularNetwork` of one head and no hidden layer."""
+
+    def __init__(self, width: int, outputs: int) -> None:
+        super().__init__()
+        self.last = nn.Linear(width, outputs, bias=False)  # within a list an offset means nothing
+        nn.init.zeros_(self.last.weight)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        scores: Tensor = self.last(inputs)[:, None, :]
+        return scores
+
+
+class FittedRankedLinear(FittedNetwork):
+    """Coefficients of the columns and their pieces at each look."""
+
+    network_class = LinearNetwork
+
+
+class RankedNetwork(Member):
+    """The network of the committee, by soft ranks of whole lists.
+
+    The mean score of the heads is what the metric sees. The metric is that of the whole list even where only its first
+    k places count: an item at place 200 has to be pulled as well.
+    """
+
+    name = "ranked_network"
+    title = "network for the metric of lists"
+    judged_by_metric = True
+    fitted_class: ClassVar[type[FittedNetwork]] = FittedNetwork
+
+    def schedule(self) -> Schedule:
+        return Schedule(rate=6e-3, batch=1024, looks=12, steps=8, patience=4)
+
+    def why_not(self, objective: Objective, rows: Rows, outputs: int) -> str | None:
+        return why_untrainable(objective)
+
+    def fit(self, job: Job) -> FittedNetwork:
+        metric = MetricLoss(_of_whole_lists(job.objective.metric), SmoothEngine(anchor=ANCHOR))
+
+        def loss(scores: Tensor, batch: Rows, rows: Tensor) -> Tensor:
+            found: Tensor = metric(together(scores), batch.y, groups=batch.lists)
+            return found
+
+        def value(scores: Tensor) -> float:
+            found = job.objective.value(scores.double(), job.judge.y, lists=job.judge.lists)
+            return found if math.isfinite(found) else -math.inf
+
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(job.seed)
+            design = Design.fit(job.train.x)
+            network = self.fitted_class.network_class(design.width, 1)
+            weights = train(network, designed(job, design), self.schedule(), loss, value)
+        return self.fitted_class(design, network, 1, weights)
+
+    def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> FittedNetwork:
+        return self.fitted_class.restore(tensors, facts)
+
+
+class RankedLinear(RankedNetwork):
+    """A weighted sum of columns and their pieces."""
+
+    name = "ranked_linear"
+    title = "linear for the metric of lists"
+    fitted_class = FittedRankedLinear
+
+    def schedule(self) -> Schedule:
+        return Schedule(rate=2e-2, batch=2048, looks=12, steps=8, patience=4)
+
+
+def _of_whole_lists(metric: Metric) -> Metric:
+    return replace(metric, k=None) if isinstance(metric, NDCG) else metric
