@@ -61,7 +61,7 @@ def list_numbers(queries: Array, query: str) -> Rows:
     if len(names) == 1:
         raise InputError(
             "--query",
-            f"{query!r} with the one value {names[0]!r}",
+            f"{query!r} with the one value {str(names[0])!r}",
             "several queries, to learn from some and judge by others",
             "Leave --query out if the table is one list.",
         )
