@@ -122,6 +122,12 @@ def test_the_folder_holds_no_pickle_and_loads_in_python(table: Path, trained: Pa
     assert "put the rows of one `qid` in order" in card
 
 
+def test_export_refuses_a_committee_of_lists(trained: Path) -> None:
+    result = invoke("export", trained, "--onnx")
+    assert result.exit_code == 2
+    assert "a committee of ranked lists" in result.stderr
+
+
 def test_the_report_shows_queries_and_no_threshold(trained: Path) -> None:
     page = (trained / "report.html").read_text()
     assert "Query by query" in page

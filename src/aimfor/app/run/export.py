@@ -58,6 +58,9 @@ def _committee(run: Run, committee: Committee) -> bytes:
     from ..onnx.check import check
     from ..onnx.committee import committee_model
 
+    if run.query is not None:
+        remedy = "Use aimfor.load(RUN).scores(frame)."
+        raise InputError("run", f"{run.folder}, a committee of ranked lists", "one with probabilities", remedy)
     if not isinstance(run.encoder, TableEncoder):
         raise InputError("run", f"{run.folder}, a committee for pictures", "a committee for a table")
     parts = (run.encoder, committee, run.labels.classes, run.threshold)
