@@ -16,7 +16,7 @@ LAYERS = [
     {"checks", "distributed", "bank", "schedule"},
     {"sorted", "smooth", "lp", "lagrangian", "direct", "rates"},
     {"metrics"},
-    {"compiled", "watch"},
+    {"compiled", "conventions", "watch"},
     {"loss", "regularized", "refit", "retrieval"},
     {"fitting"},
     {"integrations"},

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from . import checks, compiled, distributed
+from . import checks, compiled, conventions, distributed
 from .engine import Batch, Engine, EngineOutput
 from .errors import InputError, UnsupportedPairError
 from .metrics.base import Metric
@@ -24,6 +25,12 @@ class MetricLoss(nn.Module):
         engine: An `Engine`; None takes the metric's best.
         threshold: Where scores are decided, for metrics of decisions (F_β, IoU, accuracy, …): 0 for raw scores, 0.5 for
             probabilities. It replaces the metric's own, in the loss and in `value` alike. None leaves it.
+        ignore_index: A label that does not count, such as 255 in masks: as ``where=targets != ignore_index``, in the
+            loss and in `value` alike.
+        class_weights: One weight for each class, as in ``torch.nn.CrossEntropyLoss``; ``[1.0, w]`` is ``pos_weight`` of
+            binary cross-entropy. They weigh the loss; `value` is the plain metric, which is what you are judged by.
+        reduction: ``"none"`` gives one loss for each list (or image, for a mean over images), ``(b,)``, times its
+            weight if it has one; 0 where the metric is undefined. Rows are solved one by one.
         validate: False skips the checks that read values off the device (NaN, label domain); shapes and types
             are always checked.
         gather: Under ``torch.distributed``, rank the joined batch of all processes (training mode only, with
@@ -61,6 +68,9 @@ class MetricLoss(nn.Module):
         engine: Engine | None = None,
         *,
         threshold: float | None = None,
+        ignore_index: int | None = None,
+        class_weights: Sequence[float] | Tensor | None = None,
+        reduction: str = "mean",
         validate: bool = True,
         gather: bool = True,
         process_group: Any = None,
@@ -81,6 +91,12 @@ class MetricLoss(nn.Module):
             raise UnsupportedPairError(f"{type(engine).__name__} cannot train {metric!r}: {reason}. {_who_can(metric)}")
         self.metric = metric
         self.engine = engine
+        self.ignore_index = conventions.ignored_label(ignore_index)
+        self.class_weights: Tensor | None
+        self.register_buffer(
+            "class_weights", conventions.class_weights(class_weights, metric, engine), persistent=False
+        )
+        self.reduction = conventions.reduction(reduction, metric, engine)
         self.validate = validate
         self.gather = gather
         self._processes = distributed.Processes(process_group)
@@ -98,12 +114,14 @@ class MetricLoss(nn.Module):
         index: Tensor | None = None,
         groups: dict[str, Tensor] | Tensor | None = None,
     ) -> Tensor:
-        """The loss, a scalar attached to the graph. Finite for every input that passes the gate."""
+        """The loss, attached to the graph and finite: a scalar, or ``(b,)`` with ``reduction="none"``."""
         if torch.compiler.is_compiling():
-            if self.engine.stateless and groups is None:
+            if self.engine.stateless and groups is None and self.reduction == "mean":
                 return compiled.metric_loss(scores, targets, weights, where, index, self._handle)
             return compiled.outside_the_graph(self, scores, targets, weights, where, index, groups)
         if compiled.transforms_active():
+            if self.reduction == "none":
+                raise InputError("reduction", "'none' inside torch.func", "'mean'", "Map over the lists with vmap.")
             return compiled.transformed(self, scores, targets, weights, where, index, groups)
         return self.detailed(scores, targets, weights=weights, where=where, index=index, groups=groups).loss
 
@@ -115,17 +133,23 @@ class MetricLoss(nn.Module):
         return self._run(scores, targets, **rest)
 
     def _run(self, scores: Tensor, targets: Tensor, **rest: Any) -> EngineOutput:
+        if self.ignore_index is not None:
+            rest["where"] = conventions.counted(targets, rest.get("where"), self.ignore_index)
+
         def check() -> Batch:
             limit = checks.largest_score(scores)
-            return self.metric.check(scores, targets, values=self.validate, limit=limit, **rest)
+            batch = self.metric.check(scores, targets, values=self.validate, limit=limit, **rest)
+            return batch if self.class_weights is None else conventions.weighted(batch, self.class_weights)
 
-        if self.gather and self.training and torch.is_grad_enabled() and self._processes.size() > 1:
+        alone = self.reduction == "none"  # a list's own loss needs nobody else's scores
+        if not alone and self.gather and self.training and torch.is_grad_enabled() and self._processes.size() > 1:
             given = tuple(rest.get(name) is not None for name in ("weights", "where", "index", "groups"))
             batch = distributed.joined_batch(check, given, self._processes)
         else:
             batch = check()
         try:
-            output: EngineOutput = self.engine(self.metric, batch)
+            solve = conventions.each_row if alone else Engine.__call__
+            output: EngineOutput = solve(self.engine, self.metric, batch)
         except InputError as error:
             if error.argument != "weights":
                 raise
@@ -163,7 +187,9 @@ class MetricLoss(nn.Module):
         where: Tensor | None = None,
         groups: Tensor | None = None,
     ) -> Tensor:
-        """The exact metric, as `Metric.value`."""
+        """The exact metric, as `Metric.value`; labels to ignore are left out, weights of classes are not applied."""
+        if self.ignore_index is not None:
+            where = conventions.counted(targets, where, self.ignore_index)
         return self.metric.value(scores, targets, weights=weights, where=where, groups=groups)
 
     def end_epoch(self) -> None:
