@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from aimfor.app.data.labels import labels_of_counts
-from aimfor.app.stream import survey as survey_module
+from aimfor.app.stream.memory import plan
 from aimfor.app.stream.batches import Loader, Place
-from aimfor.app.stream.survey import TEST, TRAIN, VALIDATION, Cut, Survey, class_counts
-from aimfor.app.stream.table import columns_of_batch, open_table, row_hashes, window_of
+from aimfor.app.stream.survey import TEST, TRAIN, VALIDATION, Cut, Survey, class_counts, mixed
+from aimfor.app.stream.table import columns_of_batch, open_table, row_hashes
 from aimfor.errors import InputError
 from aimfor.fitting.columns import TableEncoder
 
@@ -39,10 +39,13 @@ def write(folder: Path, files: int = 3, n: int = 500, group: int = 100) -> Path:
     return folder
 
 
-def surveyed(path: Path, cut: Cut = CUT, shares: int = 1) -> Survey:
-    table, parts = open_table(str(path)), [Survey() for _ in range(shares)]
+def surveyed(path: Path, cut: Cut = CUT, shares: int = 1, most: int = 100_000) -> Survey:
+    table, parts = open_table(str(path)), [Survey(most) for _ in range(shares)]
     for number in range(len(table.units)):
         parts[number % shares].add(table, number, cut)
+    keys = np.concatenate([part.keys for part in parts])
+    for part in parts:
+        part.trim(keys)
     for other in parts[1:]:
         parts[0].join(other)
     return parts[0]
@@ -121,10 +124,9 @@ def test_parts_depend_on_rows_alone(tmp_path: Path) -> None:
     assert 0.07 < share < 0.13
 
 
-def test_the_survey_of_two_processes_is_that_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(survey_module, "SAMPLE", 200)
+def test_the_survey_of_two_processes_is_that_of_one(tmp_path: Path) -> None:
     write(tmp_path)
-    alone, together = surveyed(tmp_path), surveyed(tmp_path, shares=2)
+    alone, together = surveyed(tmp_path, most=200), surveyed(tmp_path, shares=2, most=200)
     assert alone.encoder(CUT, None).state == together.encoder(CUT, None).state
     assert (alone.counts, alone.train, alone.digests) == (together.counts, together.train, together.digests)
     assert "200 of" in alone.encoder(CUT, None).notes[-1]
@@ -137,7 +139,7 @@ def test_below_the_sample_the_encoder_is_that_of_a_table_in_memory(tmp_path: Pat
     columns = columns_of_batch(pa.concat_tables([table.arrow(number) for number in range(15)]))
     _, part, hashes = CUT.parts(columns)
     train = np.flatnonzero(part == TRAIN)
-    order = train[np.argsort(survey_module.mixed(hashes[train], CUT.seed + 1), kind="stable")]
+    order = train[np.argsort(mixed(hashes[train], CUT.seed + 1), kind="stable")]
     expected = TableEncoder.fit({name: column.take(order) for name, column in columns.items()})
     assert found.encoder(CUT, None).state == expected.state
 
@@ -233,8 +235,12 @@ def test_a_rank_without_rows_has_empty_batches(tmp_path: Path) -> None:
 def test_memory_too_small_for_a_row_group_names_what_is_needed(tmp_path: Path) -> None:
     table = open_table(str(write(tmp_path)))
     with pytest.raises(InputError, match=r"--memory: got 100 MB for row groups of up to 100 rows, expected at least 4"):
-        window_of(table, 7, 100 << 20, 1)
-    assert window_of(table, 7, 1 << 30, 1) == 16
+        plan(table, 7, 100 << 20, 1)
+    found = plan(table, 7, 1 << 30, 1)
+    assert (found.held, found.sample, found.window) == (200_000, 100_000, (1 << 20) // 100)
+    tight = plan(table, 7, 460 << 20, 1)
+    assert 1_000 <= tight.sample < 100_000
+    assert 1 <= tight.window < found.window
 
 
 def test_an_explosion_of_categories_stays_bounded(tmp_path: Path) -> None:

@@ -111,6 +111,21 @@ def refuse_with_query(other: str | None) -> None:
         raise InputError("--query", f"it with {other}", "a table in memory and a committee", "Leave one of them out.")
 
 
+def refuse_for_streams(rows: int | None, image_size: int | None, budget: float | None, workers: int | None) -> None:
+    """Raises `InputError` for options that mean nothing to a table that is read as a stream."""
+    from ...errors import InputError
+
+    given = {
+        "--rows": (rows, "Give it fewer files."),
+        "--image-size": (image_size, "Leave it out."),
+        "--budget": (budget, "Fewer --epochs end sooner, and a run that was stopped goes on with --resume."),
+        "--workers": (workers, "--readers are threads that read ahead; torchrun starts processes."),
+    }
+    for name, (value, remedy) in given.items():
+        if value is not None:
+            raise InputError(name, f"{value:g} for a table that is read as a stream", "nothing", remedy)
+
+
 def bytes_of(text: str | None) -> int:
     """``"1.5GB"`` or ``"800MB"`` in bytes; 0 for nothing."""
     from ...errors import InputError

@@ -25,12 +25,11 @@ def predict(
 ) -> None:
     """Scores, probabilities and decisions at the stored threshold, as CSV. Exit code 0 means every row was scored."""
     with one_line_errors():
-        from ..run.predict import predict as write
-        from ..stream.command import is_streamed
+        from ..run import predict as whole
+        from ..stream import command
+        from ..stream import predict as stream
+        from ..stream.table import is_stream
 
-        if is_streamed(run):
-            from ..stream.predict import predict as write_stream
-
-            write_stream(run, data, out, encoding or "utf8", rows, trust)
-            return
+        streamed = is_stream(data) or (command.is_streamed(run) and stream.can_stream(data))
+        write = stream.predict if streamed else whole.predict
         write(run, data, out, encoding or "utf8", rows, trust, id_column=id_column, judge=evaluate)

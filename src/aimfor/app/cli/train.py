@@ -34,6 +34,7 @@ from .options import (
     bytes_of,
     kinds_of,
     network_options,
+    refuse_for_streams,
     refuse_mixed,
     refuse_with_query,
 )
@@ -101,8 +102,9 @@ def train(
             streamed = stream.is_wanted(data, bytes_of(memory))
             if query is not None and streamed:
                 refuse_with_query("a table read as a stream")
-            if not streamed:  # where there is one network in any case
-                refuse_mixed(plan is not None, members, fast, budget, "--recipe" if recipe else str(one_network))
+            refuse_mixed(plan is not None, members, fast, budget, "--recipe" if recipe else str(one_network))
+            if streamed:
+                refuse_for_streams(rows, image_size, budget, workers)
             given = settings(
                 data=data,
                 target=target,
@@ -131,7 +133,7 @@ def train(
                 workers=workers,
             )
             if streamed:
-                stream.train(given, plan or find_recipe("cross_entropy"), out, quiet)
+                stream.train(given, plan, out, quiet)
                 return
             source = read_source(given)
             if source.images is not None and plan is None:

@@ -77,7 +77,7 @@ def load(
             raise InputError("data", f"{data}, which does not exist", "a file or folder", _near_file(path))
         source = _from_path(path, target, labelled, encoding, rows, image_size)
     if group is not None:
-        _take_group(source, group)
+        source.groups = groups_of({**source.extras, **source.columns}, group)
     if query is not None:
         _take_query(source, query, target)
     if source.labels is not None and labelled:
@@ -219,13 +219,14 @@ def _built_in(name: str, target: str | None) -> Source:
     return source
 
 
-def _take_group(source: Source, group: str) -> None:
-    known = {**source.extras, **source.columns}
-    if group not in known:
-        raise InputError("group", repr(group), "a column of the data", nearest(group, known))
-    source.groups = np.array(["(missing)" if one is None else one for one in known[group].texts()], dtype=object)
-    if len(set(source.groups)) > 50:
-        raise InputError("group", f"{group!r} with {len(set(source.groups))} values", "a column with at most 50 values")
+def groups_of(columns: dict[str, Column], group: str) -> Array:
+    """The group of each row, by the values of a column. Raises `InputError` for no such column, or too many values."""
+    if group not in columns:
+        raise InputError("group", repr(group), "a column of the data", nearest(group, columns))
+    groups = np.array(["(missing)" if one is None else one for one in columns[group].texts()], dtype=object)
+    if len(set(groups)) > 50:
+        raise InputError("group", f"{group!r} with {len(set(groups))} values", "a column with at most 50 values")
+    return groups
 
 
 def _take_query(source: Source, query: str, target: str | None) -> None:

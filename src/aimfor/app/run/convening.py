@@ -27,6 +27,7 @@ from ...fitting.importance import permutation_importance
 from ...fitting.ranked import list_importance
 from ...metrics.at_rate import AtRate
 from ..data.encode import ImageEncoder
+from ..data.labels import Labels
 from .card import committee_card
 from .committee_files import CELLS, forget_cells, save_committee
 from .evaluate import evaluate
@@ -112,7 +113,7 @@ def finish_committee(
     )
     metrics = _results(ready, committee, stop)
     metrics["seconds"] = round(time.monotonic() - began, 3)
-    checkpoint.write_json(folder / "threshold.json", _decision(ready, committee))
+    checkpoint.write_json(folder / "threshold.json", decision_of(ready.labels, committee, ready.lists is not None))
     save_committee(folder, committee)
     checkpoint.write_text(folder / "README.md", committee_card(ready, metrics))
     checkpoint.write_json(folder / "metrics.json", metrics)
@@ -130,14 +131,15 @@ def _logging(folder: Path, report: Callable[[Progress], None] | None) -> Callabl
     return both
 
 
-def _decision(ready: Prepared, committee: Committee) -> dict[str, Any]:
+def decision_of(labels: Labels, committee: Committee, ranked: bool = False) -> dict[str, Any]:
+    """threshold.json; a ranking has no probabilities."""
     decision: dict[str, Any] = {
         "threshold": committee.threshold.value,
         "rule": "score > threshold",
         "tuned_on": committee.threshold.text,
-        "classes": ready.labels.classes,
+        "classes": labels.classes,
     }
-    if ready.labels.binary and ready.lists is None:
+    if labels.binary and not ranked:
         decision["calibration"] = [1.0, 0.0]  # scores are calibrated log-odds already
     return decision
 
@@ -173,8 +175,8 @@ def _judged(ready: Prepared, scores: Tensor, y: Tensor, cut: float) -> dict[str,
     return evaluate(ready.objective, scores, y, cut, groups, probabilities=stated.numpy(), thorough=True)
 
 
-def committee_facts(committee: Committee) -> dict[str, Any]:
-    """Who speaks, how loudly, and what each would reach alone on out-of-fold rows."""
+def committee_facts(committee: Committee, rule: str = RULE) -> dict[str, Any]:
+    """Who speaks, how loudly, and what each would reach alone on rows it has not learned from."""
     record = committee.judged
     assert record is not None
     judge = Judge(committee.objective, record.members, record.y, record.weights, record.lists)
@@ -188,7 +190,7 @@ def committee_facts(committee: Committee) -> dict[str, Any]:
         }
         for place, seat in enumerate(committee.seats)
     ]
-    return {"members": seats, "folds": len(record.folds.unique()), "rule": RULE, "rule_name": DEFAULT}
+    return {"members": seats, "folds": len(record.folds.unique()), "rule": rule, "rule_name": DEFAULT}
 
 
 def _importance(ready: Prepared, committee: Committee, stop: Callable[[], bool]) -> dict[str, Any]:

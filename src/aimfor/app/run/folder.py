@@ -185,10 +185,13 @@ class Run:
 
     def scores(self, source: Source, remarks: Remarks | None = None) -> Tensor:
         """Scores of every row; what was odd about the rows is added to ``remarks``."""
-        x = torch.from_numpy(encode(self.encoder, source, remarks))
-        return (
-            self.model.scores(x) if isinstance(self.model, Committee) else scores_of(self.model, x, self.labels.outputs)
-        )
+        return self.scores_of_encoded(torch.from_numpy(encode(self.encoder, source, remarks)))
+
+    def scores_of_encoded(self, x: Tensor) -> Tensor:
+        """The same from what the encoder gave."""
+        if isinstance(self.model, Committee):
+            return self.model.scores(x)
+        return scores_of(self.model, x, self.labels.outputs)
 
     def decisions(self, scores: Tensor) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The class each row is decided to be: by the stored threshold, or the most probable one."""

@@ -6,6 +6,7 @@ import csv
 import io
 import sys
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def predict(
     title, names = _names(source, id_column)
     remarks = Remarks()
     scores = run.scores(source, remarks)
-    judged = _judged(run, source, scores, target) if judge else []
+    found = judged(run, source.labels, scores, target, source.queries) if judge else []
     ranked = source.queries is not None
     text = _ranked_table(source, title, names, scores) if ranked else _table(run, title, names, scores)
     for sentence in remarks.sentences:
@@ -61,7 +62,7 @@ def predict(
         sys.stdout.write(text)
     else:
         checkpoint.write_text(out, text)
-    for line in judged:
+    for line in found:
         print(line, file=sys.stderr)
 
 
@@ -78,16 +79,25 @@ def _names(source: Source, id_column: str | None) -> tuple[str, list[str]]:
 def _table(run: Run, title: str, names: list[str], scores: Tensor) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    classes, chances, decided = run.labels.classes, run.probabilities(scores), run.decisions(scores)
-    if run.labels.binary:
-        writer.writerow([title, "score", "probability", "decision"])
-        for name, score, chance, one in zip(names, scores.tolist(), chances, decided, strict=True):
-            writer.writerow([name, repr(score), f"{chance:.6g}", classes[one]])
-    else:
-        writer.writerow([title, *(f"score {one}" for one in classes), "probability", "decision"])
-        for name, row, chance, one in zip(names, scores.tolist(), chances, decided, strict=True):
-            writer.writerow([name, *map(repr, row), f"{chance[one]:.6g}", classes[one]])
+    writer.writerow(header(run, title))
+    writer.writerows(lines(run, names, scores))
     return text.getvalue()
+
+
+def header(run: Run, title: str) -> list[str]:
+    """Names of the columns that are written; the first is of what names the rows."""
+    scores = ["score"] if run.labels.binary else [f"score {one}" for one in run.labels.classes]
+    return [title, *scores, "probability", "decision"]
+
+
+def lines(run: Run, names: Iterable[str], scores: Tensor) -> Iterator[list[str]]:
+    """What is written about each row."""
+    classes, chances, decided = run.labels.classes, run.probabilities(scores), run.decisions(scores)
+    for name, score, chance, one in zip(names, scores.tolist(), chances, decided, strict=True):
+        if run.labels.binary:
+            yield [name, repr(score), f"{chance:.6g}", classes[one]]
+        else:
+            yield [name, *map(repr, score), f"{chance[one]:.6g}", classes[one]]
 
 
 def _ranked_table(source: Source, title: str, names: list[str], scores: Tensor) -> str:
@@ -115,16 +125,18 @@ def places_in_lists(scores: Tensor, queries: NDArray[Any]) -> list[int]:
     return places
 
 
-def _judged(run: Run, source: Source, scores: Tensor, target: str | None) -> list[str]:
+def judged(
+    run: Run, labels: NDArray[Any] | None, scores: Tensor, target: str | None, queries: NDArray[Any] | None = None
+) -> list[str]:
     """The metric and the rates of the rows whose label is known, one line each."""
-    if source.labels is None:
+    if labels is None:
         raise InputError("--evaluate", f"data without the target {target or 'column'!r}", "labels to compare with")
-    known = np.array([label is not None for label in source.labels], dtype=bool)
-    if source.queries is not None and known.any():
-        return _judged_lists(run, source, scores, known)
+    known = np.array([label is not None for label in labels], dtype=bool)
+    if queries is not None and known.any():
+        return _judged_lists(run, labels, queries, scores, known)
     if not known.any():
         raise InputError("--evaluate", f"no value at all in the target {target!r}", "labels to compare with")
-    ids = torch.from_numpy(run.labels.encode(source.labels[known]))
+    ids = torch.from_numpy(run.labels.encode(labels[known]))
     found: dict[str, Any] = evaluate(Objective.of(run.metric), scores[torch.from_numpy(known)], ids, run.threshold)
     lines = [f"{run.metric} on {int(known.sum())} labelled rows: {found['metric']:.4f}"]
     if "rates" in found:
@@ -133,13 +145,13 @@ def _judged(run: Run, source: Source, scores: Tensor, target: str | None) -> lis
     return lines
 
 
-def _judged_lists(run: Run, source: Source, scores: Tensor, known: NDArray[np.bool_]) -> list[str]:
+def _judged_lists(
+    run: Run, labels: NDArray[Any], queries: NDArray[Any], scores: Tensor, known: NDArray[np.bool_]
+) -> list[str]:
     """The metric and the usual ones beside it, over the queries of the labelled rows."""
-    assert source.labels is not None
-    assert source.queries is not None
     objective = Objective.of(run.metric).by_list()
-    _, grades = grades_of(source.labels[known], objective)
-    lists = torch.from_numpy(list_numbers(source.queries[known], str(run.query)))
+    _, grades = grades_of(labels[known], objective)
+    lists = torch.from_numpy(list_numbers(queries[known], str(run.query)))
     found = evaluate_lists(objective, scores[torch.from_numpy(known)], torch.from_numpy(grades), lists)
     counted = found["queries"]["counted"]
     lines = [f"{run.metric} on {int(known.sum())} labelled rows, {counted} queries: {found['metric']:.4f}"]

@@ -21,7 +21,7 @@ from ...errors import InputError
 from ...fitting.columns import TableEncoder
 from ...fitting.columns.cells import from_arrow
 from ..data.labels import Labels, tidy_labels
-from .survey import TRAIN, Cut
+from .survey import TRAIN, Cut, digest
 from .table import DiskTable, columns_of_batch
 
 Encoded = tuple[Tensor, Tensor]
@@ -97,14 +97,14 @@ class Loader:
         """Training rows of a unit, by ``order`` if given. Raises `InputError` when the unit has changed."""
         rows, unit = self.table.arrow(number), self.table.units[number]
         whole = np.empty((unit.rows, *self.encoder.shape), np.float32)
-        train, digest = np.empty(unit.rows, bool), np.uint64(0)
+        train, found = np.empty(unit.rows, bool), 0
         for begin in range(0, rows.num_rows, BLOCK):
             columns = columns_of_batch(rows.slice(begin, BLOCK))
             _, part, hashes = self.cut.parts(columns)
-            digest ^= np.bitwise_xor.reduce(hashes)
+            found += digest(hashes, begin)
             train[begin : begin + BLOCK] = part == TRAIN
             whole[begin : begin + BLOCK] = self.encoder.transform(columns, source=unit.name)
-        if int(digest) != self.digests[number]:
+        if rows.num_rows != unit.rows or found % 2**64 != self.digests[number]:
             came = f"{unit.name}, which has changed since training began"
             raise InputError("data", came, "the same rows in every epoch", "Start a new run.")
         places = np.flatnonzero(train) if order is None else np.flatnonzero(train)[order]

@@ -1,68 +1,66 @@
-"""`aimfor train` on a stream: checks, trains, and writes the run folder."""
+"""`aimfor train` on a stream: checks, trains, and says what happens."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from ... import __version__
-from ...errors import AimforError, InputError
+from ...errors import InputError
 from ...fitting import checkpoint
-from ...fitting.calibrate import platt
-from ...fitting.config import Recipe, Settings
+from ...fitting.config import Recipe, Settings, find_recipe
 from ...fitting.fit import Event, Interrupted
 from ..data.tables import memory_needed
-from ..run.evaluate import evaluate
 from ..run.folder import CHECKPOINT, new_folder
 from ..run.training import stop_on_signal
 from ..run.trust import check_trust
+from .convene import Learned, kinds_of
 from .fit import StreamFit
 from .prepare import Ready, prepare
-from .ranks import Ranks, restarted, started
+from .ranks import Ranks, restarts, started
+from .results import write_committee, write_network
 from .table import is_stream
 
 #: CSV files as Parquet, while the run is not finished.
 STAGED = "rows"
 
 
-class Silent(AimforError):
-    """Another process has told the user."""
-
-
-def train(settings: Settings, recipe: Recipe, out: Path | None, quiet: bool) -> None:
-    """Starts a streamed run; under torchrun, in every process."""
+def train(settings: Settings, recipe: Recipe | None, out: Path | None, quiet: bool) -> None:
+    """Starts a streamed run; under torchrun, in every process. Without a recipe it is one of trees and a network."""
     with started() as ranks:
-        try:
-            name = f"{Path(settings.data).name.split('.')[0]}-{settings.metric}"
-            if out is not None and restarted() and (out / "config.json").exists():
+        again = out is not None and restarts() > 0 and (out / "config.json").exists()
+        if out is not None and ranks.gathered(again)[0]:
+            if not (out / "metrics.json").exists():
                 _go_on(out, ranks, quiet, None)
-                return
-            folder = Path(ranks.gathered(str(new_folder(out, name)) if ranks.first else None)[0])
-            ready = prepare(settings, ranks, folder / STAGED)
-            fit = StreamFit(ready, recipe, ranks, _reporter(folder, quiet))
+            return
+        name = f"{Path(settings.data).name.split('.')[0]}-{settings.metric}"
+        folder = Path(ranks.gathered(str(new_folder(out, name)) if ranks.first else None)[0])
+        try:
+            work = _Work(folder, prepare(settings, ranks, folder / STAGED), recipe, ranks, quiet)
+        except BaseException:
             if ranks.first:
-                checkpoint.write_json(folder / "config.json", _config(ready, recipe))
-            _finish(folder, fit, ready, recipe, ranks, quiet)
-        except (AimforError, OSError) as error:
-            raise _told_once(error, ranks) from None
+                _leave_nothing(folder)
+            raise
+        if ranks.first:
+            checkpoint.write_json(folder / "config.json", _config(work.ready, recipe))
+        work.finish()
+
+
+def _leave_nothing(folder: Path) -> None:
+    """A run that could not start leaves no folder behind, unless somebody else had put something there."""
+    shutil.rmtree(folder / STAGED, ignore_errors=True)
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def resume(folder: Path, quiet: bool, trust: str | None) -> None:
     """Goes on with a streamed run."""
     with started() as ranks:
-        try:
-            _go_on(folder, ranks, quiet, trust)
-        except (AimforError, OSError) as error:
-            raise _told_once(error, ranks) from None
-
-
-def _told_once(error: Exception, ranks: Ranks) -> Exception:
-    return error if isinstance(error, Interrupted) or ranks.may_complain() else Silent("")
+        _go_on(folder, ranks, quiet, trust)
 
 
 def is_wanted(data: str, memory: int) -> bool:
@@ -84,89 +82,102 @@ def _go_on(folder: Path, ranks: Ranks, quiet: bool, trust: str | None) -> None:
     if (folder / "metrics.json").exists():
         raise InputError("--resume", f"{folder}, which is finished", "a run that was stopped")
     with checkpoint.reading(folder / "config.json"):
-        settings, recipe = Settings(**config["settings"]), Recipe(**config["recipe"])
+        settings = Settings(**config["settings"])
+        recipe = None if config["recipe"] is None else Recipe(**config["recipe"])
     check_trust(folder, settings.model, trust)
     ready = prepare(settings, ranks, folder / STAGED)
     if ready.fingerprint != config["fingerprint"]:
         raise InputError("--resume", f"{folder}, whose data has changed since", "the data the run was started with")
-    _finish(folder, StreamFit(ready, recipe, ranks, _reporter(folder, quiet)), ready, recipe, ranks, quiet)
+    _Work(folder, ready, recipe, ranks, quiet).finish()
 
 
-def _config(ready: Ready, recipe: Recipe) -> dict[str, Any]:
+def _config(ready: Ready, recipe: Recipe | None) -> dict[str, Any]:
     return {
         "aimfor": __version__,
         "kind": "stream",
         "settings": ready.settings.model_dump(),
-        "recipe": recipe.model_dump(),
+        "recipe": None if recipe is None else recipe.model_dump(),
         "labels": ready.labels.state,
         "encoder": ready.encoder.state,
         "fingerprint": ready.fingerprint,
     }
 
 
-def _reporter(folder: Path, quiet: bool) -> Any:
-    from ..cli.bar import console
+class _Work:
+    """One run from its preparation to its files, in every process."""
 
-    screen = console()
+    def __init__(self, folder: Path, ready: Ready, recipe: Recipe | None, ranks: Ranks, quiet: bool) -> None:
+        self.folder, self.ready, self.recipe, self.ranks, self.quiet = folder, ready, recipe, ranks, quiet
+        self.kinds = ("network",) if recipe is not None else kinds_of(ready.settings)
+        self.fit: StreamFit | None = None
+        if "network" in self.kinds:
+            self.fit = StreamFit(ready, recipe or find_recipe("cross_entropy"), ranks, self._report)
 
-    def report(event: Event) -> None:
-        with (folder / "log.jsonl").open("a") as file:
+    def finish(self) -> None:
+        self._tell()
+        with stop_on_signal() as stop:
+            try:
+                if self.recipe is not None:
+                    self._network(stop)
+                else:
+                    self._committee(stop)
+            except Interrupted:
+                if self.ranks.first:
+                    said = f"Stopped; the state is saved. Continue with: aimfor train --resume {self.folder}"
+                    print(said, file=sys.stderr)
+                raise
+        if self.ranks.first:
+            shutil.rmtree(self.folder / STAGED, ignore_errors=True)
+            if not self.quiet:
+                value = checkpoint.read_json(self.folder / "metrics.json")["test"]["metric"]
+                rows, metric = self.ready.rows["test"], self.ready.settings.metric
+                print(f"{metric} on {rows:,} test rows: {value:.4f}\nrun: {self.folder}", file=sys.stderr)
+
+    def _tell(self) -> None:
+        if self.ranks.first and not self.quiet:
+            who = " and ".join({"trees": "boosted trees", "network": "one network"}[kind] for kind in self.kinds)
+            read = f"read as a stream: {self.ready.rows['train']:,} training rows, {who}"
+            for note in [read, *self.ready.notes]:
+                print(f"note: {note}", file=sys.stderr)
+
+    def _learn_network(self, stop: Callable[[], bool]) -> StreamFit:
+        assert self.fit is not None
+        path = self.folder / CHECKPOINT
+        if path.exists():
+            self.fit.restore(path)
+        if self.ranks.first:  # what was logged after the last save would otherwise come twice
+            lines = "".join(json.dumps(event) + "\n" for event in self.fit.state.history)
+            checkpoint.write_text(self.folder / "log.jsonl", lines)
+        return self.fit.run(path, stop)
+
+    def _network(self, stop: Callable[[], bool]) -> None:
+        fit = self._learn_network(stop)
+        validation, test = fit.scores(self.ready.validation), fit.scores(self.ready.test)
+        weights = fit.weights()
+        if self.ranks.first:
+            write_network(self.folder, fit, self.ready, weights, validation, test)
+
+    def _committee(self, stop: Callable[[], bool]) -> None:
+        learned = Learned(self.ready, self.ranks)
+        if "network" in self.kinds:
+            learned.network(self._learn_network(stop))
+        if "trees" in self.kinds:
+            learned.trees(self.folder, stop)
+        committee = learned.convened()
+        test = learned.test_scores(committee)
+        if self.ranks.first:
+            for note in [] if self.quiet else learned.notes:
+                print(f"note: {note}", file=sys.stderr)
+            write_committee(self.folder, self.ready, committee, test)
+
+    def _report(self, event: Event) -> None:
+        from ..cli.bar import console
+
+        with (self.folder / "log.jsonl").open("a") as file:
             file.write(json.dumps(event) + "\n")
-        if not quiet:
+        if not self.quiet:
             speed = event["rows"] / max(event["seconds"], 1e-9)
-            screen.print(
+            console().print(
                 f"epoch {event['epoch']:g} of {event['epochs']}, {event['title']}: {event['validation']:.4f}, "
                 f"best {event['best']:.4f} ({speed:,.0f} rows/s)"
             )
-
-    return report
-
-
-def _finish(folder: Path, fit: StreamFit, ready: Ready, recipe: Recipe, ranks: Ranks, quiet: bool) -> None:
-    path = folder / CHECKPOINT
-    if path.exists():
-        fit.restore(path)
-    if ranks.first and not quiet:
-        for note in [f"read as a stream: {ready.rows['train']:,} training rows, one network", *ready.notes]:
-            print(f"note: {note}", file=sys.stderr)
-    with stop_on_signal() as stop:
-        try:
-            fit.run(path, stop)
-        except Interrupted:
-            if ranks.first:
-                print(f"Stopped; the state is saved. Continue with: aimfor train --resume {folder}", file=sys.stderr)
-            raise
-    validation, test = fit.scores(ready.validation), fit.scores(ready.test)
-    if ranks.first:
-        _write(folder, fit, ready, recipe, validation, test)
-        if not quiet:
-            value = json.loads((folder / "metrics.json").read_text())["test"]["metric"]
-            print(f"{ready.settings.metric} on {ready.rows['test']:,} test rows: {value:.4f}", file=sys.stderr)
-            print(f"run: {folder}", file=sys.stderr)
-
-
-def _write(folder: Path, fit: StreamFit, ready: Ready, recipe: Recipe, validation: Any, test: Any) -> None:
-    best = fit.state.best
-    decision: dict[str, Any] = {
-        "threshold": best["threshold"], "rule": "score > threshold", "tuned_on": "validation",
-        "classes": ready.labels.classes,
-    }  # fmt: skip
-    if ready.labels.binary:
-        decision["calibration"] = list(platt(validation, ready.validation[1]))
-    metrics = {
-        "metric": ready.settings.metric,
-        "validation": best["value"],
-        "test": evaluate(ready.objective, test, ready.test[1], best["threshold"]),
-        "threshold": best["threshold"],
-        "chosen": {key: best[key] for key in ("loss", "epoch")},
-        "rows": ready.rows,
-        "parameters": sum(tensor.numel() for tensor in fit.model.parameters()),
-        "seconds": round(fit.state.seconds, 3),
-        "notes": ready.notes,
-        "torch": torch.__version__,
-        "history": fit.state.history,
-    }
-    checkpoint.save(folder / "model.safetensors", fit.model.state_dict(), {"threshold": best["threshold"]})
-    checkpoint.write_json(folder / "threshold.json", decision)
-    checkpoint.write_json(folder / "metrics.json", metrics)
-    shutil.rmtree(folder / STAGED, ignore_errors=True)

@@ -88,9 +88,15 @@ class StreamFit:
                 if batch.following.step == 0 and batch.place.window in looks:
                     self._look(epoch, batch.progress)
                 self._save_when_due(path, stop)
+        if path is not None and self.ranks.first:
+            self.save(path)  # whatever comes after need not train again
         self.model.load_state_dict(self.best)
         self.model.eval()
         return self
+
+    def weights(self) -> dict[str, Tensor]:
+        """The weights of the whole network, for the first process to write."""
+        return dict(self.model.state_dict())
 
     def _looks(self, windows: int) -> set[int]:
         """After which windows of an epoch the validation rows are looked at; always after the last."""
@@ -100,7 +106,7 @@ class StreamFit:
     def _step(self, batch: StreamBatch) -> None:
         settings = self.ready.settings
         progress = (batch.place.epoch + batch.progress) / settings.epochs
-        self._enter(min(len(self.losses) - 1, int(progress * len(self.losses))) if batch.place.step == 0 else None)
+        self._enter(min(len(self.losses) - 1, int(progress * len(self.losses))))
         # Dropout by the place in the run and the process: nothing to save, nothing to restore.
         place = batch.place
         torch.manual_seed(hash((settings.seed, place.epoch, place.window, place.step, self.ranks.rank)) % 2**63)
@@ -116,8 +122,8 @@ class StreamFit:
         value.backward()
         self.optimizer.step()
 
-    def _enter(self, phase: int | None) -> None:
-        if phase is not None and phase != self.state.phase:
+    def _enter(self, phase: int) -> None:
+        if phase != self.state.phase:
             self.state.phase, self.state.threshold = phase, self.state.best.get("threshold", 0.0)
             self.loss = self._make_loss()
 
@@ -142,7 +148,7 @@ class StreamFit:
         threshold, value = ready.objective.tuned(scores, ready.validation[1])
         if not self.best or value > state.best["value"]:
             loss = self.losses[state.phase]
-            state.best = {"value": value, "threshold": threshold, "epoch": epoch, "loss": loss}
+            state.best = {"value": value, "threshold": threshold, "epoch": epoch, "loss": loss, "stage": state.phase}
             self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
         title = _TITLES.get(self.losses[state.phase], self.losses[state.phase])
         done = (epoch + progress) * ready.rows["train"]

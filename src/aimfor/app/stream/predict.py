@@ -1,4 +1,4 @@
-"""`aimfor predict` of a streamed run: rows in, rows out, never all of them at once."""
+"""`aimfor predict` on a stream: rows in, rows out, never all of them at once."""
 
 from __future__ import annotations
 
@@ -14,49 +14,109 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from ...errors import InputError
-from ...fitting import checkpoint
+from ...errors import InputError, nearest
 from ...fitting.columns import TableEncoder
-from ...fitting.config import Settings
-from ...fitting.models import build, scores_of
-from ..data.labels import Labels
-from ..data.tables import csv_options
-from ..run.trust import check_trust
-from .table import columns_of_batch, open_table
+from ...fitting.columns.cells import Column
+from ...fitting.columns.kinds import Remarks
+from ..data.labels import labels_of
+from ..run.folder import Run, load_run
+from ..run.predict import header, judged, lines
+from .staging import csv_blocks
+from .table import columns_of_batch, open_table, partitions, tables_in
+
+#: Rows that are encoded and scored at once.
+BLOCK = 1 << 15
+_TABLES = (".parquet", ".pq", ".csv", ".tsv", ".txt", ".gz")
 
 
-def predict(folder: Path, data: str, out: Path | None, encoding: str, rows: int | None, trust: str | None) -> None:
-    """Writes score, probability and decision of every row; a file is there whole or not at all."""
-    score = _scorer(folder, trust)
+def can_stream(data: str) -> bool:
+    """Whether the data is one file that can be read in blocks."""
+    return Path(data).suffix.lower() in _TABLES
+
+
+def predict(
+    folder: Path,
+    data: str,
+    out: Path | None,
+    encoding: str = "utf8",
+    rows: int | None = None,
+    trust: str | None = None,
+    *,
+    id_column: str | None = None,
+    judge: bool = False,
+) -> None:
+    """Writes score, probability and decision of every row; a file is there whole or not at all.
+
+    With ``judge`` the scores and labels of all rows are kept, some twenty bytes a row.
+    """
+    run = load_run(folder, trust)
+    if not isinstance(run.encoder, TableEncoder):
+        raise InputError("data", f"{data}, a table", "images: the run was trained on them")
+    work, at = _Scoring(run, run.encoder, id_column, judge), 0
     with _output(out) as file:
-        writer, at = csv.writer(file, lineterminator="\n"), 0
-        for table in _tables(data, encoding):
-            part = table if rows is None else table.slice(0, rows - at)
-            if part.num_rows:
-                score(part, at, writer)
-                at += part.num_rows
-            if rows is not None and at >= rows:
-                break
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header(run, id_column or "row"))
+        for block in _blocks(data, encoding, rows):
+            writer.writerows(work.lines(columns_of_batch(block), at))
+            at += block.num_rows
+        found = work.judged() if judge else []
+    for sentence in work.remarks.sentences:
+        print(f"warning: {sentence}", file=sys.stderr)
+    for line in found:
+        print(line, file=sys.stderr)
+
+
+class _Scoring:
+    """What is the same for all blocks, and what they add up to."""
+
+    def __init__(self, run: Run, encoder: TableEncoder, id_column: str | None, judge: bool) -> None:
+        self.run, self.encoder, self.id_column, self.judge = run, encoder, id_column, judge
+        self.target = run.config["settings"]["target"]
+        self.remarks, self.labels, self.scores = Remarks(), list[Any](), list[torch.Tensor]()
+
+    def lines(self, columns: dict[str, Column], first: int) -> Iterator[list[str]]:
+        names = [str(number) for number in range(first, first + len(next(iter(columns.values()))))]
+        if self.id_column is not None:
+            if self.id_column not in columns:
+                expected, near = "a column of the data", nearest(self.id_column, columns)
+                raise InputError("--id", repr(self.id_column), expected, near)
+            names = ["" if one is None else one for one in columns[self.id_column].texts()]
+        x = self.encoder.transform(columns, remarks=self.remarks, source="the data")
+        scores = self.run.scores_of_encoded(torch.from_numpy(x))
+        if self.judge:
+            self.scores.append(scores)
+            self.labels += [labels_of(columns[self.target])] if self.target in columns else []
+        return lines(self.run, names, scores)
+
+    def judged(self) -> list[str]:
+        labels = np.concatenate(self.labels) if self.labels else None
+        return judged(self.run, labels, torch.cat(self.scores) if self.scores else torch.zeros(0), self.target)
+
+
+def _blocks(data: str, encoding: str, rows: int | None) -> Iterator[Any]:
+    left = rows
+    for table in _tables(data, encoding):
+        for begin in range(0, table.num_rows, BLOCK):
+            if left is not None and left <= 0:
+                return
+            block = table.slice(begin, BLOCK if left is None else min(BLOCK, left))
+            left = None if left is None else left - block.num_rows
+            yield block
 
 
 def _tables(data: str, encoding: str) -> Iterator[Any]:
-    """Parts of a table: row groups, or blocks of a CSV file."""
-    path = Path(data)
-    if path.is_dir() or path.suffix.lower() in (".parquet", ".pq"):
+    """Parts of a table: row groups, or blocks of CSV files."""
+    files, parquet = tables_in(data)
+    if parquet:
         table = open_table(data)
         yield from (table.arrow(number) for number in range(len(table.units)))
         return
-    from pyarrow import csv as arrow_csv
-
-    if not path.exists():
-        raise InputError("data", f"{data}, which does not exist", "a file or a folder")
-    try:
-        with arrow_csv.open_csv(str(path), **csv_options(path, encoding)) as reader:
-            for batch in reader:
-                yield pa.Table.from_batches([batch])
-    except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeError) as error:
-        came = f"{path}, which cannot be read ({str(error).splitlines()[0][:160]})"
-        raise InputError("data", came, "a CSV or Parquet file") from None
+    for file in files:
+        keys = partitions(file, Path(data))
+        for block in csv_blocks(file, encoding):
+            for name, value in keys.items():
+                block = block.append_column(name, pa.repeat(pa.scalar(value), block.num_rows))
+            yield block
 
 
 @contextlib.contextmanager
@@ -66,46 +126,8 @@ def _output(out: Path | None) -> Iterator[TextIO]:
         return
     part = out.with_name(f".{out.name}.{os.getpid()}.part")
     try:
-        with part.open("w", encoding="utf8") as file:
+        with part.open("w", encoding="utf8", newline="") as file:
             yield file
         part.replace(out)
     finally:
         part.unlink(missing_ok=True)
-
-
-def _scorer(folder: Path, trust: str | None) -> Any:
-    """A function of (rows, number of the first, writer) that writes one line a row."""
-    config, decision = (checkpoint.read_json(folder / name) for name in ("config.json", "threshold.json"))
-    tensors, _ = checkpoint.load(folder / "model.safetensors")
-    with checkpoint.reading(folder / "config.json"):
-        settings, labels = Settings(**config["settings"]), Labels(**config["labels"])
-        encoder = TableEncoder.restore(config["encoder"])
-        check_trust(folder, settings.model, trust)
-        model = build(settings.model, encoder.shape, labels.outputs, settings.hidden, settings.dropout)
-    with checkpoint.reading(folder / "model.safetensors"):
-        model.load_state_dict(tensors)
-    model.eval()
-    with checkpoint.reading(folder / "threshold.json"):
-        threshold = float(decision["threshold"])
-        slope, offset = decision.get("calibration") or (1.0, 0.0)
-
-    def score(rows: Any, first: int, writer: Any) -> None:
-        x = torch.from_numpy(encoder.transform(columns_of_batch(rows), source="the data"))
-        found = scores_of(model, x, labels.outputs)
-        names = range(first, first + len(found))
-        if labels.binary:
-            if first == 0:
-                writer.writerow(["row", "score", "probability", "decision"])
-            chances = torch.sigmoid(slope * found.double() + offset).tolist()
-            decided = (found.double() > threshold).long().tolist()
-            for row in zip(names, found.tolist(), chances, decided, strict=True):
-                writer.writerow([row[0], repr(row[1]), f"{row[2]:.6g}", labels.classes[row[3]]])
-            return
-        if first == 0:
-            writer.writerow(["row", *(f"score {one}" for one in labels.classes), "probability", "decision"])
-        chance = found.double().softmax(1).numpy()
-        for name, each, share in zip(names, found.tolist(), chance, strict=True):
-            best = int(np.argmax(share))
-            writer.writerow([name, *map(repr, each), f"{share[best]:.6g}", labels.classes[best]])
-
-    return score

@@ -10,20 +10,25 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ...errors import InputError
 from ...fitting.columns import TableEncoder
+from ...fitting.columns.cells import Column
 from ...fitting.config import Settings
 from ...fitting.objective import Objective
 from ..data.labels import Labels, labels_of_counts, tidy_labels
+from ..data.sources import groups_of
 from .batches import Loader
+from .memory import SAMPLE, plan
 from .ranks import Ranks
-from .survey import HELD_OUT, TEST, TRAIN, VALIDATION, Cut, Survey, check_parts, class_counts
-from .table import DiskTable, columns_of_batch, open_table, target_of, window_of
+from .survey import TEST, TRAIN, VALIDATION, Cut, Survey, check_parts, class_counts
+from .table import DiskTable, columns_of_batch, open_table, target_of
 
 #: Bytes a stream may take where nothing was said.
 MEMORY = 2 << 30
+#: Rows of a batch of a long table; a short one has smaller ones, so that an epoch has twenty steps or more.
 _BATCH = 2048
 #: Rows that are passed over in all epochs together, where their number was left open.
 _WANTED = 5_000_000
@@ -44,10 +49,16 @@ class Ready:
     validation: tuple[Tensor, Tensor]
     test: tuple[Tensor, Tensor]
     fingerprint: str
+    #: Of each test row, where the report is to break rates down.
+    groups: NDArray[Any] | None
+    unlabelled: int
+    #: The encoded rows that the encoder was fitted on.
+    sample: Tensor
 
     @property
     def notes(self) -> list[str]:
-        return [*self.labels.notes, *self.encoder.notes]
+        without = [f"{self.unlabelled:,} rows without a target were left out"] if self.unlabelled else []
+        return [*without, *self.labels.notes, *self.encoder.notes]
 
 
 def prepare(settings: Settings, ranks: Ranks, staged: Path) -> Ready:
@@ -57,15 +68,22 @@ def prepare(settings: Settings, ranks: Ranks, staged: Path) -> Ready:
     if len(table.units) < ranks.world:
         came = f"{len(table.units)} row groups for {ranks.world} processes"
         raise InputError("data", came, "a row group for each process", "Write smaller row groups, or start fewer.")
-    cut = Cut(settings.target, min(0.2, HELD_OUT / max(1, table.rows)), settings.seed, settings.split_by)
-    window_of(table, len(table.schema.names), settings.memory or MEMORY, settings.readers)
-    survey = Survey()
+    limits = plan(table, len(table.schema.names), settings.memory or MEMORY, settings.readers)
+    cut = Cut(settings.target, min(0.2, limits.held / max(1, table.rows)), settings.seed, settings.split_by)
+    return _ready(settings, objective, table, cut, surveyed(table, cut, ranks, limits.sample), ranks)
+
+
+def surveyed(table: DiskTable, cut: Cut, ranks: Ranks, sample: int = SAMPLE) -> Survey:
+    """What all processes together learn of the table, each reading its share; the same in every one of them."""
+    survey = Survey(sample)
     for number in range(ranks.rank, len(table.units), ranks.world):
         survey.add(table, number, cut)
+    survey.trim(np.concatenate(ranks.gathered(survey.keys)))  # so that no process is sent more rows than are kept
     parts = ranks.gathered(survey)
     for other in parts[1:]:
         parts[0].join(other)
-    return _ready(settings, objective, table, cut, parts[0], ranks)
+    found: Survey = parts[0]
+    return found
 
 
 def _opened(settings: Settings, ranks: Ranks, staged: Path) -> DiskTable:
@@ -76,19 +94,23 @@ def _opened(settings: Settings, ranks: Ranks, staged: Path) -> DiskTable:
 
 
 def _ready(settings: Settings, objective: Objective, table: DiskTable, cut: Cut, survey: Survey, ranks: Ranks) -> Ready:
-    labels = labels_of_counts(class_counts(survey), binary=objective.binary, positive=settings.positive)
+    counts = class_counts(survey)
+    objective = objective.on_classes(len(counts), settings.positive)
+    labels = labels_of_counts(counts, binary=objective.binary, positive=settings.positive)
     check_parts(survey, labels)
     encoder = survey.encoder(cut, settings.wishes)
     train = sum(survey.train.values())
-    size = min(settings.batch_size or _BATCH, train)
+    size = min(settings.batch_size or min(_BATCH, max(64, 2 ** ((train // 20).bit_length() - 1))), train)
     epochs = settings.epochs or min(30, max(1, round(_WANTED / train)))
     settings = settings.model_copy(update={"batch_size": size, "epochs": epochs})
-    window = window_of(table, encoder.shape[0], settings.memory or MEMORY, settings.readers)
+    window = plan(table, encoder.shape[0], settings.memory or MEMORY, settings.readers).window
     loader = Loader(
         table, cut, encoder, labels, dict(sorted(survey.train.items())), survey.digests, window, size,
         settings.seed, ranks.rank, ranks.world, settings.readers,
     )  # fmt: skip
-    held = {part: _held(survey.held_out(part), cut, encoder, labels, ranks) for part in (VALIDATION, TEST)}
+    columns = {part: columns_of_batch(survey.held_out(part)) for part in (VALIDATION, TEST)}
+    groups = None if settings.group is None else groups_of(columns[TEST], settings.group)
+    held = {part: _held(columns.pop(part), cut, encoder, labels, ranks) for part in (VALIDATION, TEST)}
     classes = torch.zeros(max(2, labels.outputs), dtype=torch.float64)
     for (part, label), count in survey.counts.items():
         if part == TRAIN:
@@ -97,14 +119,17 @@ def _ready(settings: Settings, objective: Objective, table: DiskTable, cut: Cut,
     digest = json.dumps([sorted(survey.digests.items()), encoder.state, labels.state, rows])
     fingerprint = hashlib.sha256(digest.encode()).hexdigest()[:32]
     return Ready(
-        table, objective, labels, encoder, loader, settings, classes, rows, held[VALIDATION], held[TEST], fingerprint
-    )
+        table, objective, labels, encoder, loader, settings, classes, rows, held[VALIDATION], held[TEST], fingerprint,
+        groups, survey.unlabelled, torch.from_numpy(encoder.transform(survey.columns(cut))),
+    )  # fmt: skip
 
 
-def _held(rows: Any, cut: Cut, encoder: TableEncoder, labels: Labels, ranks: Ranks) -> tuple[Tensor, Tensor]:
-    columns = columns_of_batch(rows)
+def _held(
+    columns: dict[str, Column], cut: Cut, encoder: TableEncoder, labels: Labels, ranks: Ranks
+) -> tuple[Tensor, Tensor]:
     target = target_of(columns, cut.target)
     codes, found = target.distinct()
     ids = labels.encode(np.array(tidy_labels(found), dtype=object))[codes]
-    x = encoder.transform(columns)[ranks.rank :: ranks.world]
-    return torch.from_numpy(x.copy()), torch.from_numpy(ids)
+    mine = np.arange(ranks.rank, len(ids), ranks.world)
+    x = encoder.transform({name: column.take(mine) for name, column in columns.items()})
+    return torch.from_numpy(x), torch.from_numpy(ids)

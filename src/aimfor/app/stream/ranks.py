@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+
+from ...errors import AimforError
+from ...fitting.fit import Interrupted
+
+#: One process may write a large CSV as Parquet, or grow trees, while the others wait. torchrun sees one that dies.
+_PATIENCE = timedelta(days=7)
+#: Seconds in which a process that met an error says so before others complain that it is gone.
+_COURTESY = 2.0
 
 
 @dataclass(frozen=True)
@@ -56,23 +66,44 @@ class Ranks:
 
     def may_complain(self) -> bool:
         """True for the first process that asks: of one error, which all meet or which ends all, one tells."""
-        return self.store is None or int(self.store.add("aimfor/complaint", 1)) == 1
+        try:
+            return self.store is None or int(self.store.add(f"aimfor/complaint/{restarts()}", 1)) == 1
+        except RuntimeError:  # the process that kept the count is gone, and has said why
+            return False
+
+
+class Silent(AimforError):
+    """Another process has told the user."""
 
 
 @contextmanager
 def started() -> Iterator[Ranks]:
-    """The ranks that torchrun names in the environment; else this process alone."""
+    """The ranks that torchrun names in the environment; else this process alone.
+
+    An error that every process meets, or that one meets and the others only feel by its absence, is said by one.
+    """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "MASTER_ADDR" not in os.environ:
         yield Ranks()
         return
     store, rank, world = next(dist.rendezvous("env://"))  # type: ignore[attr-defined]
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=world)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=_PATIENCE)
+    ranks = Ranks(rank, world, store)
     try:
-        yield Ranks(rank, world, store)
+        yield ranks
+    except Interrupted:
+        raise
+    except (AimforError, OSError) as error:
+        raise (error if ranks.may_complain() else Silent("")) from None
+    except RuntimeError as error:
+        if "gloo" not in str(error).lower():
+            raise
+        gone = AimforError(f"another process of this run has ended ({str(error).splitlines()[0][:100]})")
+        time.sleep(_COURTESY)  # the one that ended knows why
+        raise (gone if ranks.may_complain() else Silent("")) from None
     finally:
         dist.destroy_process_group()
 
 
-def restarted() -> bool:
-    """Whether torchrun has started this process again after a failure."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+def restarts() -> int:
+    """How often torchrun has started the processes again after a failure."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))

@@ -19,13 +19,12 @@ from ...errors import InputError, nearest
 from ...fitting.columns import TableEncoder
 from ...fitting.columns.cells import Column
 from ..data.labels import Labels, tidy_labels
+from .memory import SAMPLE
 from .table import DiskTable, columns_of_batch, row_hashes, target_of
 
 TRAIN, VALIDATION, TEST, UNLABELLED = 0, 1, 2, 3
-#: Rows that are held out for each of validation and test, at most.
-HELD_OUT = 200_000
-#: Training rows the encoder is fitted on; below it the encoder is the one a table in memory gets.
-SAMPLE = 100_000
+#: Different labels above which a target is no class.
+MOST_LABELS = 10_000
 
 
 @dataclass(frozen=True)
@@ -59,10 +58,17 @@ def mixed(keys: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
     return mixed ^ (mixed >> np.uint64(30))
 
 
+def digest(hashes: NDArray[np.uint64], first: int = 0) -> int:
+    """64 bits of rows in their order, the first of them number ``first``; those of parts add up modulo 2^64."""
+    places = 2 * np.arange(first, first + len(hashes), dtype=np.uint64) + np.uint64(1)
+    return int((mixed(hashes, 0) * places).sum(dtype=np.uint64))
+
+
 @dataclass
 class Survey:
-    """What was learned of some units."""
+    """What was learned of some units; ``most`` training rows are kept to learn the columns from."""
 
+    most: int = SAMPLE
     #: Training rows and digest of each unit, by its number.
     train: dict[int, int] = field(default_factory=dict)
     digests: dict[int, int] = field(default_factory=dict)
@@ -70,6 +76,7 @@ class Survey:
     counts: Counter[tuple[int, str]] = field(default_factory=Counter)
     #: Training rows with the smallest hashes, and those hashes.
     sample: Any = None
+    unlabelled: int = 0
     keys: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
     held: dict[int, list[Any]] = field(default_factory=lambda: {VALIDATION: [], TEST: []})
 
@@ -82,39 +89,54 @@ class Survey:
         for one in (TRAIN, VALIDATION, TEST):
             tally = np.bincount(codes[part == one], minlength=len(found))
             self.counts.update({(one, label): int(count) for label, count in zip(labels, tally, strict=True) if count})
+        if len(self.counts) > 3 * MOST_LABELS:
+            came = f"{cut.target!r} with more than {MOST_LABELS:,} different values"
+            raise InputError("target", came, "classes, not free text or a measured number")
         self.train[number] = int(np.count_nonzero(part == TRAIN))
-        self.digests[number] = int(np.bitwise_xor.reduce(hashes))
+        self.digests[number] = digest(hashes)
+        self.unlabelled += int(np.count_nonzero(part == UNLABELLED))
         for one in self.held:
             self.held[one].append(rows.take(np.flatnonzero(part == one)))
         train = np.flatnonzero(part == TRAIN)
         self._keep(rows, train, mixed(hashes[train], cut.seed + 1))
 
     def _keep(self, rows: Any, train: NDArray[np.int64], keys: NDArray[np.uint64]) -> None:
-        if len(self.keys) >= SAMPLE:  # most rows of a long table cannot enter any more
+        if len(self.keys) >= self.most:  # most rows of a long table cannot enter any more
             few = keys < self.keys.max()
             train, keys = train[few], keys[few]
         part = rows.take(train)
         self.sample = part if self.sample is None else pa.concat_tables([self.sample, part])
         self.keys = np.concatenate((self.keys, keys))
-        if len(self.keys) > SAMPLE:
-            best = np.sort(np.argsort(self.keys, kind="stable")[:SAMPLE])
+        if len(self.keys) > self.most:
+            best = np.sort(np.argsort(self.keys, kind="stable")[: self.most])
             self.sample, self.keys = self.sample.take(best).combine_chunks(), self.keys[best]
+
+    def trim(self, keys: NDArray[np.uint64]) -> None:
+        """Leaves out sampled rows that ``keys``, of all processes, keep from being among the smallest."""
+        if len(keys) > self.most and self.sample is not None:
+            few = self.keys <= np.partition(keys, self.most - 1)[self.most - 1]
+            self.sample, self.keys = self.sample.take(np.flatnonzero(few)), self.keys[few]
 
     def join(self, other: Survey) -> None:
         """Adds what another process learned of other units."""
         self.train |= other.train
         self.digests |= other.digests
         self.counts += other.counts
+        self.unlabelled += other.unlabelled
         for one in self.held:
             self.held[one] += other.held[one]
         if other.sample is not None:
             self._keep(other.sample, np.arange(len(other.keys)), other.keys)
 
-    def encoder(self, cut: Cut, wishes: dict[str, str] | None) -> TableEncoder:
-        """Fitted on the sample, in the order of the hashes: the order of files and processes leaves no trace."""
+    def columns(self, cut: Cut) -> dict[str, Column]:
+        """The sample without its target, in the order of the hashes: files and processes leave no trace in it."""
         columns = columns_of_batch(self.sample.take(np.argsort(self.keys, kind="stable")))
         target_of(columns, cut.target)
-        encoder = TableEncoder.fit(columns, None, wishes)
+        return columns
+
+    def encoder(self, cut: Cut, wishes: dict[str, str] | None) -> TableEncoder:
+        """Fitted on the sample."""
+        encoder = TableEncoder.fit(self.columns(cut), None, wishes)
         rows = sum(self.train.values())
         if rows > len(self.keys):
             encoder.columns = [_lenient(coder) for coder in encoder.columns]

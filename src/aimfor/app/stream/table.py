@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from ...errors import InputError, nearest
 from ...fitting.columns.cells import Column, from_arrow
 from ...fitting.columns.frames import named
-from ..data.tables import csv_options
+from ..data.images import SUFFIXES
+from .staging import stage
 
-#: Rows of a row group that is written here.
-GROUP_ROWS = 1 << 16
 _PARQUET, _CSV = (".parquet", ".pq"), (".csv", ".tsv", ".txt", ".gz")
-#: What Python, torch and Arrow take before the first row is read.
-_BASE = 450 << 20
+#: What a damaged file makes Arrow raise.
+_DAMAGE = (OSError, pa.ArrowException)
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class DiskTable:
             for name, value in keys.items():
                 table = table.append_column(name, pa.repeat(pa.scalar(value, self.schema.field(name).type), unit.rows))
             return table
-        except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        except _DAMAGE as error:
             raise unreadable(unit.name, error) from None
 
 
@@ -76,12 +75,38 @@ def columns_of_batch(table: Any) -> dict[str, Column]:
 def is_stream(data: str) -> bool:
     """Whether the data is a folder of tables, which is always read as a stream."""
     path = Path(data)
-    return path.is_dir() and next(_files(path, _PARQUET + _CSV), None) is not None
+    if not path.is_dir() or next(_files(path, SUFFIXES), None) is not None:  # a folder of images may hold lists as well
+        return False
+    return next(_files(path, _PARQUET + _CSV), None) is not None
 
 
 def _files(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
-    found = [path] if path.is_file() else sorted(path.rglob("*"))
-    return (one for one in found if one.suffix.lower() in endings and not one.name.startswith((".", "_")))
+    """Tables in a folder and the folders in it; what begins with a dot or an underscore is not data."""
+    if path.is_file():
+        return iter([path])
+    found = ((one, one.relative_to(path).parts) for one in sorted(path.rglob("*")) if one.is_file())
+    return (one for one, parts in found if _is_table(one, endings) and not any(p.startswith((".", "_")) for p in parts))
+
+
+def _is_table(path: Path, endings: tuple[str, ...]) -> bool:
+    """A text that only tells people something is no table."""
+    return path.suffix.lower() in endings and path.stem.lower() not in ("readme", "license", "licence")
+
+
+def tables_in(data: str) -> tuple[list[Path], bool]:
+    """The files of a table, and whether they are Parquet. Raises `InputError` for none, and for two kinds."""
+    path = Path(data)
+    if not path.exists():
+        raise InputError("data", f"{data}, which does not exist", "a file or a folder")
+    if path.is_file():
+        return [path], path.suffix.lower() in _PARQUET
+    parquet, texts = list(_files(path, _PARQUET)), list(_files(path, _CSV))
+    if parquet and texts:
+        came = f"{parquet[0].name} and {texts[0].name} in one folder"
+        raise InputError("data", came, "files of one kind", "Move the others elsewhere, or write them as Parquet.")
+    if not parquet and not texts:
+        raise InputError("data", f"{data} without any table", "Parquet or CSV files")
+    return parquet or texts, bool(parquet)
 
 
 def open_table(data: str, encoding: str = "utf8", staged: Path | None = None) -> DiskTable:
@@ -95,22 +120,17 @@ def open_table(data: str, encoding: str = "utf8", staged: Path | None = None) ->
     Raises:
         InputError: Nothing to read, a damaged file, or files of different columns or types.
     """
-    path = Path(data)
-    if not path.exists():
-        raise InputError("data", f"{data}, which does not exist", "a file or a folder")
-    files = list(_files(path, _PARQUET))
-    if not files:
-        texts = list(_files(path, _CSV))
-        if not texts:
-            raise InputError("data", f"{data} without any table", "Parquet or CSV files")
+    root, (files, parquet) = Path(data), tables_in(data)
+    if not parquet:
         if staged is None:
             raise InputError("data", f"{data}, which is CSV", "Parquet files here")
-        _stage(texts, encoding, staged)
-        path, files = staged, sorted(staged.glob("*.parquet"))
+        root, files = staged, stage(files, root, encoding, staged)
     try:
-        dataset = ds.dataset(path, format="parquet", partitioning="hive" if path.is_dir() else None)
+        partitioning, base = ("hive", str(root)) if root.is_dir() else (None, None)
+        names = [str(file) for file in files]
+        dataset = ds.dataset(names, format="parquet", partitioning=partitioning, partition_base_dir=base)
         fragments = sorted(dataset.get_fragments(), key=lambda one: one.path)
-    except (OSError, pa.ArrowInvalid) as error:
+    except _DAMAGE as error:
         raise _which(files, error) from None
     units: list[Unit] = []
     for fragment in fragments:
@@ -118,6 +138,12 @@ def open_table(data: str, encoding: str = "utf8", staged: Path | None = None) ->
     if not units:
         raise InputError("data", f"{data} with 0 rows", "at least a few hundred rows")
     return DiskTable(Path(data).name.split(".")[0], units, dataset.schema)
+
+
+def partitions(file: Path, root: Path) -> dict[str, str]:
+    """The ``key=value`` folders between the root and the file."""
+    inside = file.relative_to(root).parts[:-1] if root.is_dir() else ()
+    return {key: value for key, mark, value in (part.partition("=") for part in inside) if mark}
 
 
 def _units(fragment: Any, first: Any) -> list[Unit]:
@@ -129,7 +155,7 @@ def _units(fragment: Any, first: Any) -> list[Unit]:
             for group in fragment.split_by_row_group()
             if group.row_groups[0].num_rows
         ]  # fmt: skip
-    except (OSError, pa.ArrowInvalid) as error:
+    except _DAMAGE as error:
         raise unreadable(fragment.path, error) from None
 
 
@@ -149,7 +175,7 @@ def _which(files: list[Path], error: Exception) -> InputError:
     for file in files:
         try:
             pq.read_schema(file)
-        except (OSError, pa.ArrowInvalid) as found:
+        except _DAMAGE as found:
             return unreadable(str(file), found)
     return unreadable(str(files[0].parent), error)
 
@@ -157,50 +183,6 @@ def _which(files: list[Path], error: Exception) -> InputError:
 def unreadable(name: str, error: Exception) -> InputError:
     text = str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
     return InputError("data", f"{name}, which cannot be read ({text})", "a whole Parquet file", "Write it again.")
-
-
-def _stage(texts: list[Path], encoding: str, folder: Path) -> None:
-    """CSV to Parquet, cells as text; a file appears under its name only when it is complete."""
-    from pyarrow import csv
-
-    folder.mkdir(parents=True, exist_ok=True)
-    for number, path in enumerate(texts):
-        done = folder / f"{number:05d}.parquet"
-        if done.exists():
-            continue
-        part = done.with_suffix(".part")
-        try:
-            with (
-                csv.open_csv(str(path), **csv_options(path, encoding)) as reader,
-                _writer(part, reader.schema) as writer,
-            ):
-                for batch in reader:
-                    writer.write_batch(batch, row_group_size=GROUP_ROWS)
-        except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeError, LookupError) as error:
-            part.unlink(missing_ok=True)
-            raise InputError(
-                "data", f"{path}, which cannot be read ({str(error).splitlines()[0][:160]})", "a CSV file"
-            ) from None
-        part.rename(done)
-
-
-def _writer(path: Path, schema: Any) -> Any:
-    return pq.ParquetWriter(path, schema, compression="zstd", compression_level=1)
-
-
-def window_of(table: DiskTable, width: int, memory: int, workers: int) -> int:
-    """How many units may be held at once, encoded in ``width`` columns. Raises `InputError` for a limit too small."""
-    largest = max(unit.size for unit in table.units)
-    encoded = max(unit.rows for unit in table.units) * (4 * width + 8)
-    # A unit being read is there as pages, columns and matrix; two windows are held while the next one is read.
-    reading = (2 * largest + 2 * encoded) * max(1, workers)
-    room = (memory - _BASE - reading) // (3 * encoded)
-    if room < 1:
-        need = _BASE + reading + 3 * encoded
-        came = f"{memory >> 20} MB for row groups of up to {max(unit.rows for unit in table.units):,} rows"
-        remedy = "Write the files with smaller row groups (65,536 rows), or give more memory."
-        raise InputError("--memory", came, f"at least {-(-need >> 20)} MB", remedy)
-    return int(min(room, 16))
 
 
 def target_of(columns: dict[str, Column], target: str | None) -> Column:

@@ -6,6 +6,7 @@ from ....errors import InputError, nearest
 from .base import Fitted, Job, Member, Rows
 from .linear import Linear
 from .network import MetricNetwork, Network
+from .plain import PlainNetwork
 from .ranked import RankedLinear, RankedNetwork
 from .ranked_trees import GradeTrees, LambdaTrees
 from .trees import ExtraTrees, Trees
@@ -43,7 +44,7 @@ def members(names: tuple[str, ...] = tuple(KINDS), ranked: bool = False) -> tupl
 
 def every_member() -> tuple[Member, ...]:
     """Whoever may be named in a stored committee."""
-    return (*members(), *members(ranked=True))
+    return (*members(), *members(ranked=True), PlainNetwork())
 
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "Member",
     "MetricNetwork",
     "Network",
+    "PlainNetwork",
     "RankedLinear",
     "RankedNetwork",
     "Rows",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -85,15 +86,18 @@ class Trees(Member):
     def fit(self, job: Job) -> FittedTrees:
         if self.why_not(job.objective, job.train, job.outputs):
             raise InputError("members", "trees without the package lightgbm", "lightgbm", "pip install lightgbm.")
-        binary = job.outputs <= 2
-        settings = {
+        return grow(job, self.all_settings(job.outputs, job.seed), self.rounds)
+
+    def all_settings(self, outputs: int, seed: int) -> dict[str, Any]:
+        """With those that follow from the task."""
+        binary = outputs <= 2
+        return {
             **self.settings,
             "objective": "binary" if binary else "multiclass",
             "metric": "binary_logloss" if binary else "multi_logloss",
-            "seed": job.seed,
-            **({} if binary else {"num_class": job.outputs}),
+            "seed": seed,
+            **({} if binary else {"num_class": outputs}),
         }
-        return grow(job, settings, self.rounds)
 
     def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> FittedTrees:
         return FittedTrees.restore(tensors, facts)
@@ -113,28 +117,34 @@ class ExtraTrees(Trees):
 
 def grow(job: Job, settings: dict[str, Any], rounds: int, feval: Any = None) -> FittedTrees:
     """Rounds until the judging rows have seen nothing better for a while, looked at every `STEP` of them."""
+    text, watch = boosted(settings, _dataset(job.train), _dataset(job.judge), rounds, job.stop, feval)
+    looks = list(range(STEP, watch.seen + 1, STEP)) or [watch.seen]
+    return FittedTrees(text(looks[-1]), looks, job.outputs)
+
+
+def boosted(
+    settings: dict[str, Any], train: Any, judge: Any, rounds: int, stop: Callable[[], bool], feval: Any = None
+) -> tuple[Callable[[int], str], Watch]:
+    """From LightGBM's own data sets: the model's text after so many rounds, and what the judging rows saw."""
     import lightgbm
 
-    parts = [_dataset(rows) for rows in (job.train, job.judge)]
-    watch = _Watch(job)
-    booster = lightgbm.train(settings, parts[0], rounds, valid_sets=[parts[1]], callbacks=[watch], feval=feval)
-    last = min(rounds, watch.seen)
-    looks = list(range(STEP, last + 1, STEP)) or [last]
-    return FittedTrees(booster.model_to_string(num_iteration=looks[-1]), looks, job.outputs)
+    watch = Watch(stop)
+    booster = lightgbm.train(settings, train, rounds, valid_sets=[judge], callbacks=[watch], feval=feval)
+    return lambda last: str(booster.model_to_string(num_iteration=last)), watch
 
 
-class _Watch:
+class Watch:
     """Ends the rounds when the user asks, and when the judging rows have seen nothing better for a while."""
 
     order, before_iteration = 30, False
 
-    def __init__(self, job: Job) -> None:
-        self.job, self.seen, self.best, self.best_at = job, 0, float("inf"), 0
+    def __init__(self, stop: Callable[[], bool]) -> None:
+        self.stop, self.seen, self.best, self.best_at = stop, 0, float("inf"), 0
 
     def __call__(self, state: Any) -> None:
         from lightgbm.callback import EarlyStopException
 
-        if self.job.stop():
+        if self.stop():
             raise Interrupted("stopped; finished cells are kept")
         self.seen = state.iteration + 1
         _, _, value, higher_is_better = state.evaluation_result_list[0][:4]
