@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from aimfor.app.data.labels import labels_of_counts
-from aimfor.app.stream.memory import plan
 from aimfor.app.stream.batches import Loader, Place
+from aimfor.app.stream.memory import plan
 from aimfor.app.stream.survey import TEST, TRAIN, VALIDATION, Cut, Survey, class_counts, mixed
 from aimfor.app.stream.table import columns_of_batch, open_table, row_hashes
 from aimfor.errors import InputError
@@ -235,10 +235,10 @@ def test_a_rank_without_rows_has_empty_batches(tmp_path: Path) -> None:
 def test_memory_too_small_for_a_row_group_names_what_is_needed(tmp_path: Path) -> None:
     table = open_table(str(write(tmp_path)))
     with pytest.raises(InputError, match=r"--memory: got 100 MB for row groups of up to 100 rows, expected at least 4"):
-        plan(table, 7, 100 << 20, 1)
-    found = plan(table, 7, 1 << 30, 1)
+        plan(table, 7, 100 << 20)
+    found = plan(table, 7, 1 << 30)
     assert (found.held, found.sample, found.window) == (200_000, 100_000, (1 << 20) // 100)
-    tight = plan(table, 7, 460 << 20, 1)
+    tight = plan(table, 7, 460 << 20)
     assert 1_000 <= tight.sample < 100_000
     assert 1 <= tight.window < found.window
 

@@ -144,8 +144,8 @@ class Loader:
     def _stripes(
         self, epoch: int, at: int, windows: list[list[int]], parts: list[Encoded], first: int
     ) -> Iterator[StreamBatch]:
-        units = windows[at]
-        steps = self.steps(units)
+        units, rows = windows[at], [sum(self.train[unit] for unit in window) for window in windows]
+        before, steps = sum(rows[:at]), self.steps(units)
         for step in range(first, steps):
             cuts = [(step * len(y) // steps, (step + 1) * len(y) // steps) for _, y in parts]
             xs = [x[low:high] for (x, _), (low, high) in zip(parts, cuts, strict=True)]
@@ -157,7 +157,8 @@ class Loader:
             following = Place(epoch, at, step + 1)
             if last:
                 following = Place(epoch, at + 1) if at + 1 < len(windows) else Place(epoch + 1)
-            yield StreamBatch(Place(epoch, at, step), x, y, size, following, (at + (step + 1) / steps) / len(windows))
+            progress = (before + rows[at] * (step + 1) / steps) / sum(rows)
+            yield StreamBatch(Place(epoch, at, step), x, y, size, following, progress)
 
 
 class _Later(Future[Encoded]):

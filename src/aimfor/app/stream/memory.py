@@ -19,29 +19,36 @@ MIXED_ROWS, MIXED_UNITS = 1 << 20, 16
 _FEWEST = 1_000
 
 
+#: Row groups that may be read at the same time. More readers are used where there is room, and change nothing else:
+#: what is held out and mixed must not depend on them.
+_READING = 2
+
+
 @dataclass(frozen=True)
 class Plan:
-    """Rows held out for each of validation and test, rows columns are learned from, and units in a window; at most."""
+    """At most: rows held out for validation and as many for test, rows to learn from, units in a window, readers."""
 
     held: int
     sample: int
     window: int
+    readers: int
 
 
-def plan(table: DiskTable, width: int, memory: int, readers: int) -> Plan:
+def plan(table: DiskTable, width: int, memory: int) -> Plan:
     """The plan for units encoded in ``width`` columns. Raises `InputError` for a limit too small for one of them."""
     rows = max(unit.rows for unit in table.units)
     row = max(unit.size / unit.rows for unit in table.units)
     encoded = rows * (4 * width + 8)
     # A unit being read is there as pages, columns and matrix; two windows are held while the next one is read.
-    reading = int(2 * rows * row + 2 * encoded) * max(1, readers)
-    room = memory - BASE - reading
+    reading = int(2 * rows * row + 2 * encoded)
+    room = memory - BASE - _READING * reading
     # Held-out rows and the sample are there as Arrow columns, once more while they are put in order, and as numbers.
     held, sample = 2 * (2 * row + 12 * width + 8), 3 * row + 12 * width
-    need = BASE + reading + 2 * max(3 * encoded, int(2 * _FEWEST * max(held, sample)))
+    need = BASE + _READING * reading + 2 * max(3 * encoded, int(2 * _FEWEST * max(held, sample)))
     if memory < need:
         came = f"{memory >> 20} MB for row groups of up to {rows:,} rows"
         remedy = "Write the files with smaller row groups (65,536 rows), or give more memory."
         raise InputError("--memory", came, f"at least {-(-need >> 20)} MB", remedy)
-    window = min(room // 2 // (3 * encoded), max(MIXED_UNITS, MIXED_ROWS // rows))
-    return Plan(min(HELD_OUT, int(room / 4 / held)), min(SAMPLE, int(room / 4 / sample)), int(window))
+    window = int(min(room // 2 // (3 * encoded), max(MIXED_UNITS, MIXED_ROWS // rows)))
+    readers = _READING + (room // 2 - 3 * encoded * window) // reading
+    return Plan(min(HELD_OUT, int(room / 4 / held)), min(SAMPLE, int(room / 4 / sample)), window, readers)

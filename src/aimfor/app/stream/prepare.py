@@ -68,7 +68,7 @@ def prepare(settings: Settings, ranks: Ranks, staged: Path) -> Ready:
     if len(table.units) < ranks.world:
         came = f"{len(table.units)} row groups for {ranks.world} processes"
         raise InputError("data", came, "a row group for each process", "Write smaller row groups, or start fewer.")
-    limits = plan(table, len(table.schema.names), settings.memory or MEMORY, settings.readers)
+    limits = plan(table, len(table.schema.names), settings.memory or MEMORY)
     cut = Cut(settings.target, min(0.2, limits.held / max(1, table.rows)), settings.seed, settings.split_by)
     return _ready(settings, objective, table, cut, surveyed(table, cut, ranks, limits.sample), ranks)
 
@@ -103,10 +103,10 @@ def _ready(settings: Settings, objective: Objective, table: DiskTable, cut: Cut,
     size = min(settings.batch_size or min(_BATCH, max(64, 2 ** ((train // 20).bit_length() - 1))), train)
     epochs = settings.epochs or min(30, max(1, round(_WANTED / train)))
     settings = settings.model_copy(update={"batch_size": size, "epochs": epochs})
-    window = plan(table, encoder.shape[0], settings.memory or MEMORY, settings.readers).window
+    limits = plan(table, encoder.shape[0], settings.memory or MEMORY)
     loader = Loader(
-        table, cut, encoder, labels, dict(sorted(survey.train.items())), survey.digests, window, size,
-        settings.seed, ranks.rank, ranks.world, settings.readers,
+        table, cut, encoder, labels, dict(sorted(survey.train.items())), survey.digests, limits.window, size,
+        settings.seed, ranks.rank, ranks.world, min(settings.readers, limits.readers),
     )  # fmt: skip
     columns = {part: columns_of_batch(survey.held_out(part)) for part in (VALIDATION, TEST)}
     groups = None if settings.group is None else groups_of(columns[TEST], settings.group)

@@ -24,6 +24,7 @@ from .prepare import MEMORY, Ready
 ROUNDS, RATE = 200, 0.1
 #: Bytes of a row beside its bins: label, score, gradient, and the places of rows in leaves and draws.
 _BESIDE = 48
+_FEWEST = 1_000
 
 
 def check_trees() -> None:
@@ -52,12 +53,10 @@ def grow(ready: Ready, judge: tuple[Tensor, Tensor], stop: Callable[[], bool]) -
 
     rows, fit, notes = ready.rows["train"], rows_that_fit(ready), list[str]()
     share = min(1.0, fit / rows)
-    if fit < min(rows, 1_000):
+    if fit < min(rows, _FEWEST):
         raise InputError("--memory", "a limit without room for trees", "more memory", "Or choose --members network.")
     if share < 1.0:
-        notes.append(
-            f"trees were grown from {100 * share:.0f} % of the training rows, the same share of each row group"
-        )
+        notes.append(f"trees were grown from {100 * share:.0f} % of the training rows, as many of each row group")
     member = Trees(ROUNDS, learning_rate=RATE, num_threads=ready.settings.threads)
     quiet = dict(member.settings)  # binning looks at some of them
     reference = lightgbm.Dataset(ready.sample.numpy(), params=quiet, free_raw_data=False)
