@@ -33,9 +33,9 @@ def train_two(place: Path) -> list[Path]:
     """A small table, a committee of it and one network; returns the run folders."""
     rng = random.Random(0)
     lines = ["age,city,when,label"]
-    for _ in range(160):
-        age, city = rng.gauss(0, 1), rng.choice(["Rome", "Oslo", "Lima"])
-        label = int(age + (city == "Oslo") + rng.gauss(0, 0.5) > 1)
+    for row in range(160):
+        label = int(row % 40 == 0)  # few positives make few folds, and a folder that is read quickly
+        age, city = rng.gauss(label, 1), rng.choice(["Rome", "Oslo", "Lima"])
         lines.append(f"{age:.3f},{city},2024-0{rng.randint(1, 9)}-1{rng.randint(0, 9)},{label}")
     (place / "t.csv").write_text("\n".join(lines) + "\n")
     (place / "new.csv").write_text("\n".join(lines[:9]) + "\n")

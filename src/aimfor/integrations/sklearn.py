@@ -118,8 +118,11 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = self.model == "committee"
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MetricClassifier:
-        """Trains on the rows of ``X`` ``(n, d)`` with labels ``y`` ``(n,)``."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> MetricClassifier:
+        """Trains on the rows of ``X`` ``(n, d)`` with labels ``y`` ``(n,)``.
+
+        Rows with one value of ``groups`` ``(n,)`` never stand on both sides of a fold (committee only).
+        """
         objective = _objective(self.metric)
         X, y = self._validated(X, y)
         y = column_or_1d(y, warn=True)
@@ -132,7 +135,9 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ids = self._ids(objective, ids)
         seed = int(check_random_state(self.random_state).randint(0, 2**31 - 1))
         if self.model == "committee":
-            return self._fit_committee(objective, X, ids, weights, seed)
+            return self._fit_committee(objective, X, ids, weights, seed, groups)
+        if groups is not None:
+            raise InputError("groups", f"some for model={self.model!r}", "none, or model='committee'")
         counted = np.ones(len(X)) if weights is None else weights
         kept = counted > 0
         X, ids, counted = X[kept], ids[kept], counted[kept]
@@ -168,7 +173,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray((ids == place[0]).astype(np.int64))
 
     def _fit_committee(
-        self, objective: Objective, X: Any, ids: Array, weights: Array | None, seed: int
+        self, objective: Objective, X: Any, ids: Array, weights: Array | None, seed: int, groups: Any
     ) -> MetricClassifier:
         changed = [name for name, usual in _NETWORK_ONLY.items() if getattr(self, name) != usual]
         if changed:
@@ -187,7 +192,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             outputs,
             members=tuple(self.members),
             weights=weights,
-            groups=None,
+            groups=None if groups is None else column_or_1d(groups),
             seed=seed,
             workers=jobs,
         )

@@ -30,7 +30,13 @@ MetricNames = Annotated[
     list[str] | None, typer.Option("--metric", help=f"The metric to judge by; repeatable: {METRICS}")
 ]
 Positive = Annotated[str | None, typer.Option(help="The value of the target that is the positive class.")]
-Group = Annotated[str | None, typer.Option(help="Column whose values the report breaks the rates down by.")]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of groups: up to 50, and the report breaks rates down by them; "
+        "20 or more, and rows of one group stay together in every split."
+    ),
+]
 Query = Annotated[
     str | None, typer.Option(help="Column that names each row's query: ranked lists, with ndcg@10, ndcg or ap (MAP).")
 ]

@@ -153,12 +153,23 @@ class Split:
     test: Rows
 
 
-def split(ids: Rows, seed: int, test: Array | None = None, *, fraction: float = 0.2, validation: bool = True) -> Split:
+def split(
+    ids: Rows,
+    seed: int,
+    test: Array | None = None,
+    *,
+    fraction: float = 0.2,
+    validation: bool = True,
+    whole: Array | None = None,
+) -> Split:
     """Stratified: every class gives about ``fraction`` to validation and test each, and at least one row to every part.
 
     Without ``validation`` its rows are training rows: a committee judges on folds of those. With ``test`` (True for
-    rows that the data sets aside) those are the test part whatever the seed.
+    rows that the data sets aside) those are the test part whatever the seed. Rows with one value of ``whole`` stay
+    in one part.
     """
+    if whole is not None:
+        return _grouped_split(ids, seed, test, fraction, validation, whole)
     rng = np.random.default_rng([seed, 20240607])
     parts: list[list[Rows]] = [[], [], []]
     for one in np.unique(ids):
@@ -177,3 +188,34 @@ def split(ids: Rows, seed: int, test: Array | None = None, *, fraction: float = 
             part.append(rows)
     train, judge, held_out = (np.sort(np.concatenate(part)) for part in parts)
     return Split(train, judge, held_out)
+
+
+def _grouped_split(ids: Rows, seed: int, test: Array | None, fraction: float, validation: bool, whole: Array) -> Split:
+    """The same with whole groups, stratified as far as they allow."""
+    everything = np.arange(len(ids))
+    held = np.flatnonzero(test) if test is not None else _groups_aside(ids, everything, whole, seed, fraction)
+    rest = np.setdiff1d(everything, held)
+    judge = _groups_aside(ids, rest, whole, seed, fraction / (1 - fraction)) if validation else rest[:0]
+    found = Split(np.setdiff1d(rest, judge), judge, held)
+    if test is not None and set(whole[held]) & set(whole[rest]):
+        raise InputError(
+            "--group",
+            "groups with rows in the given test part and outside it",
+            "each group on one side",
+            "Use another.",
+        )
+    for part in (found.train, held, *([judge] if validation else [])):
+        if len(np.unique(ids[part])) < len(np.unique(ids)):
+            raise InputError(
+                "--group", "groups that leave a part of the split without a class", "classes in many groups"
+            )
+    return found
+
+
+def _groups_aside(ids: Rows, rows: Rows, whole: Array, seed: int, fraction: float) -> Rows:
+    """About this fraction of the rows, in whole groups, with about the classes of all."""
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    parts = StratifiedGroupKFold(round(1 / fraction), shuffle=True, random_state=seed)
+    _, aside = next(parts.split(rows, ids[rows], whole[rows]))
+    return np.sort(rows[aside])

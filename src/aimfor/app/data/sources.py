@@ -18,7 +18,12 @@ from .labels import labels_of
 from .tables import read_table
 
 Array = NDArray[Any]
-BUILT_IN = ("digits", "digits_imbalanced", "breast_cancer", "wine", "iris")
+BUILT_IN = ("digits", "digits_imbalanced", "digits_high", "breast_cancer", "wine", "iris")
+
+#: Groups that the report tells apart, at most.
+MOST_IN_TABLE = 50
+#: So many groups or more (patients, sites) are kept whole in every split; fewer (sexes, regions) could not be spread.
+LEAST_WHOLE = 20
 
 
 @dataclass
@@ -34,6 +39,7 @@ class Source:
         test: True for rows that the data itself sets aside for testing, or None.
         groups: Group of each row for the group table, or None.
         queries: The query of each row as text, for ranked lists, or None.
+        whole: Group of each row where rows of one group must stay in one part of every split, or None.
         extras: Further values per row that are not features (only from npz files).
         notes: Sentences about what was dropped or assumed.
     """
@@ -46,6 +52,7 @@ class Source:
     test: Array | None = None
     groups: Array | None = None
     queries: Array | None = None
+    whole: Array | None = None
     extras: dict[str, Column] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -77,7 +84,7 @@ def load(
             raise InputError("data", f"{data}, which does not exist", "a file or folder", _near_file(path))
         source = _from_path(path, target, labelled, encoding, rows, image_size)
     if group is not None:
-        source.groups = groups_of({**source.extras, **source.columns}, group)
+        _take_group(source, group)
     if query is not None:
         _take_query(source, query, target)
     if source.labels is not None and labelled:
@@ -203,7 +210,7 @@ def _features(path: Path, features: Array, names: Array | None) -> tuple[Array |
 def _built_in(name: str, target: str | None) -> Source:
     from sklearn import datasets
 
-    base = name.removesuffix("_imbalanced")
+    base = name.removesuffix("_imbalanced").removesuffix("_high")
     bunch: Any = getattr(datasets, f"load_{base}")()
     labels = np.array([str(bunch.target_names[i]) for i in bunch.target], dtype=object)
     columns = {str(title): from_array(title, bunch.data[:, i]) for i, title in enumerate(bunch.feature_names)}
@@ -216,17 +223,32 @@ def _built_in(name: str, target: str | None) -> Source:
         keep[np.flatnonzero(labels == "8")[::2]] = False
         source.columns = {title: column.take(keep) for title, column in columns.items()}
         source.labels = np.where(labels[keep] == "8", "1", "0").astype(object)
+    if name == "digits_high":
+        source.labels = np.where(labels.astype(int) >= 5, "5 to 9", "0 to 4").astype(object)
     return source
 
 
-def groups_of(columns: dict[str, Column], group: str) -> Array:
+def groups_of(columns: dict[str, Column], group: str, most: int | None = MOST_IN_TABLE) -> Array:
     """The group of each row, by the values of a column. Raises `InputError` for no such column, or too many values."""
     if group not in columns:
         raise InputError("group", repr(group), "a column of the data", nearest(group, columns))
     groups = np.array(["(missing)" if one is None else one for one in columns[group].texts()], dtype=object)
-    if len(set(groups)) > 50:
-        raise InputError("group", f"{group!r} with {len(set(groups))} values", "a column with at most 50 values")
+    if most is not None and len(set(groups)) > most:
+        raise InputError("group", f"{group!r} with {len(set(groups))} values", f"a column with at most {most} values")
     return groups
+
+
+def _take_group(source: Source, group: str) -> None:
+    """Few groups are for the report alone, many are kept whole in every split."""
+    values = groups_of({**source.extras, **source.columns}, group, most=None)
+    count = len(set(values))
+    if count <= MOST_IN_TABLE:
+        source.groups = values
+    if count < LEAST_WHOLE:
+        source.notes.append(f"{group!r} has {count} values: rates are broken down by it, and splits do not look at it")
+        return
+    source.whole = values
+    source.notes.append(f"rows of one {group!r} stay together in test rows and folds ({count} groups)")
 
 
 def _take_query(source: Source, query: str, target: str | None) -> None:
@@ -264,7 +286,7 @@ def _drop_unlabelled(source: Source) -> None:
     source.columns = {name: column.take(known) for name, column in source.columns.items()}
     if source.images is not None:
         source.images = source.images[known]
-    for part in ("test", "groups", "queries"):
+    for part in ("test", "groups", "queries", "whole"):
         value = getattr(source, part)
         if value is not None:
             setattr(source, part, value[known])

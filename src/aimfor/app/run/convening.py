@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -51,27 +52,37 @@ def check_committee(ready: Prepared) -> None:
     if ready.source.images is not None:
         raise InputError("recipe", "none for pictures", "a recipe: the committee is for tables")
     members(ready.settings.members)
+    rows = torch.from_numpy(ready.parts.train)
     if ready.lists is not None:
-        rows = torch.from_numpy(ready.parts.train)
         make_list_folds(ready.lists[rows], ready.ids[rows], ready.settings.seed, single=ready.settings.fast)
         return
-    make_folds(ready.ids[torch.from_numpy(ready.parts.train)], ready.settings.seed, single=ready.settings.fast)
+    make_folds(ready.ids[rows], ready.settings.seed, _whole(ready), single=ready.settings.fast)
+
+
+def _whole(ready: Prepared) -> Tensor | None:
+    """Group ids of the training rows, where groups must stay whole."""
+    if ready.source.whole is None:
+        return None
+    return torch.from_numpy(np.unique(ready.source.whole[ready.parts.train], return_inverse=True)[1].astype(np.int64))
 
 
 def convene(settings: Settings, ready: Prepared, **how: Any) -> Committee:
     """The committee of a prepared table: the one call behind `train`, `compare` and the demo."""
     rows = torch.from_numpy(ready.parts.train)
-    fast: dict[str, Any] = {"kinds": ("trees",), "single": True} if settings.fast else {"kinds": settings.members}
+    who: dict[str, Any] = {"kinds": settings.members}
+    if settings.fast:
+        who = {"kinds": ("trees",), "single": True, "alone": True}
     committee = fit_committee(
         ready.x[rows],
         ready.ids[rows],
         ready.objective,
         lists=None if ready.lists is None else ready.lists[rows],
+        groups=_whole(ready),
         outputs=ready.labels.outputs,
         seed=settings.seed,
         minutes=settings.budget_minutes,
         workers=settings.workers or _workers(ready),
-        **fast,
+        **who,
         **how,
     )
     return with_floor(committee, ready)
@@ -100,7 +111,10 @@ def with_floor(committee: Committee, ready: Prepared) -> Committee:
     if found.threshold is None:
         note = "the threshold is the one that just meets the floor on out-of-fold rows, without a promise: " + sentence
         return replace(committee, threshold=Threshold(committee.threshold.value, note), notes=[*committee.notes, note])
-    return replace(committee, threshold=Threshold(found.threshold, sentence))
+    notes = committee.notes
+    if ready.source.whole is not None:
+        notes = [*notes, "the guarantee takes rows for independent; rows of one group seldom are"]
+    return replace(committee, threshold=Threshold(found.threshold, sentence), notes=notes)
 
 
 def finish_committee(

@@ -99,7 +99,8 @@ def prepare(settings: Settings, source: Source | None = None, *, committee: bool
     objective = objective.on_classes(len(set(source.labels)), settings.positive)
     labels = fit_labels(source.labels, binary=objective.binary, positive=settings.positive)
     ids = labels.encode(source.labels)
-    parts = split(ids, settings.seed, source.test, validation=not committee or isinstance(objective.metric, AtRate))
+    kept_aside = not committee or isinstance(objective.metric, AtRate)
+    parts = split(ids, settings.seed, source.test, validation=kept_aside, whole=source.whole)
     encoder = fit_encoder(source, parts.train, settings.wishes)
     settings = settings.budget(len(parts.train), source.images is not None)
     x = torch.from_numpy(encode(encoder, source))
@@ -118,6 +119,8 @@ def _prepare_lists(settings: Settings, source: Source, objective: Objective, com
     assert source.queries is not None
     if settings.positive is not None:
         raise InputError("--positive", repr(settings.positive), "none with --query: the target holds grades")
+    if source.whole is not None:
+        raise InputError("--group", repr(settings.group), "none with --query: what stays together there are the queries")
     lists = list_numbers(source.queries, settings.query)
     labels, grades = grades_of(source.labels, objective)
     parts = split_lists(lists, grades, settings.seed, source.test, validation=not committee)

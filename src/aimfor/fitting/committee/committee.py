@@ -182,6 +182,7 @@ def fit_committee(
     seed: int = 0,
     folds: int | None = None,
     single: bool = False,
+    alone: bool = False,
     rule: str = DEFAULT,
     store: Store | None = None,
     workers: int = 1,
@@ -203,6 +204,7 @@ def fit_committee(
         seed: Decides folds and everything random.
         folds: Their number; by default 5, or 10 under 1,000 rows.
         single: One split instead of folds.
+        alone: Only the first member of the kinds.
         rule: How members are weighed; see `weights.RULES`.
         store: Where finished cells are kept; a second call with the same store goes on from there.
         workers: Processes.
@@ -236,7 +238,8 @@ def fit_committee(
     if minutes is not None:
         runner.deadline = time.monotonic() + 60.0 * minutes
     try:
-        seats, said = _learn(table, runner, _able(table, members(kinds, objective.ranked), notes), notes)
+        wanted = members(kinds, objective.ranked)[: 1 if alone else None]
+        seats, said = _learn(table, runner, _able(table, wanted, notes), notes)
     finally:
         runner.close()
     return _convened(table, seats, said, rule, kept, notes)

@@ -1,0 +1,96 @@
+"""Rows of one group are never on both sides: of the test rows, of the rows kept aside for a floor, of a fold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from aimfor.app.cli.main import app
+from aimfor.app.data.labels import split
+from aimfor.app.run.convening import convene
+from aimfor.app.run.folder import prepare
+from aimfor.errors import InputError
+from aimfor.fitting.config import settings
+from aimfor.integrations.sklearn import MetricClassifier
+
+
+@pytest.fixture(scope="module")
+def visits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixty patients of four visits each; a patient's label is the same at every visit."""
+    rng = np.random.default_rng(0)
+    patient = np.repeat(np.arange(60), 4)
+    label = (rng.random(60) < 0.4)[patient]
+    x, sex = rng.normal(size=240) + label, rng.choice(["f", "m"], 240)
+    frame = {"x": x, "patient": [f"p{i}" for i in patient], "sex": sex}
+    path = tmp_path_factory.mktemp("groups") / "visits.csv"
+    pd.DataFrame({**frame, "label": label.astype(int)}).sample(frac=1, random_state=0).to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("metric", ["ap", "recall@precision=0.5"])
+def test_parts_and_folds_of_a_run_share_no_group(visits: Path, metric: str) -> None:
+    given = settings(data=str(visits), target="label", metric=metric, group="patient", members=("linear",))
+    ready = prepare(given, committee=True)
+    whole = ready.source.whole
+    assert whole is not None
+    assert "rows of one 'patient' stay together in test rows and folds (60 groups)" in ready.notes
+    parts = [ready.parts.train, ready.parts.validation, ready.parts.test]
+    assert sorted(np.concatenate(parts)) == list(range(240))
+    groups = [set(whole[part]) for part in parts]
+    assert not groups[0] & groups[1] | groups[0] & groups[2] | groups[1] & groups[2]
+    assert [len(part) for part in parts] == ([192, 0, 48] if metric == "ap" else [144, 48, 48])
+    record = convene(given, ready).judged
+    assert record is not None
+    folds_of = {}
+    for row, fold in zip(record.rows.tolist(), record.folds.tolist(), strict=True):
+        folds_of.setdefault(whole[ready.parts.train[row]], set()).add(fold)
+    assert {len(found) for found in folds_of.values()} == {1}
+    assert len({fold for found in folds_of.values() for fold in found}) == 10
+
+
+def test_the_rivals_of_a_comparison_have_the_same_test_rows(visits: Path) -> None:
+    given = settings(data=str(visits), target="label", metric="ap", group="patient")
+    np.testing.assert_array_equal(prepare(given).parts.test, prepare(given, committee=True).parts.test)
+
+
+def test_a_column_of_few_groups_only_breaks_rates_down(visits: Path) -> None:
+    ready = prepare(settings(data=str(visits), target="label", metric="ap", group="sex"), committee=True)
+    assert ready.source.whole is None
+    assert set(ready.source.groups) == {"f", "m"}  # type: ignore[arg-type]
+    assert any("splits do not look at it" in note for note in ready.notes)
+    plain = prepare(settings(data=str(visits), target="label", metric="ap"), committee=True)
+    np.testing.assert_array_equal(ready.parts.test, plain.parts.test)
+
+
+def test_the_classifier_keeps_groups_whole() -> None:
+    rng = np.random.default_rng(0)
+    groups = np.repeat([f"g{i}" for i in range(40)], 5)
+    y = rng.random(200) < 0.4
+    x = rng.normal(size=(200, 2)) + y[:, None]
+    model = MetricClassifier("auroc", members=("linear",), random_state=0).fit(x, y, groups=groups)
+    record = model.committee_.judged
+    assert record is not None
+    assert {len(set(record.folds.numpy()[groups == one])) for one in set(groups)} == {1}
+    with pytest.raises(InputError, match="groups"):
+        MetricClassifier("auroc", members=("linear",)).fit(x, y, groups=groups[:-1])
+    with pytest.raises(InputError, match="model='committee'"):
+        MetricClassifier("auroc", model="linear").fit(x, y, groups=groups)
+
+
+def test_groups_that_cannot_be_split_are_named(visits: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    whole = np.array([f"g{i}" for i in rng.integers(0, 30, 300)], dtype=object)
+    in_one = (whole == "g3").astype(np.int64)
+    with pytest.raises(InputError, match="without a class"):
+        split(in_one, 0, whole=whole)
+    with pytest.raises(InputError, match="given test part and outside"):
+        split(rng.integers(0, 2, 300), 0, rng.random(300) < 0.3, whole=whole)
+    words = ["train", str(visits), "--target", "label", "--metric", "ap", "--group", "pateint", "--out"]
+    done = CliRunner().invoke(app, [*words, str(tmp_path / "o")])
+    assert done.exit_code == 2
+    assert "patient" in done.stderr
+    assert not (tmp_path / "o").exists()
