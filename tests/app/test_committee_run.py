@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import f1_score
+from sklearn.metrics import f1_score, log_loss
 from typer.testing import CliRunner
 
 import aimfor
@@ -25,8 +25,11 @@ from aimfor.app.run import training
 from aimfor.app.run.committee_files import load_committee
 from aimfor.app.run.folder import load_run, prepare
 from aimfor.errors import InputError
+from aimfor.fitting.committee import MemoryStore, fit_committee
+from aimfor.fitting.committee.folds import make_folds
 from aimfor.fitting.config import Settings, settings
 from aimfor.fitting.fit import Interrupted
+from aimfor.fitting.objective import Objective
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(aimfor.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
 
@@ -172,7 +175,7 @@ def test_fast_is_one_member_on_one_split(table: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output + result.stderr
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics["committee"]["folds"] == 1
-    assert {one["name"] for one in metrics["committee"]["members"]} == {"trees", "extra_trees"}
+    assert {one["name"] for one in metrics["committee"]["members"]} == {"trees"}
 
 
 def test_out_of_time_members_are_left_out_and_named(table: Path, tmp_path: Path) -> None:
@@ -222,3 +225,32 @@ def test_an_unseen_category_and_a_rare_class_are_no_reason_to_stop(tmp_path: Pat
     assert "3 folds instead of 10: the rarest class has 3 rows" in notes
     (tmp_path / "new.csv").write_text("a,b\n0.5,never seen\n")
     assert invoke("predict", tmp_path / "run", tmp_path / "new.csv").exit_code == 0
+
+
+def test_every_member_has_a_learning_curve_a_fold(trained: Path) -> None:
+    metrics = json.loads((trained / "metrics.json").read_text())
+    for member in metrics["committee"]["members"]:
+        curves = member["curves"]
+        assert len(curves["folds"]) == 10
+        assert max(map(len, curves["folds"])) == len(curves["ticks"])
+        assert curves["chosen"] in curves["ticks"]
+        assert (curves["unit"] == "rounds") == ("trees" in member["name"])
+        assert curves["value"] == "log loss"
+        assert all(0 < value < 2 for fold in curves["folds"] for value in fold)
+    page = (trained / "report.html").read_text()
+    assert "Learning curves" in page
+    assert "boosted trees stops at" in page
+
+
+def test_the_curve_of_a_fold_is_the_log_loss_of_its_judging_rows() -> None:
+    x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
+    y = (x[:, 0] > 0.3).long()
+    store = MemoryStore()
+    found = fit_committee(x, y, Objective.of("auroc"), kinds=("linear",), folds=3, store=store)
+    curves = found.seats[0].curves
+    assert curves is not None
+    for fold, judges in enumerate(make_folds(y, 0, folds=3).judges):
+        said = store.kept[f"linear-{fold}"][0]["judged"]
+        wanted = [log_loss(y[judges], scores.clamp(-30, 30).sigmoid()) for scores in said]
+        assert curves["folds"][fold] == pytest.approx(wanted, rel=1e-6)
+    assert curves["chosen"] == curves["ticks"][found.seats[0].look]

@@ -153,6 +153,10 @@ def test_without_recipes_the_committee_meets_what_people_use_and_leaves_its_run(
     names = {row["name"] for row in document["parts"][0]["table"]}
     assert names >= {"committee", "lightgbm", "gradient_boosting", "logistic_regression", "cross_entropy"}
     assert "In the committee speak: linear 1.00." in result.stdout
+    assert "linear alone (weight 1.00)" in result.stdout
+    by_name = {row["name"]: row for row in document["parts"][0]["table"]}
+    assert by_name["committee/linear"]["test"] == by_name["committee"]["test"]  # one member: the order is the same
+    assert "linear alone (weight 1.00)" in (out / "report.html").read_text()
     left = json.loads((out / "run-ap" / "metrics.json").read_text())
     cells = [json.loads(path.read_text()) for path in (out / "cells").glob("*.json")]
     (cell,) = [one for one in cells if one["recipe"] == "committee" and one["seed"] == 0]

@@ -15,11 +15,10 @@ from ...fitting import checkpoint
 from ...fitting.config import Settings
 from ...fitting.executors import local_workers
 from ..cli.bar import bar, console
-from ..run import training
 from ..run.folder import new_folder
-from .entrants import COMMITTEE
 from .lock import locked
 from .plan import BEST_OF_ALL, BEST_RIVAL, Plan, Results, add_choices, make_plan, run_plans, summarize
+from .winner import leave_winner
 
 #: Of `aimfor demo`: one metric of the whole order, and one with a floor that has to hold.
 DEMO = ("ap", "recall@precision=0.9")
@@ -36,7 +35,8 @@ def compare(
 ) -> None:
     """Compares for each metric in turn; all end in one folder and one report.
 
-    With ``keep`` the committee's run folder is left behind for each metric where it was not found worse.
+    With ``keep`` a run folder is left behind for each metric: the committee's, or the best rival's where the committee
+    was found worse.
     """
     executor = executor or f"local:{len(os.sched_getaffinity(0))}"
     if local_workers(executor) is None:
@@ -46,22 +46,9 @@ def compare(
     folder = new_folder(out, f"compare-{name}")
     with locked(folder):
         summaries = _compare(plans, given, folder, executor, quiet)
-        for settings, summary in zip(given, summaries, strict=True):
+        for plan, summary in zip(plans, summaries, strict=True):
             if keep:
-                _leave_winner(folder, settings, summary)
-
-
-def _leave_winner(folder: Path, settings: Settings, summary: dict[str, Any]) -> None:
-    """The committee's run of the first seed, unless it is there already or was found worse than the best rival."""
-    row = next((row for row in summary["table"] if row["name"] == COMMITTEE.name), None)
-    if row is None or row["high"] < 0:
-        return
-    out = folder / "".join(c if c.isalnum() or c in "-_.=@" else "_" for c in f"run-{settings.metric}")
-    if not (out / "metrics.json").exists():
-        started = (out / "config.json").exists()
-        ready = training.reopen(out)[0] if started else training.start(settings, None, out)[1]
-        training.finish(out, ready, None)
-    print(f"Run folder of the committee for {settings.metric}: {out}")
+                leave_winner(folder, plan, summary)
 
 
 def _compare(
@@ -132,7 +119,7 @@ def _print(summary: dict[str, Any]) -> None:
             f"{100 * row['difference']:+.2f}" if compared else "",
             f"{100 * row['low']:+.2f} … {100 * row['high']:+.2f}" if compared else "",
             f"{row['seconds']:.1f}",
-            f"{row['megabytes']:.0f}",
+            "" if row["megabytes"] is None else f"{row['megabytes']:.0f}",
         )
     screen.print()
     screen.print(table)

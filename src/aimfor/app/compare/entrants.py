@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...fitting.committee import Committee
+from ...fitting.committee.decide import threshold_of
 from ...fitting.config import Recipe, Stage
 from ...fitting.fit import Fit
 from ...fitting.models import scores_of
@@ -48,7 +50,9 @@ def run_entrant(recipe: Recipe, ready: Prepared) -> Outcome:
     x, _ = ready.test
     if recipe.name == COMMITTEE.name:
         committee = convene(ready.settings.model_copy(update={"workers": 1}), ready)
-        facts = {"committee": committee_facts(committee), "notes": committee.notes}
+        facts: dict[str, Any] = {"committee": committee_facts(committee), "notes": committee.notes}
+        for member, value in zip(facts["committee"]["members"], _alone(committee, ready), strict=True):
+            member |= {"test": value, "curves": None}  # a comparison has no place for curves
         return Outcome(committee.scores(x), committee.promised, committee.threshold.value, "", facts)
     if recipe.name in RANKERS:
         return Outcome(*run_ranker(recipe.name, ready), threshold=0.0)
@@ -57,6 +61,17 @@ def run_entrant(recipe: Recipe, ready: Prepared) -> Outcome:
     fit = Fit(ready.task, ready.settings, recipe).run()
     best = fit.state.best
     return Outcome(scores_of(fit.model, x, ready.labels.outputs), best["value"], best["threshold"], best["loss"])
+
+
+def _alone(committee: Committee, ready: Prepared) -> list[float]:
+    """The metric of each member by itself on test rows, at a threshold from its own out-of-fold rows."""
+    (x, y), record, found = ready.test, committee.judged, []
+    lists = None if ready.lists is None else ready.lists[torch.from_numpy(ready.parts.test)]
+    assert record is not None
+    for seat, said in zip(committee.seats, record.members, strict=True):
+        cut = threshold_of(committee.objective, said, record.y, record.weights).value
+        found.append(committee.objective.value(seat.scores(x), y, cut, lists=lists))
+    return found
 
 
 def _makers(seed: int) -> dict[str, Callable[[], Any]]:

@@ -141,6 +141,8 @@ def summarize(results: Results, plan: Plan) -> dict[str, Any]:
             one = found[name]
             row |= {"difference": one.mean, "low": one.low, "high": one.high, "p": adjusted[name]}
         table.append(row)
+        if name == COMMITTEE.name:
+            table += _member_rows([by_seed[seed]["committee"]["members"] for seed in seeds])
     summary = {
         "metric": plan.settings.metric,
         "seeds": plan.seeds,
@@ -152,6 +154,28 @@ def summarize(results: Results, plan: Plan) -> dict[str, Any]:
     }
     summary["verdicts"] = verdicts(summary)
     return summary
+
+
+def _member_rows(seeds: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """A row for each member that learned under every seed: what it reaches alone, and its weight beside the others."""
+    rows = []
+    for member in seeds[0]:
+        same = [one for seed in seeds for one in seed if one["name"] == member["name"]]
+        if len(same) < len(seeds):
+            continue
+        weight = float(np.mean([one["weight"] for one in same]))
+        rows.append(
+            {
+                "name": f"{COMMITTEE.name}/{member['name']}",
+                "title": f"· {member['title']} alone (weight {weight:.2f})",
+                "test": float(np.mean([one["test"] for one in same])),
+                "deviation": float(np.std([one["test"] for one in same], ddof=1)),
+                "validation": float(np.mean([one["out_of_fold"] for one in same])),
+                "seconds": float(np.mean([one["seconds"] for one in same])),
+                "megabytes": None,
+            }
+        )
+    return rows
 
 
 def _mean_weights(committees: list[dict[str, Any]]) -> dict[str, float]:
@@ -179,7 +203,7 @@ def verdicts(summary: dict[str, Any]) -> list[str]:
         sentences.append("In the committee speak: " + ", ".join(f"{name} {weight:.2f}" for name, weight in loud) + ".")
     if committee is not None and best is not committee:
         sentences.append(
-            f"The highest mean on test rows is that of {best['title']}, {best['test']:.4f} "
+            f"The highest mean on test rows is that of {best['title'].removeprefix('· ')}, {best['test']:.4f} "
             f"(committee {committee['test']:.4f}): {_seen(best, summary)}."
         )
     return sentences

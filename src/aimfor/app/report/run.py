@@ -91,6 +91,11 @@ def _facts(metrics: dict[str, Any], config: dict[str, Any]) -> list[tuple[str, A
 
 
 def _learning(metrics: dict[str, Any], metric: str) -> dict[str, Any]:
+    members = [one for one in (metrics.get("committee") or {"members": []})["members"] if one.get("curves")]
+    if members:
+        text = "One line a fold, on the rows it was not taught; dotted: the look at which all folds speak, chosen by "
+        text += "all these rows together."
+        return {"learning": safe_svg(figures.fold_curves(members)), "learning_legend": [], "learning_text": text}
     if not metrics["history"]:
         return {}
     svg, legend = figures.learning_curves(metrics["history"], metric)

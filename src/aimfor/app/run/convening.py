@@ -201,6 +201,7 @@ def committee_facts(committee: Committee, rule: str = RULE) -> dict[str, Any]:
             "weight": seat.share,
             "out_of_fold": judge.value(record.members[place]),
             "seconds": round(seat.seconds, 3),
+            "curves": seat.curves,
         }
         for place, seat in enumerate(committee.seats)
     ]

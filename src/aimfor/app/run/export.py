@@ -63,6 +63,8 @@ def _committee(run: Run, committee: Committee) -> bytes:
         raise InputError("run", f"{run.folder}, a committee of ranked lists", "one with probabilities", remedy)
     if not isinstance(run.encoder, TableEncoder):
         raise InputError("run", f"{run.folder}, a committee for pictures", "a committee for a table")
+    if committee.objective.ranked:
+        raise InputError("run", f"{run.folder}, a committee for ranked lists", "one that decides, row by row")
     parts = (run.encoder, committee, run.labels.classes, run.threshold)
     content: bytes = committee_model(*parts).SerializeToString()
     check(content, *parts)

@@ -16,7 +16,8 @@ from ..objective import Objective
 from .cells import Cell, Progress, Runner, Table
 from .decide import Threshold, promised, threshold_of
 from .folds import make_folds, make_list_folds
-from .looks import best_look, out_of_fold
+from .gate import check_lists, check_rows
+from .looks import best_look, learning_curves, out_of_fold
 from .members import KINDS, Fitted, Member, Rows, every_member, members
 from .members.base import Never
 from .scale import Scale
@@ -41,6 +42,8 @@ class Seat:
     share: float
     look: int
     seconds: float
+    #: What the folds' judging rows said at every look; None for a seat that was restored.
+    curves: dict[str, Any] | None = None
 
     def scores(self, x: Tensor) -> Tensor:
         """The mean of the folds' calibrated log-odds."""
@@ -225,8 +228,8 @@ def fit_committee(
     """
     outputs = outputs or (1 if objective.binary else int(y.max()) + 1 if len(y) else 1)
     notes: list[str] = []
-    _check_lists(objective, lists, y, weights, groups)
-    kept = _check(x, y, weights, groups, HIGHEST_GRADE + 1 if objective.ranked else outputs, notes)
+    check_lists(objective, lists, y, weights, groups)
+    kept = check_rows(x, y, weights, groups, HIGHEST_GRADE + 1 if objective.ranked else outputs, notes)
     rows = Rows(x, y, weights, lists).take(kept)
     if rows.lists is not None:
         parts = make_list_folds(rows.lists, rows.y, seed, folds, single)
@@ -284,9 +287,11 @@ def _seated(table: Table, member: Member, cells: list[Cell]) -> tuple[Seat, Tens
     look = best_look(table, member, scores)
     judged = table.rows.take(table.folds.judged)
     scale = _scale(scores[look], judged)
+    curves = learning_curves(table, member, cells)
+    curves["chosen"] = curves["ticks"][look]
     fitted = [cell.fitted.cut(look) for cell in cells]
     seconds = sum(cell.seconds for cell in cells)
-    return Seat(member.name, member.title, fitted, scale, 0.0, look, seconds), scores[look]
+    return Seat(member.name, member.title, fitted, scale, 0.0, look, seconds, curves), scores[look]
 
 
 def _convened(
@@ -312,47 +317,3 @@ def _convened(
 
 def _scale(scores: Tensor, rows: Rows) -> Scale:
     return Scale.fit(scores, rows.y, rows.weights) if rows.lists is None else Scale.of_lists(scores, rows.lists)
-
-
-def _check_lists(
-    objective: Objective, lists: Tensor | None, y: Tensor, weights: Tensor | None, groups: Tensor | None
-) -> None:
-    """Raises `InputError` unless lists and objective belong together."""
-    if objective.ranked != (lists is not None):
-        came = "none for an objective of lists" if objective.ranked else f"some for {objective.name!r} of rows"
-        raise InputError("lists", came, "lists with Objective.by_list(), and only there")
-    if lists is None:
-        return
-    if lists.shape != y.shape or lists.dtype != torch.int64:
-        raise InputError("lists", f"{lists.dtype} of shape {tuple(lists.shape)}", "one int64 list number for each row")
-    if weights is not None or groups is not None:
-        raise InputError("weights" if groups is None else "groups", "some with ranked lists", "none")
-    if not objective.graded and len(y) and int(y.max()) > 1:
-        raise InputError("y", f"grades up to {int(y.max())}", f"0 and 1 for {objective.name}", "Use (y > 0).long().")
-
-
-def _check(
-    x: Tensor, y: Tensor, weights: Tensor | None, groups: Tensor | None, outputs: int, notes: list[str]
-) -> Tensor:
-    """Numbers of the rows that count. Raises `InputError` before anything is done."""
-    if x.ndim != 2 or x.dtype != torch.float32 or x.shape[1] == 0:
-        raise InputError("x", f"shape {tuple(x.shape)}, {x.dtype}", "(n, d) float32 with at least one column")
-    if not bool(x.isfinite().all()):
-        raise InputError(
-            "x", "values that are not finite", "an encoded matrix: missing values are filled by the encoder"
-        )
-    for name, part in (("y", y), ("weights", weights), ("groups", groups)):
-        if part is not None and part.shape != (len(x),):
-            raise InputError(name, f"shape {tuple(part.shape)}", f"({len(x)},), one for each row of x")
-    last = max(2, outputs) - 1
-    if y.dtype != torch.int64 or not len(y) or int(y.min()) < 0 or int(y.max()) > last:
-        came = f"{y.dtype} {y.min().item()} … {y.max().item()}" if len(y) else "no rows"
-        raise InputError("y", came, f"int64 class ids 0 … {last}")
-    if weights is None:
-        return torch.arange(len(x))
-    if not bool((weights.isfinite() & (weights >= 0)).all()):
-        raise InputError("weights", "negative or infinite ones", "numbers of at least 0")
-    kept = (weights > 0).nonzero().reshape(-1)
-    if len(kept) < len(x):
-        notes.append(f"{len(x) - len(kept)} rows of weight 0 left out")
-    return kept

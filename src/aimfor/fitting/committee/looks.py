@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,6 +29,19 @@ def best_look(table: Table, member: Member, scores: Tensor) -> int:
     rows = table.rows.take(table.folds.judged)
     values = [_value(table, member, one, rows) for one in scores]
     return max(range(len(values)), key=values.__getitem__)
+
+
+def learning_curves(table: Table, member: Member, cells: list[Cell]) -> dict[str, Any]:
+    """What each fold's judging rows say at each look, as JSON; folds may have stopped at different looks."""
+    folds = [table.rows.take(rows) for rows in table.folds.judges]
+    values = [
+        [_value(table, member, scores, rows) for scores in cell.judged] for cell, rows in zip(cells, folds, strict=True)
+    ]
+    if not member.judged_by_metric:
+        values = [[-one for one in fold] for fold in values]
+    ticks = max((cell.fitted.ticks for cell in cells), key=len)
+    value = table.objective.name if member.judged_by_metric else "log loss"
+    return {"unit": member.unit, "value": value, "ticks": ticks, "folds": values}
 
 
 def _value(table: Table, member: Member, scores: Tensor, rows: Rows) -> float:

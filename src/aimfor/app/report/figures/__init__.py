@@ -5,7 +5,7 @@ from .curves import curve_panels
 from .decision import decision_curves
 from .differences import differences
 from .importance import importance
-from .learning import learning_curves
+from .learning import fold_curves, learning_curves
 from .queries import queries
 from .reliability import reliability
 from .scores import score_histogram
@@ -16,6 +16,7 @@ __all__ = [
     "curve_panels",
     "decision_curves",
     "differences",
+    "fold_curves",
     "importance",
     "learning_curves",
     "queries",

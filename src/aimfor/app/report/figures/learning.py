@@ -1,4 +1,4 @@
-"""Validation metric by epoch."""
+"""Validation metric by epoch, and what folds say of a committee's members while they learn."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import Legend, colour, svg, tidy
+from .base import Legend, colour, shortened, svg, tidy
 
 
 def learning_curves(history: Sequence[dict[str, Any]], metric: str) -> tuple[str, Legend]:
@@ -32,3 +32,27 @@ def learning_curves(history: Sequence[dict[str, Any]], metric: str) -> tuple[str
         svg("learning", f"{metric} on validation rows by epoch", (5.2, 2.6), draw),
         [(colour(number), titles[number]) for number in stages],
     )
+
+
+def fold_curves(members: Sequence[dict[str, Any]]) -> str:
+    """A panel for each member: one line a fold on its judging rows, and where the member was told to stop."""
+    across = min(3, len(members))
+    down = -(-len(members) // across)
+
+    def draw(figure: Any) -> None:
+        panels = figure.subplots(down, across, squeeze=False).ravel()
+        for place, (axes, member) in enumerate(zip(panels, members, strict=False)):
+            curves = member["curves"]
+            for fold in curves["folds"]:
+                y = [np.nan if one is None else one for one in fold]
+                axes.plot(curves["ticks"][: len(y)], y, color=colour(place), linewidth=0.9, alpha=0.7, marker=".")
+            axes.axvline(curves["chosen"], color="#222222", linewidth=0.9, linestyle=":")
+            axes.set_title(shortened(member["title"], 34))
+            tidy(axes, curves["unit"], curves["value"])
+        for axes in panels[len(members) :]:
+            axes.set_visible(False)
+
+    spoken = "What each fold's judging rows say while the members learn: " + ", ".join(
+        f"{member['title']} stops at {member['curves']['chosen']} {member['curves']['unit']}" for member in members
+    )
+    return svg("folds", spoken, (2.9 * across, 2.3 * down), draw)

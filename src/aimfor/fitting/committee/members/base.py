@@ -68,6 +68,11 @@ class Fitted(ABC):
     def looks(self) -> int:
         """How many it can speak at."""
 
+    @property
+    def ticks(self) -> list[int]:
+        """Where the looks stand on the axis of a learning curve; see `Member.unit`."""
+        return list(range(1, self.looks + 1))
+
     @abstractmethod
     def scores(self, x: Tensor, look: int = -1) -> Tensor:
         """Log-odds ``(n,)``, or one score a class ``(n, c)``, float64; higher is more likely."""
@@ -94,6 +99,8 @@ class Member(ABC):
     starts_from: str | None = None
     #: Looks are compared by the metric itself instead of cross-entropy.
     judged_by_metric: bool = False
+    #: What the looks are counted in.
+    unit: str = "looks"
 
     @abstractmethod
     def fit(self, job: Job) -> Fitted: ...

@@ -60,6 +60,7 @@ class Linear(Member):
 
     name = "linear"
     title = "linear"
+    unit = "penalties, from strong to weak"
 
     def __init__(self, strengths: tuple[float, ...] = STRENGTHS, iterations: int = 200) -> None:
         self.strengths, self.iterations = strengths, iterations

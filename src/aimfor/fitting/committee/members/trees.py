@@ -49,6 +49,10 @@ class FittedTrees(Fitted):
     def looks(self) -> int:
         return len(self.rounds)
 
+    @property
+    def ticks(self) -> list[int]:
+        return self.rounds
+
     def scores(self, x: Tensor, look: int = -1) -> Tensor:
         raw = self.booster.predict(
             x.numpy().astype(np.float64), raw_score=True, num_iteration=self.rounds[look], num_threads=1
@@ -74,6 +78,7 @@ class Trees(Member):
 
     name = "trees"
     title = "boosted trees"
+    unit = "rounds"
 
     def __init__(self, rounds: int = ROUNDS, **settings: Any) -> None:
         self.rounds, self.settings = rounds, {**SETTINGS, **settings}

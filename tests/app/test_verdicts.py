@@ -1,0 +1,131 @@
+"""Sentences of a comparison are about the rows they stand under; members have rows of their own; who won is left."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aimfor.app.compare import winner
+from aimfor.app.compare.entrants import COMMITTEE, FOR_TABLES, HISTGB, LIGHTGBM, LOGISTIC
+from aimfor.app.compare.plan import BEST_OF_ALL, BEST_RIVAL, Plan, summarize, verdicts
+from aimfor.fitting.config import recipes, settings
+
+NETWORK = recipes()["cross_entropy"]
+MEMBERS = ("linear", "trees", "network")
+
+
+def cells(rng: np.random.Generator, shift: float = 0.0, seeds: int = 4) -> tuple[Plan, dict[str, Any]]:
+    """A comparison with random numbers; ``shift`` is added to the committee's."""
+    entrants = (*FOR_TABLES.values(), NETWORK)
+    plan = Plan(settings(data="iris", metric="f1", positive="setosa"), entrants, seeds, "", ("nothing: no",))
+    results: dict[str, Any] = {}
+    for one in entrants:
+        for seed in range(seeds):
+            value = 0.5 + 0.1 * rng.random() + (shift if one is COMMITTEE else 0.0)
+            found = {"recipe": one.name, "seed": seed, "test": {"metric": value}, "validation": float(rng.random())}
+            found |= {"seconds": 1.0, "megabytes": 1.0, "rows": [100, 20, 20], "committee": None}
+            if one is COMMITTEE:
+                found["committee"] = {"members": [_member(rng, name) for name in MEMBERS]}
+            results.setdefault(one.name, {})[seed] = found
+    return plan, results
+
+
+def _member(rng: np.random.Generator, name: str) -> dict[str, Any]:
+    numbers = {key: float(rng.random()) for key in ("weight", "out_of_fold", "seconds")}
+    return {"name": name, "title": f"the {name}", "test": 0.5 + 0.12 * rng.random(), **numbers}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_number_of_a_sentence_is_one_of_its_table(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    plan, results = cells(rng, shift=float(rng.choice([-0.2, 0.0, 0.0, 0.2])))
+    summary = summarize(results, plan)
+    rows = {row["name"]: row for row in summary["table"]}
+    first = summary["verdicts"][0]
+    committee = rows["committee"]
+    numbers = [float(one) for one in re.findall(r"[+-]\d+\.\d+", first)]
+    assert numbers == [round(100 * committee[key], 2) for key in ("difference", "low", "high")]
+    word = "better" if committee["low"] > 0 else "worse" if committee["high"] < 0 else "no difference"
+    assert first.startswith(f"Committee (what train makes): {word}")
+    assert committee["difference"] == pytest.approx(committee["test"] - rows[BEST_RIVAL]["test"])
+    alone = [row for row in rows.values() if row["name"] not in (BEST_RIVAL, BEST_OF_ALL)]
+    best = max(alone, key=lambda row: row["test"])
+    highest = [one for one in summary["verdicts"] if one.startswith("The highest mean")]
+    if best is committee:
+        assert not highest
+    else:
+        title = best["title"].removeprefix("· ")
+        assert highest[0].startswith(
+            f"The highest mean on test rows is that of {title}, {best['test']:.4f} (committee {committee['test']:.4f})"
+        )
+    spoken = next(one for one in summary["verdicts"] if one.startswith("In the committee speak"))
+    for name in MEMBERS:
+        weight = np.mean([m["weight"] for one in results["committee"].values() for m in one["committee"]["members"]
+                          if m["name"] == name])  # fmt: skip
+        assert f"the {name} {weight:.2f}" in spoken
+        assert rows[f"committee/{name}"]["title"] == f"· the {name} alone (weight {weight:.2f})"
+
+
+def test_members_stand_below_the_committee_and_are_no_rivals() -> None:
+    plan, results = cells(np.random.default_rng(1))
+    table = summarize(results, plan)["table"]
+    names = [row["name"] for row in table]
+    assert names[:4] == ["committee", "committee/linear", "committee/trees", "committee/network"]
+    member = table[1]
+    one = [found["committee"]["members"][0] for found in results["committee"].values()]
+    assert member["test"] == pytest.approx(np.mean([each["test"] for each in one]))
+    assert member["validation"] == pytest.approx(np.mean([each["out_of_fold"] for each in one]))
+    assert "difference" not in member
+    results["committee"][2]["committee"]["members"].pop(1)  # the trees of one seed were left out
+    assert "committee/trees" not in [row["name"] for row in summarize(results, plan)["table"]]
+
+
+def test_the_winner_is_the_committee_unless_it_was_found_worse() -> None:
+    plan, results = cells(np.random.default_rng(0))
+    assert winner.winner_of(plan, summarize(results, plan)) is COMMITTEE
+    plan, results = cells(np.random.default_rng(0), shift=-0.3)
+    summary = summarize(results, plan)
+    found = winner.winner_of(plan, summary)
+    assert found is not None
+    assert found.rival
+    values = {row["name"]: row["validation"] for row in summary["table"]}
+    assert values[found.name] == max(values[one.name] for one in plan.recipes if one.rival)
+    without = {**summary, "table": [row for row in summary["table"] if row["name"] != "committee"]}
+    assert winner.winner_of(plan, without) is None
+
+
+@pytest.mark.parametrize(
+    ("rival", "kinds", "recipe", "word"),
+    [
+        (COMMITTEE, ("linear", "trees", "network"), None, "the committee"),
+        (LIGHTGBM, ("trees",), None, "in place of the winner LightGBM"),
+        (HISTGB, ("trees",), None, "in place of the winner gradient boosting"),
+        (LOGISTIC, ("linear",), None, "in place of the winner logistic"),
+        (NETWORK, ("linear", "trees", "network"), NETWORK, "the winner, cross-entropy"),
+    ],
+)
+def test_what_is_left_of_a_winner(
+    rival: Any, kinds: tuple[str, ...], recipe: Any, word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    plan, results = cells(np.random.default_rng(0))
+    called: list[Any] = []
+    monkeypatch.setattr(winner, "winner_of", lambda plan, summary: rival)
+    monkeypatch.setattr(
+        winner.training, "start", lambda given, way, out: called.append((given.members, way)) or (out, 7)
+    )
+    monkeypatch.setattr(winner.training, "finish", lambda out, ready, way: called.append((out, ready, way)))
+    winner.leave_winner(tmp_path, plan, summarize(results, plan))
+    assert called == [(kinds, recipe), (tmp_path / "run-f1", 7, recipe)]
+    assert word in capsys.readouterr().out
+
+
+def test_a_comparison_without_rivals_worth_naming_says_what_was_not_tried() -> None:
+    rival = {"name": BEST_RIVAL, "title": "rival", "test": 0.5}
+    tree = {"name": LIGHTGBM.name, "title": "tree", "test": 0.6}
+    summary = {"metric": "f1", "table": [rival, tree], "comparisons": 0, "skipped": ["head: no reason"]}
+    assert verdicts(summary) == ["Nothing of aimfor's could be tried for f1: head: no reason."]
