@@ -120,7 +120,7 @@ def _prepare_lists(settings: Settings, source: Source, objective: Objective, com
     if settings.positive is not None:
         raise InputError("--positive", repr(settings.positive), "none with --query: the target holds grades")
     if source.whole is not None:
-        raise InputError(
+        raise InputError("--group", repr(settings.group), "none with --query: queries are what stays together there")
             "--group", repr(settings.group), "none with --query: what stays together there are the queries"
         )
     lists = list_numbers(source.queries, settings.query)
