@@ -121,8 +121,6 @@ def _prepare_lists(settings: Settings, source: Source, objective: Objective, com
         raise InputError("--positive", repr(settings.positive), "none with --query: the target holds grades")
     if source.whole is not None:
         raise InputError("--group", repr(settings.group), "none with --query: queries are what stays together there")
-            "--group", repr(settings.group), "none with --query: what stays together there are the queries"
-        )
     lists = list_numbers(source.queries, settings.query)
     labels, grades = grades_of(source.labels, objective)
     parts = split_lists(lists, grades, settings.seed, source.test, validation=not committee)
