@@ -146,7 +146,7 @@ def test_compare_sets_the_committee_against_lambdarank_and_pointwise(table: Path
     assert result.exit_code == 0, result.output
     part = json.loads((tmp_path / "comparison.json").read_text())["parts"][0]
     names = [row["name"] for row in part["table"]]
-    assert names[:4] == ["committee", "lambdarank", "pointwise_trees", "pointwise_linear"]
+    assert names[:5] == ["committee", "committee/ranked_linear", "lambdarank", "pointwise_trees", "pointwise_linear"]
     assert all(0.5 < row["test"] <= 1.0 for row in part["table"])
     assert "Query by query" in (tmp_path / "report.html").read_text()
     assert (tmp_path / "run-ndcg@10" / "committee.json").exists() or "worse" in part["verdicts"][0]
