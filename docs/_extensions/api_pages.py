@@ -92,7 +92,8 @@ def _page(module: ModuleType, homes: dict[int, str]) -> str:
 def _entry(module: str, name: str, thing: Any) -> str:
     heading = f"## {name}"
     if inspect.isclass(thing):
-        return f"{heading}\n\n" + _rst(f".. autoclass:: {module}.{name}\n   :members:\n   :show-inheritance:")
+        bases = "" if thing.__bases__ == (object,) else "\n   :show-inheritance:"
+        return f"{heading}\n\n" + _rst(f".. autoclass:: {module}.{name}\n   :members:{bases}")
     return f"{heading}\n\n" + _rst(f".. autofunction:: {module}.{name}")
 
 
