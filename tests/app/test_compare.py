@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
 from aimfor.app.compare import plan as module
-from aimfor.app.compare.lock import locked
 from aimfor.app.compare.plan import (
     BEST_OF_ALL,
     BEST_RIVAL,
@@ -26,6 +25,7 @@ from aimfor.app.compare.plan import (
     summarize,
     verdicts,
 )
+from aimfor.app.run.lock import locked
 from aimfor.errors import InputError
 from aimfor.fitting.config import settings
 
@@ -162,10 +162,10 @@ def test_without_recipes_the_committee_meets_what_people_use_and_leaves_its_run(
     (cell,) = [one for one in cells if one["recipe"] == "committee" and one["seed"] == 0]
     assert cell["test"]["metric"] == left["test"]["metric"]
     assert cell["threshold"] == left["threshold"]
-    with locked(out):
+    with locked(out / ".lock"):
         again = CliRunner().invoke(app, [*words, "--out", str(out)])
     assert again.exit_code == 2
-    assert "another comparison is running" in again.stderr
+    assert "another run is at work" in again.stderr
 
 
 def test_recipes_without_a_rival_among_them_are_refused() -> None:

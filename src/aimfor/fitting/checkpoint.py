@@ -34,9 +34,11 @@ def write_bytes(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except OSError as error:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
+        if not isinstance(error, OSError):  # Ctrl-C while writing
+            raise
         raise InputError(
             "out",
             f"{path}, which could not be written ({error.strerror or error})",

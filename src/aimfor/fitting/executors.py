@@ -128,7 +128,7 @@ def open_executor(name: str) -> Executor:
         # Workers inherit it: one core each, whatever torch would take.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         context = multiprocessing.get_context("spawn")
-        return concurrent.futures.ProcessPoolExecutor(count, mp_context=context, initializer=_end_with_parent)
+        return concurrent.futures.ProcessPoolExecutor(count, mp_context=context, initializer=end_with_parent)
     if name.startswith("dask://"):
         return _dask(name)
     if name == "ray":
@@ -139,7 +139,7 @@ def open_executor(name: str) -> Executor:
     return _own(name, module, factory)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """A worker whose parent was killed would wait for work for ever; this ends it."""
     parent = multiprocessing.parent_process()
     assert parent is not None

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import typer
 
+from ..run.signals import this_is_the_program
 from . import check, compare, decide, demo, export, predict, report, train
 from .options import examples
 
@@ -46,6 +47,7 @@ for command, lines in EXAMPLES.items():
 
 
 def main() -> None:
+    this_is_the_program()
     app()
 
 

@@ -12,7 +12,8 @@ from ...fitting.committee import Progress as CellProgress
 from ...fitting.config import Recipe
 from ...fitting.fit import Event, Interrupted
 from ..run.folder import Prepared
-from ..run.training import finish
+from ..run.judging import JUDGING
+from ..run.training import finish, how_to_go_on
 from .bar import bar, console
 
 
@@ -31,6 +32,11 @@ def training(folder: Path, ready: Prepared, recipe: Recipe | None, quiet: bool) 
             line = live.add_task("training", total=1.0, value="")
 
             def show(event: Event | CellProgress) -> None:
+                if isinstance(event, CellProgress) and event.member == JUDGING:
+                    columns = f"{event.done} of {event.total} columns" if event.total else ""
+                    live.update(line, description=event.title, total=max(1, event.total))
+                    live.update(line, completed=event.done, value=columns, left=event.left)
+                    return
                 if isinstance(event, CellProgress):
                     live.update(
                         line,
@@ -54,7 +60,7 @@ def training(folder: Path, ready: Prepared, recipe: Recipe | None, quiet: bool) 
 
             metrics = finish(folder, ready, recipe, show)
     except Interrupted:
-        screen.print(f"Stopped; the state is saved. Continue with: aimfor train --resume {folder}")
+        screen.print(how_to_go_on(folder))
         raise
     write_run_report(folder)
     _summary(screen, folder, ready, metrics)

@@ -16,12 +16,14 @@ from ...fitting.config import Settings
 from ...fitting.executors import local_workers
 from ..cli.bar import bar, console
 from ..run.folder import new_folder
-from .lock import locked
+from ..run.lock import locked
+from ..run.signals import interrupt_on_signal
 from .plan import BEST_OF_ALL, BEST_RIVAL, Plan, Results, add_choices, make_plan, run_plans, summarize
 from .winner import leave_winner
 
 #: Of `aimfor demo`: one metric of the whole order, and one with a floor that has to hold.
 DEMO = ("ap", "recall@precision=0.9")
+STOPPED = "Stopped; finished cells are kept in {folder}. The same command goes on from there."
 
 
 def compare(
@@ -44,7 +46,7 @@ def compare(
     plans = [make_plan(settings, seeds, recipes) for settings in given]
     name = Path(given[0].data).name.split(".")[0]
     folder = new_folder(out, f"compare-{name}")
-    with locked(folder):
+    with locked(folder / ".lock"), interrupt_on_signal(folder, STOPPED.format(folder=folder)):
         summaries = _compare(plans, given, folder, executor, quiet)
         for plan, summary in zip(plans, summaries, strict=True):
             if keep:
@@ -61,7 +63,7 @@ def _compare(
         try:
             everything = run_plans(plans, folder, executor, partial(_tick, live, line))
         except KeyboardInterrupt:
-            screen.print(f"Stopped; finished cells are kept in {folder}. The same command goes on from there.")
+            screen.print(STOPPED.format(folder=folder))
             raise
     summaries = [{**summarize(one, plan), **_pictures(one, plan)} for one, plan in zip(everything, plans, strict=True)]
     document = {"data": given[0].data, "settings": given[0].model_dump(), "parts": summaries}

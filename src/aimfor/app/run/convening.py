@@ -23,7 +23,6 @@ from ...fitting.committee.folds import make_folds, make_list_folds
 from ...fitting.committee.members import members
 from ...fitting.committee.weights import DEFAULT, Judge
 from ...fitting.config import Settings
-from ...fitting.fit import Interrupted
 from ...fitting.importance import permutation_importance
 from ...fitting.ranked import list_importance
 from ...metrics.at_rate import AtRate
@@ -34,6 +33,7 @@ from .committee_files import CELLS, forget_cells, save_committee
 from .evaluate import evaluate
 from .evaluate.lists import evaluate_lists
 from .folder import Prepared
+from .judging import Judging
 
 #: Cells (rows × columns) above which processes of their own pay for being started.
 SPREAD_ABOVE = 60_000
@@ -125,7 +125,7 @@ def finish_committee(
     committee = convene(
         ready.settings, ready, store=FolderStore(folder / CELLS), report=_logging(folder, report), stop=stop
     )
-    metrics = _results(ready, committee, stop)
+    metrics = _results(ready, committee, Judging(ready, stop, report))
     metrics["seconds"] = round(time.monotonic() - began, 3)
     checkpoint.write_json(folder / "threshold.json", decision_of(ready.labels, committee, ready.lists is not None))
     save_committee(folder, committee)
@@ -158,7 +158,7 @@ def decision_of(labels: Labels, committee: Committee, ranked: bool = False) -> d
     return decision
 
 
-def _results(ready: Prepared, committee: Committee, stop: Callable[[], bool]) -> dict[str, Any]:
+def _results(ready: Prepared, committee: Committee, judging: Judging) -> dict[str, Any]:
     """Promised on out-of-fold rows, found on test rows, which took no part in anything."""
     x, y = ready.test
     scores = committee.scores(x)
@@ -167,7 +167,7 @@ def _results(ready: Prepared, committee: Committee, stop: Callable[[], bool]) ->
         "metric": ready.settings.metric,
         "validation": committee.promised,
         "test": _judged(ready, scores, y, cut),
-        "importance": _importance(ready, committee, stop),
+        "importance": _importance(ready, committee, judging),
         "threshold": cut,
         "threshold_text": committee.threshold.text,
         "committee": committee_facts(committee),
@@ -208,14 +208,10 @@ def committee_facts(committee: Committee, rule: str = RULE) -> dict[str, Any]:
     return {"members": seats, "folds": len(record.folds.unique()), "rule": rule, "rule_name": DEFAULT}
 
 
-def _importance(ready: Prepared, committee: Committee, stop: Callable[[], bool]) -> dict[str, Any]:
+def _importance(ready: Prepared, committee: Committee, judging: Judging) -> dict[str, Any]:
     """Of each column, on test rows."""
     if isinstance(ready.encoder, ImageEncoder):
         raise InputError("data", "images", "a table")
-
-    def interrupt() -> None:
-        if stop():
-            raise Interrupted("stopped; finished cells are kept")
 
     def value(scores: Tensor, y: Tensor) -> float:
         return ready.objective.value(scores, y, committee.threshold.value)
@@ -224,7 +220,7 @@ def _importance(ready: Prepared, committee: Committee, stop: Callable[[], bool])
     if ready.lists is not None:
         lists = ready.lists[torch.from_numpy(ready.parts.test)]
         metric, budget = ready.objective.metric, IMPORTANCE_BUDGET
-        return list_importance(metric, committee.scores, *ready.test, lists, columns, budget=budget, stopped=interrupt)
+        return list_importance(metric, committee.scores, *ready.test, lists, columns, budget=budget, stopped=judging)
     return permutation_importance(
-        committee.scores, value, *ready.test, columns, budget=IMPORTANCE_BUDGET, stopped=interrupt
+        committee.scores, value, *ready.test, columns, budget=IMPORTANCE_BUDGET, stopped=judging
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -136,7 +137,7 @@ def new_folder(out: Path | None, name: str) -> Path:
     if out is None:
         out = _next_free(Path("runs") / "".join(c if c.isalnum() or c in "-_.=@" else "_" for c in name))
     elif (out / "config.json").exists():
-        raise InputError("--out", f"{out}, which holds a run", "a new folder", "Continue that run with --resume.")
+        raise _taken(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
         probe = out / ".writable"
@@ -148,11 +149,32 @@ def new_folder(out: Path | None, name: str) -> Path:
 
 
 def _next_free(base: Path) -> Path:
+    """Made here and now, so that two runs that start at once have two folders."""
+    base.parent.mkdir(parents=True, exist_ok=True)
     number, candidate = 1, base
-    while candidate.exists():
-        number += 1
-        candidate = base.with_name(f"{base.name}-{number}")
-    return candidate
+    while True:
+        try:
+            candidate.mkdir()
+            return candidate
+        except FileExistsError:
+            number += 1
+            candidate = base.with_name(f"{base.name}-{number}")
+
+
+def write_config(folder: Path, config: dict[str, Any]) -> None:
+    """config.json of a new run. Raises `InputError` when another run has put its own there meanwhile."""
+    draft = folder / f".config.{os.getpid()}.json"
+    checkpoint.write_json(draft, config)
+    try:
+        os.link(draft, folder / "config.json")  # unlike a move, this fails where there is one already
+    except FileExistsError:
+        raise _taken(folder) from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _taken(out: Path) -> InputError:
+    return InputError("--out", f"{out}, which holds a run", "a new folder", "Continue that run with --resume.")
 
 
 class _Stored(BaseModel):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.calibrate import platt, probability
 from ...fitting.config import Recipe, Settings
-from ...fitting.fit import Event, Fit, Interrupted
+from ...fitting.fit import Event, Fit
 from ...fitting.importance import permutation_importance
 from ...fitting.models import scores_of
 from ..data.encode import ImageEncoder
@@ -24,26 +22,11 @@ from ..data.sources import Source
 from .card import model_card
 from .convening import check_committee, finish_committee
 from .evaluate import evaluate
-from .folder import CHECKPOINT, Prepared, new_folder, prepare
+from .folder import CHECKPOINT, Prepared, new_folder, prepare, write_config
+from .judging import Judging
+from .lock import locked
+from .signals import stop_on_signal
 from .trust import check_trust
-
-
-@contextmanager
-def stop_on_signal() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and SIGTERM ask the loop to save and stop; a second Ctrl-C ends at once."""
-    asked: list[int] = []
-
-    def ask(number: int, frame: Any) -> None:
-        if asked:
-            raise KeyboardInterrupt
-        asked.append(number)
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: bool(asked)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def start(
@@ -62,7 +45,7 @@ def start(
         "encoder": ready.encoder.state,
         "fingerprint": ready.fingerprint(),
     }
-    checkpoint.write_json(folder / "config.json", config)
+    write_config(folder, config)
     return folder, ready
 
 
@@ -87,14 +70,18 @@ def finish(
 
     ``report`` gets a `Progress` after every cell of a committee, or a dict after every epoch of a network.
     """
-    if recipe is None:
-        with stop_on_signal() as stop:
+    with locked(folder / "config.json"), stop_on_signal(folder, how_to_go_on(folder)) as stop:
+        if recipe is None:
             return finish_committee(folder, ready, report, stop)
-    return _finish_network(folder, ready, recipe, report)
+        return _finish_network(folder, ready, recipe, report, stop)
+
+
+def how_to_go_on(folder: Path) -> str:
+    return f"Stopped; the state is saved. Continue with: aimfor train --resume {folder}"
 
 
 def _finish_network(
-    folder: Path, ready: Prepared, recipe: Recipe, report: Callable[[Event], None] | None
+    folder: Path, ready: Prepared, recipe: Recipe, report: Callable[[Any], None] | None, stop: Callable[[], bool]
 ) -> dict[str, Any]:
     fit = Fit(ready.task, ready.settings, recipe, report)
     path = folder / CHECKPOINT
@@ -102,9 +89,8 @@ def _finish_network(
         fit.restore(path)
     _rewrite_log(folder, fit)
     fit.report = _logging(folder, report)
-    with stop_on_signal() as stop:
-        fit.run(path, stop)
-        metrics = _results(ready, fit, stop)
+    fit.run(path, stop)
+    metrics = _results(ready, fit, Judging(ready, stop, report))
     threshold = fit.state.best["threshold"]
     checkpoint.save(folder / "model.safetensors", fit.model.state_dict(), {"threshold": threshold})
     checkpoint.write_json(folder / "threshold.json", _decision(ready, fit))
@@ -146,7 +132,7 @@ def _calibration(ready: Prepared, fit: Fit) -> tuple[float, float]:
     return platt(scores_of(fit.model, task.x_validation, task.outputs), task.y_validation)
 
 
-def _results(ready: Prepared, fit: Fit, stop: Callable[[], bool]) -> dict[str, Any]:
+def _results(ready: Prepared, fit: Fit, judging: Judging) -> dict[str, Any]:
     """Validation: the weights that were chosen on it. Test: the same weights, which have seen no test row."""
     x, y = ready.test
     best = fit.state.best
@@ -158,7 +144,7 @@ def _results(ready: Prepared, fit: Fit, stop: Callable[[], bool]) -> dict[str, A
         "metric": ready.settings.metric,
         "validation": best["value"],
         "test": test,
-        "importance": _importance(ready, fit, stop),
+        "importance": _importance(ready, fit, judging),
         "threshold": best["threshold"],
         "chosen": {key: best[key] for key in ("stage", "loss", "balanced", "epoch")},
         "rows": {name: len(getattr(ready.parts, name)) for name in ("train", "validation", "test")},
@@ -170,19 +156,15 @@ def _results(ready: Prepared, fit: Fit, stop: Callable[[], bool]) -> dict[str, A
     }
 
 
-def _importance(ready: Prepared, fit: Fit, stop: Callable[[], bool]) -> dict[str, Any]:
+def _importance(ready: Prepared, fit: Fit, judging: Judging) -> dict[str, Any]:
     """Of each column of a table, on test rows."""
     if isinstance(ready.encoder, ImageEncoder):
         return {"left_out": "pixels have no importance of their own"}
-
-    def interrupt() -> None:
-        if stop():
-            raise Interrupted("stopped; the state is saved")
 
     return permutation_importance(
         lambda rows: scores_of(fit.model, rows, ready.labels.outputs),
         lambda scores, y: ready.objective.value(scores, y, fit.state.best["threshold"]),
         *ready.test,
         ready.encoder.feature_columns,
-        stopped=interrupt,
+        stopped=judging,
     )

@@ -16,7 +16,7 @@ from ...fitting.config import Recipe, Settings, find_recipe
 from ...fitting.fit import Event, Interrupted
 from ..data.tables import memory_needed
 from ..run.folder import CHECKPOINT, new_folder
-from ..run.training import stop_on_signal
+from ..run.signals import stop_on_signal
 from ..run.trust import check_trust
 from .convene import Learned, kinds_of
 from .fit import StreamFit

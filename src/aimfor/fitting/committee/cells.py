@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ...errors import AimforError
+from ..executors import end_with_parent
 from ..fit import Interrupted
 from ..objective import Objective
 from .folds import Folds
@@ -216,6 +217,7 @@ def _hire(table: Table) -> None:
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    end_with_parent()
     _hired[:] = [replace(table)]
 
 

@@ -1,4 +1,4 @@
-"""One comparison a folder at a time."""
+"""One command at work in a folder at a time."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ...errors import InputError
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Holds the folder until the end, however that comes: the system gives the lock back with the process.
+def locked(file: Path) -> Iterator[None]:
+    """Holds a file until the end, however that comes: the system gives the lock back with the process.
 
     Raises:
         InputError: Another process holds it.
     """
-    with (folder / ".lock").open("w") as file:
+    with file.open("a") as held:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise InputError(
                 "--out",
-                f"{folder}, where another comparison is running",
+                f"{file.parent}, where another run is at work",
                 "a folder of its own for each",
                 "Wait for it.",
             ) from None
