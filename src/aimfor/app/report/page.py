@@ -14,9 +14,9 @@ MOST_BYTES = 1_500_000
 _EMPTY: dict[str, Any] = {
     "comparisons": [], "committee": None, "classes": None, "slider": None, "slider_json": "", "slider_text": "",
     "beside": [], "beside_text": "", "curves": [], "histogram": "", "histogram_legend": [], "reliability": "",
-    "reliability_text": "", "importance": "", "importance_text": "", "learning": "", "learning_legend": [], "learning_text": "",
+    "reliability_text": "", "importance": "", "importance_text": "", "learning": "", "learning_legend": [],
     "intervals": [], "certificate": None, "groups": [], "group_name": "", "notes": [], "remark": "", "metric": "",
-    "queries": None,
+    "queries": None, "learning_text": "",
 }  # fmt: skip
 
 
