@@ -32,10 +32,10 @@ FLOOR = aimfor.maximize(recall, precision >= 0.8)
     "name", ["precision >= 0.75, n 2,000, other rows learn", "recall >= 0.8, n 200", "three constraints, n 2,000"]
 )
 def test_the_promise_is_broken_no_more_often_than_it_says(name: str) -> None:
-    outcomes = [one_draw(SETTINGS[name], 7_000_000 + seed) for seed in range(120)]
+    outcomes = [one_draw(SETTINGS[name], 7_000_000 + seed) for seed in range(80)]
     wrong = sum(violated for _, violated in outcomes)
-    assert wrong <= 12  # 6 expected at most; more than 12 has probability 0.6 %
-    assert sum(decision.threshold is not None for decision, _ in outcomes) >= 60
+    assert wrong <= 9  # 4 expected at most; more than 9 has probability 0.6 %
+    assert sum(decision.threshold is not None for decision, _ in outcomes) >= 40
 
 
 def test_where_every_threshold_misses_by_a_hair_the_sequence_is_rarely_fooled_and_a_search_often() -> None:
@@ -175,6 +175,24 @@ def test_bounds_that_could_be_guaranteed_today_hold() -> None:
             wrong += true[0] / sum(true) < float(guarantee.today[0].split()[-1])
     assert seen >= 75
     assert wrong <= 0.1 * seen + 3 * math.sqrt(0.09 * seen)
+
+
+def test_todays_bound_is_the_hardest_that_the_rows_support() -> None:
+    """Not far below what a test of the best threshold could show, were it known; bounds not to blame stay."""
+    scores, y, _ = sample(4000, shift=1.0)
+    learn = sample(4000, 1, shift=1.0)[:2]
+    guarantee = (
+        aimfor.maximize(recall, [precision >= 0.95, positive_rate <= 0.9])
+        .decide(scores, y, guarantee=0.95, learn=learn)
+        .guarantee
+    )
+    assert guarantee is not None
+    floor, rate = guarantee.today
+    hits = y[scores.argsort(descending=True)].cumsum(0).double()
+    best = max(stats.beta.ppf(0.05, float(hits[k - 1]), k - float(hits[k - 1]) + 1) for k in range(20, 4000, 20))
+    assert 0.9 * best < float(floor.split()[-1]) <= best + 0.01
+    assert rate == "positive_rate <= 0.9"
+    assert "Today one could guarantee precision >= " in guarantee.sentence
 
 
 # ---------------------------------------------------------------- bad input

@@ -96,6 +96,25 @@ def wilson(k: Any, n: Any, z: float) -> Any:
     return (k + z * z / 2.0 - z * spread) / (n + z * z)
 
 
+def tail_deviate(successes: Tensor, trials: Tensor, rate: float) -> Tensor:
+    """The z whose upper normal tail is P(X >= successes) for X ~ Binomial(trials, rate), elementwise: for forecasts.
+
+    Peizer and Pratt's approximation: within 0.01 of the exact deviate from a few expected successes and failures on,
+    within 0.03 where all trials succeed; counts need not be whole. −9 without a success.
+
+    References:
+        Peizer, Pratt, A normal approximation for binomial, F, beta, and other common, related tail probabilities, 1968.
+    """
+    n = trials.clamp_min(1e-9)
+    hit = (successes - 0.5).clamp_min(1e-9)
+    miss = (n - successes + 0.5).clamp_min(1e-9)
+    likelihood = torch.xlogy(hit, hit / (n * rate)) + torch.xlogy(miss, miss / (n * (1.0 - rate)))
+    size = (2.0 / (1.0 + 1.0 / (6.0 * n)) * likelihood.clamp_min(0.0)).sqrt()
+    distance = successes - 1.0 / 3.0 - (n + 1.0 / 3.0) * rate
+    z = distance / (hit - n * rate).abs().clamp_min(1e-9) * size
+    return torch.where(successes > 0, z, torch.full_like(z, -9.0))
+
+
 @lru_cache(maxsize=256)
 def normal_quantile(probability: float) -> float:
     return NormalDist().inv_cdf(probability)

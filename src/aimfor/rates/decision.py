@@ -26,8 +26,8 @@ class Guarantee:
         steps: Thresholds that were accepted; 0 where nothing can be guaranteed.
         sentence: All of this in words.
         more: Without a threshold: about how many more rows would be needed; None where that has no answer.
-        today: Without a threshold: bounds that these rows do support, all together, at the first threshold tried.
-        start: Without a threshold: that first threshold, or one for each group label.
+        today: Without a threshold: the hardest bounds that these rows do support, all together.
+        start: Without a threshold: the threshold where they do (or one for each group label); else the first tried.
         region: The lowest and highest threshold that were accepted, where one threshold is for everyone.
     """
 

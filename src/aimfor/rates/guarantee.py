@@ -5,11 +5,11 @@ probability at most α whatever the distribution (`exact`). Thresholds are teste
 the calibration rows (`path`), each at the full α, up to the first that is not accepted. The first threshold on the
 path that violates its constraints is accepted with probability at most α; so with confidence 1 − α all accepted ones
 keep them, and the best of those may be taken. Several constraints: all tests have to accept. Several starts: α is
-divided among them.
+divided among them, and one whose sequence is accepted to its end hands its α on to the next (the fallback procedure).
 
 References:
     Angelopoulos, Bates, Candès, Jordan, Lei, Learn then test: calibrating predictive algorithms to achieve risk
-    control, 2021. Wiens, A fixed sequence Bonferroni procedure for testing multiple endpoints, 2003.
+    control, 2021. Wiens, Dmitrienko, The fallback procedure for evaluating a single family of hypotheses, 2005.
 """
 
 from __future__ import annotations
@@ -19,12 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import torch
-
 from .. import checks
 from ..engine import Batch
 from ..errors import InputError
-from .binomial import normal_quantile
 from .certificate import certify
 from .counts import Counts, Levels, empty_levels, encode
 from .decision import Decision, Guarantee
@@ -32,7 +29,7 @@ from .exact import Claim
 from .expressions import Constraint, Expression
 from .learning import Learn, learning_pairs
 from .parts import parts_of
-from .path import Path, learned_path, path_counts
+from .path import Aim, Path, counts_at, learned_path
 from .shortfall import shortfall
 from .sweep import objective_value
 
@@ -77,7 +74,7 @@ def guaranteed(wish: Wish, learning: Sequence[tuple[Batch, Batch]]) -> Decision:
     checks.integer("starts", wish.starts, at_least=1)
     if not wish.constraints:
         raise InputError("guarantee", "a problem without constraints", "at least one, e.g. precision >= 0.9")
-    alpha = (1.0 - wish.confidence) / (len(learning) * wish.starts)
+    alpha = (1.0 - wish.confidence) / len(learning)
     runs = [_run(wish, learn, calibrate, alpha) for learn, calibrate in learning]
     best = max(runs, key=lambda run: run.rank)
     if best.chosen is None:
@@ -96,11 +93,16 @@ class _Run:
     accepted: tuple[int, ...]
     chosen: int | None
     goal: float
+    surveyed: Counts | None = None
 
     @property
     def rank(self) -> tuple[float, float]:
         """Better objective first; without any, the start with more power."""
-        return (self.goal, 0.0) if self.chosen is not None else (-math.inf, float(self.path.power[0]))
+        return (self.goal, 0.0) if self.chosen is not None else (-math.inf, float(self.path.power[self.start]))
+
+    @property
+    def start(self) -> int:
+        return self.path.sequences[0][0]
 
 
 def _run(wish: Wish, learn: Batch, calibrate: Batch, alpha: float) -> _Run:
@@ -108,53 +110,42 @@ def _run(wish: Wish, learn: Batch, calibrate: Batch, alpha: float) -> _Run:
     codes, levels = encode(calibrate, empty_levels(names))
     learn_codes, seen = encode(learn, levels)
     _check_rows(wish, calibrate, learn, levels, seen)
-    rows, critical = calibrate.scores.numel(), normal_quantile(1.0 - alpha)
-    path = learned_path(
-        wish.sign, wish.objective, wish.constraints, learn, learn_codes, levels, rows, wish.per_group, critical
-    )
-    if not path.power.numel():
+    rows = calibrate.scores.numel()
+    aim = Aim(wish.sign, wish.objective, wish.constraints, rows, alpha, wish.starts)
+    path = learned_path(aim, learn, learn_codes, levels, wish.per_group)
+    if path is None:
         raise InputError(
             "subject_to",
             ", ".join(map(repr, wish.constraints)),
             "constraints that some threshold comes near on the learning rows",
             "No threshold is within four standard errors of them: loosen a bound, or improve the scores.",
         )
-    counts = path_counts(path, calibrate, codes, levels, wish.per_group)
-    accepted = _accepted(wish, path, counts, levels, alpha, critical)
+    counts = counts_at(path.cuts, calibrate, codes, levels, wish.per_group)
+    accepted = _accepted(wish, path, counts, levels, alpha)
     if not accepted:
-        return _Run(path, counts, rows, learn.scores.numel(), (), None, -math.inf)
+        surveyed = counts_at(path.survey.cuts, calibrate, codes, levels, wish.per_group)
+        return _Run(path, counts, rows, learn.scores.numel(), (), None, -math.inf, surveyed)
     pooled = Counts(levels, counts.table + path.counts.table)
     goals = objective_value(wish.objective, pooled, wish.sign)[list(accepted)]
     chosen = accepted[int(goals.argmax())]
     return _Run(path, counts, rows, learn.scores.numel(), accepted, chosen, float(goals.max()))
 
 
-def _accepted(wish: Wish, path: Path, counts: Counts, levels: Levels, alpha: float, critical: float) -> tuple[int, ...]:
+def _accepted(wish: Wish, path: Path, counts: Counts, levels: Levels, alpha: float) -> tuple[int, ...]:
     """Steps that some start's sequence of tests reaches and accepts."""
     claims = [Claim(part) for constraint in wish.constraints for part in parts_of(constraint, levels)]
-    known: dict[int, bool] = {}
-
-    def holds(step: int) -> bool:
-        if step not in known:
-            at = Counts(levels, counts.table[step])
-            known[step] = all(claim.passes(at, alpha) for claim in claims)
-        return known[step]
-
     accepted: set[int] = set()
-    for start in _starts(path, wish.starts, critical):
-        for step in range(start, path.power.numel()):
-            if not holds(step):
+    handed_on = 0.0
+    for sequence in path.sequences:
+        level = alpha / len(path.sequences) + handed_on
+        handed_on = level
+        for step in sequence:
+            at = Counts(levels, counts.table[step])
+            if not all(claim.passes(at, level) for claim in claims):
+                handed_on = 0.0
                 break
             accepted.add(step)
     return tuple(sorted(accepted))
-
-
-def _starts(path: Path, starts: int, critical: float) -> list[int]:
-    """First the most power; further ones evenly between it and the step that would just be accepted."""
-    top = float(path.power[0])
-    wanted = [top - (top - min(critical, top)) * k / starts for k in range(starts)]
-    places = torch.searchsorted(-path.power, -torch.tensor(wanted, dtype=path.power.dtype))
-    return sorted({min(int(place), path.power.numel() - 1) for place in places})
 
 
 def _check_rows(wish: Wish, calibrate: Batch, learn: Batch, levels: Levels, seen: Levels) -> None:
@@ -215,17 +206,20 @@ def _given(wish: Wish, run: _Run) -> Decision:
 
 
 def _none(wish: Wish, run: _Run, alpha: float) -> Decision:
-    start = Counts(run.counts.levels, run.counts.table[0])
-    learned = Counts(run.counts.levels, run.path.counts.table[0])
-    missing = shortfall(wish.constraints, start, learned, run.rows, alpha)
+    assert run.surveyed is not None
+    missing = shortfall(wish.constraints, run.path, run.counts, run.surveyed, run.rows, alpha)
+    if missing.step is None:
+        cuts, at = run.path.cuts[run.start], run.counts.table[run.start]
+    else:
+        cuts, at = run.path.survey.cuts[missing.step], run.surveyed.table[missing.step]
     promise = " and ".join(map(repr, wish.constraints))
     sure = f"{100 * wish.confidence:g}%"
     sentence = f"No threshold: {promise} cannot be guaranteed at {sure} confidence. {missing.sentence}"
     guarantee = Guarantee(
         wish.confidence, promise, run.rows, run.learned_on, 0, sentence, missing.more, missing.today,
-        tuple(float(cut) for cut in run.path.cuts[0]),
+        tuple(float(cut) for cut in cuts),
     )  # fmt: skip
-    certificate = certify(wish.objective, wish.constraints, start, wish.confidence)
+    certificate = certify(wish.objective, wish.constraints, Counts(run.counts.levels, at), wish.confidence)
     return Decision(None, None, {}, False, "guarantee", certificate, guarantee)
 
 

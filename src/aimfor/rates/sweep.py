@@ -40,8 +40,8 @@ def candidates(scores: Tensor, targets: Tensor, most: int = MOST_CANDIDATES) -> 
     return cuts[places]
 
 
-def sweep(batch: Batch, codes: Tensor, levels: Levels, thresholds: Tensor, mask: Tensor | None = None) -> Counts:
-    """Counts at each threshold (ascending), ``(t, *sizes, 4)``; only of the masked examples where a mask is given."""
+def histogram(batch: Batch, codes: Tensor, levels: Levels, thresholds: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Examples between neighbouring thresholds (ascending), ``(t + 1, *sizes, 2)``; the last axis is the class."""
     scores, targets = batch.scores.double().contiguous(), batch.targets.long()
     if mask is not None:
         scores, codes, targets = scores[mask], codes[mask], targets[mask]
@@ -49,12 +49,23 @@ def sweep(batch: Batch, codes: Tensor, levels: Levels, thresholds: Tensor, mask:
     size = 2 * levels.combinations
     flat = passed_cuts * size + codes * 2 + targets
     mass = torch.bincount(flat, minlength=(thresholds.numel() + 1) * size).double()
-    above = mass.reshape(-1, *levels.sizes, 2).flip(0).cumsum(0).flip(0)
-    passed, total = above[1:], above[0]
+    return mass.reshape(-1, *levels.sizes, 2)
+
+
+def tables(mass: Tensor, levels: Levels) -> Tensor:
+    """The four cells at each threshold, ``(*lead, t, *sizes, 4)``, from ``(*lead, t + 1, *sizes, 2)`` between them."""
+    axis = mass.ndim - len(levels.sizes) - 2
+    above = mass.flip(axis).cumsum(axis).flip(axis)
+    passed, total = above.narrow(axis, 1, above.shape[axis] - 1), above.narrow(axis, 0, 1)
     missed = total - passed
     cells = [passed[..., 1], passed[..., 0], missed[..., 1], missed[..., 0]]
     assert (TP, FP, FN, TN) == (0, 1, 2, 3)
-    return Counts(levels, torch.stack(cells, -1))
+    return torch.stack(cells, -1)
+
+
+def sweep(batch: Batch, codes: Tensor, levels: Levels, thresholds: Tensor, mask: Tensor | None = None) -> Counts:
+    """Counts at each threshold (ascending), ``(t, *sizes, 4)``; only of the masked examples where a mask is given."""
+    return Counts(levels, tables(histogram(batch, codes, levels, thresholds, mask), levels))
 
 
 def objective_value(objective: Expression, counts: Counts, sign: float) -> Tensor:

@@ -1,0 +1,152 @@
+"""The order of tests: forecasts agree with exact tests, a rehearsal's choice with brute force, α is handed on."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor
+
+import aimfor
+from aimfor.engine import Batch
+from aimfor.rates import precision, recall
+from aimfor.rates.binomial import tail_deviate
+from aimfor.rates.counts import Counts, empty_levels, encode
+from aimfor.rates.decision import Decision
+from aimfor.rates.grid import MISPLACED, learning_grid
+from aimfor.rates.guarantee import Wish, _accepted
+from aimfor.rates.path import Aim, Path, learned_path
+from aimfor.rates.rehearsal import blurred, chosen_steps
+from aimfor.rates.sweep import sweep
+
+
+def rows(n: int, seed: int = 0, shift: float = 2.0) -> Batch:
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.rand(n, generator=generator) < 0.3
+    sex = (torch.rand(n, generator=generator) < 0.5).long()
+    scores = torch.randn(n, generator=generator, dtype=torch.float64) + shift * y
+    return Batch(scores, y, groups={"sex": sex})
+
+
+# ---------------------------------------------------------------- forecasts
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5, 0.9, 0.95])
+@pytest.mark.parametrize("trials", [20, 59, 300, 5000])
+def test_the_deviate_is_that_of_the_exact_tail(rate: float, trials: int) -> None:
+    k = torch.tensor(stats.binom.isf([0.5, 0.2, 0.05, 0.01, 0.001], trials, rate)).clamp(1, trials)
+    found = tail_deviate(k, torch.full_like(k, trials), rate)
+    exact = stats.norm.isf(stats.binom.sf(k.numpy() - 1, trials, rate))
+    assert found.numpy() == pytest.approx(exact, abs=0.035)
+
+
+def test_no_success_is_no_evidence() -> None:
+    assert tail_deviate(torch.zeros(1), torch.tensor([50.0]), 0.01).item() == -9.0
+
+
+# ---------------------------------------------------------------- the learning rows between thresholds
+
+
+@pytest.mark.parametrize("per_group", [None, "sex"])
+def test_a_grid_that_is_thinned_counts_as_before(per_group: str | None) -> None:
+    batch = rows(300)
+    codes, levels = encode(batch, empty_levels(("sex",)))
+    grid = learning_grid(batch, codes, levels, per_group)
+    chosen = torch.tensor([3, 50, 51, 120])
+    thin = grid.kept(chosen)
+    assert torch.equal(thin.counts().table, grid.counts().table[chosen])
+    assert torch.equal(thin.cuts, grid.cuts[chosen])
+    if per_group is None:
+        assert torch.equal(thin.counts().table, sweep(batch, codes, levels, thin.cuts[:, 0]).table)
+    extra = thin.with_misplaced_rows().counts().table - thin.counts().table
+    columns = 1 if per_group is None else 2
+    assert torch.equal(extra[0].sum(0), 2 * MISPLACED * torch.tensor([0.0, 1.0, 1.0, 0.0], dtype=torch.float64))
+    assert len(thin.columns) == columns
+
+
+def test_a_blur_moves_rows_and_loses_none() -> None:
+    batch = rows(2000)
+    codes, levels = encode(batch, empty_levels(()))
+    grid = learning_grid(batch, codes, levels, None).kept(torch.arange(0, 2000, 40))
+    plain, soft = grid.counts(), grid.counts(blurred(grid, 0.5))
+    assert torch.equal(grid.counts(blurred(grid, 0.0)).table, plain.table)
+    assert torch.allclose(soft.table.sum(-1), plain.table.sum(-1))
+    top = slice(-12, -1)  # few rows above: blurred, false positives come up among them
+    assert bool((precision.value(soft)[top] < precision.value(plain)[top]).all())
+
+
+# ---------------------------------------------------------------- the choice of steps
+
+
+def value(sequence: tuple[int, ...], passed: Tensor, goals: Tensor) -> float:
+    """The mean objective of the last step before the first failure, one rehearsal after the other."""
+    total = 0.0
+    for row, worth in zip(passed.tolist(), goals.tolist(), strict=True):
+        best = 0.0
+        for step in sequence:
+            if not row[step]:
+                break
+            best = worth[step]
+        total += best
+    return total / passed.shape[0]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_chosen_steps_are_close_to_the_best_of_all_sequences(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    goals = torch.linspace(0.2, 0.9, 8, dtype=torch.float64).expand(60, 8)
+    limit = torch.rand(60, 1, generator=generator) * 8
+    passed = torch.arange(8) + 1.5 * torch.randn(60, 8, generator=generator) < limit
+    ((*chosen,),) = chosen_steps(passed, goals, 0.0, 1)
+    every = [one for size in range(1, 9) for one in combinations(range(8), size)]
+    best = max(value(one, passed, goals) for one in every)
+    assert value(tuple(chosen), passed, goals) >= 0.97 * best
+    assert value(tuple(chosen), passed, goals) >= max(value((step,), passed, goals) for step in range(8))
+
+
+def test_a_second_start_goes_where_the_first_does_not_reach() -> None:
+    """Half of the rehearsals pass step 0 only, half step 1 only: one sequence serves one half."""
+    passed = torch.tensor([[True, False], [False, True]]).repeat(10, 1)
+    goals = torch.tensor([[0.5, 0.6]], dtype=torch.float64).expand(20, 2)
+    assert chosen_steps(passed, goals, 0.0, 1) == ((1,),)
+    assert chosen_steps(passed, goals, 0.0, 2) == ((1,), (0,))
+    assert chosen_steps(torch.zeros_like(passed), goals, 0.0, 2) == ()
+
+
+def test_learning_rows_that_are_too_sharp_do_not_lead_to_a_start_without_way_back() -> None:
+    """Scores of training rows separate the classes; on new rows the top is clean and the edge is not."""
+    problem = aimfor.maximize(recall, precision >= 0.95)
+    given = 0
+    for seed in range(12):
+        learn, new = rows(600, seed, shift=6.5), rows(2500, 100 + seed, shift=6.5)
+        stray = (torch.rand(2500, generator=torch.Generator().manual_seed(seed)) < 0.025) & ~new.targets
+        scores = torch.where(stray, 4.0 + 0.5 * new.scores, new.scores)
+        decision: Decision = problem.decide(scores, new.targets, guarantee=0.95, learn=(learn.scores, learn.targets))
+        given += decision.threshold is not None
+    assert given >= 10
+
+
+# ---------------------------------------------------------------- α is handed on
+
+
+def test_a_sequence_accepted_to_its_end_hands_its_error_on() -> None:
+    batch = rows(400)
+    codes, levels = encode(batch, empty_levels(()))
+    constraints = (precision >= 0.75,)
+    path = learned_path(Aim(1.0, recall, constraints, 400, 0.05), batch, codes, levels, None)
+    assert path is not None
+    wish = Wish("maximize", recall, constraints, (), 0.95)
+
+    def accepted(tp: list[float], sequences: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+        table = torch.tensor([[k, 60.0 - k, 50.0, 300.0] for k in tp], dtype=torch.float64)
+        made = Path(path.cuts, path.power, path.goal, path.counts, sequences, path.survey)
+        return _accepted(wish, made, Counts(levels, table), levels, 0.05)
+
+    # 51 of 60 have p = 0.045 (accepted at 0.05, not at 0.025), 56 are clear, 40 hopeless.
+    assert 0.025 < stats.binom.sf(50, 60, 0.75) <= 0.05
+    assert accepted([56.0, 51.0], ((0,), (1,))) == (0, 1)
+    assert accepted([40.0, 51.0], ((0,), (1,))) == ()
+    assert accepted([56.0, 51.0, 40.0], ((0, 2), (1,))) == (0,)
+    assert accepted([56.0, 51.0], ((0, 1),)) == (0, 1)
