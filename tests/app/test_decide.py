@@ -171,6 +171,55 @@ def test_a_floor_that_no_longer_holds_is_missed() -> None:
     assert Path("other.jsonl").exists()
 
 
+def table(name: str, n: int, seed: int, shift: float = 2.0) -> str:
+    rng = np.random.default_rng(seed)
+    y = rng.random(n) < 0.4
+    x = rng.normal(size=(n, 3)) + shift * y[:, None]
+    lines = [f"{a:.5f},{b:.5f},{c:.5f},{'yes' if label else 'no'}" for (a, b, c), label in zip(x, y, strict=True)]
+    Path(name).write_text("\n".join(["a,b,c,y", *lines]) + "\n")
+    return name
+
+
+def train(metric: str) -> None:
+    words = ["train", table("rows.csv", 900, 0), "--target", "y", "--metric", metric, "--fast", "--out", "run", "-q"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.stderr
+
+
+def test_a_run_with_a_floor_is_watched_in_the_same_way() -> None:
+    train("recall@precision=0.8")
+    seen = [watch("run", table(f"day{day}.csv", n, 20 + day))[0] for day, n in enumerate((10, 3000))]
+    assert seen == [3, 0]
+    (first, second) = (json.loads(line) for line in Path("run/check.jsonl").read_text().splitlines())
+    assert (first["total"], second["total"]) == (10, 3010)
+    new = np.genfromtxt("day0.csv", delimiter=",", dtype=str, skip_header=1)
+    code, found, _ = predicted("day0.csv")
+    assert code == 0
+    both = list(zip([line.split(",")[-1] for line in found.strip().splitlines()[1:]], new[:, 3], strict=True))
+    pairs = [("yes", "yes"), ("yes", "no"), ("no", "yes"), ("no", "no")]
+    assert first["counts"]["table"] == [both.count(pair) for pair in pairs]
+    code, out, _ = watch("run", table("drifted.csv", 3000, 40, 0.1), "--log", "drift.jsonl")
+    assert (code, "missed" in out) == (1, True)
+    Path("bare.csv").write_text("a,b,c\n1,2,3\n")
+    code, _, err = watch("run", "bare.csv")
+    assert (code, len(err.strip().splitlines())) == (2, 1)
+    assert "without the column 'y'" in err
+    assert len(Path("run/check.jsonl").read_text().splitlines()) == 2
+
+
+def predicted(name: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["predict", "run", name])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_a_run_without_a_floor_has_nothing_to_watch() -> None:
+    train("auroc")
+    code, _, err = watch("run", "rows.csv")
+    assert (code, len(err.strip().splitlines())) == (2, 1)
+    assert "a metric with a floor" in err
+    assert not Path("run/check.jsonl").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

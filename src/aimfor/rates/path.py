@@ -24,7 +24,7 @@ from .rehearsal import BLURS, blurred, chosen_steps, rehearse
 from .sweep import objective_value, spaced, sweep
 
 #: Steps among which a rehearsal chooses, and how far below zero their power may fall: further on no test has a chance.
-MOST_STEPS = 192
+MOST_STEPS = 128
 LEAST_POWER = -4.0
 #: Timid steps offered before those.
 TIMID = 12

@@ -28,7 +28,7 @@ from .sweep import objective_value
 #: Standard deviations of the blur; each has the same share of the rehearsals.
 BLURS = (0.0, 0.25, 0.5)
 #: Rehearsals of each blur, steps of a sequence, and the relative gain that a further step has to bring.
-REHEARSALS = 40
+REHEARSALS = 32
 MOST_TESTS = 48
 LEAST_GAIN = 2e-4
 

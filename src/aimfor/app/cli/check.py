@@ -8,21 +8,24 @@ from typing import Annotated
 import typer
 
 from .errors import one_line_errors
-from .options import Encoding
+from .options import Encoding, Trust
 
 
 def check(
-    decision: Annotated[Path, typer.Argument(help="decision.json of `aimfor decide`, or the folder that holds it.")],
-    data: Annotated[Path, typer.Argument(help="CSV or Parquet file of new rows with scores and labels.")],
+    decision: Annotated[
+        Path, typer.Argument(help="decision.json of `aimfor decide` or its folder, or a run of `aimfor train`.")
+    ],
+    data: Annotated[Path, typer.Argument(help="CSV or Parquet file of new rows with their labels.")],
     confidence: Annotated[float, typer.Option(help="Of all verdicts together, however often you look.")] = 0.95,
-    log: Annotated[Path | None, typer.Option(help="By default check.jsonl beside the decision.")] = None,
+    log: Annotated[Path | None, typer.Option(help="By default check.jsonl in the folder.")] = None,
     encoding: Encoding = None,
+    trust: Trust = None,
 ) -> None:
     """Do the floors still hold on what arrived since? Exit code 0: met, 1: missed, 3: undecided so far."""
     with one_line_errors():
         from ..decide.check import look
 
-        found = look(decision, data, log, confidence, encoding or "utf8")
+        found = look(decision, data, log, confidence, encoding or "utf8", trust)
         typer.echo(f"{found.new} new rows, {found.rows} in all; log: {found.log}")
         typer.echo(str(found.certificate))
         code = {"met": 0, "missed": 1}.get(found.certificate.verdict.value, 3)

@@ -1,4 +1,4 @@
-"""Does a decision still keep its floors on what arrived since? Counts add up in a log that is only ever appended to."""
+"""Does a decision, or a run, still keep its floors on what arrived since? Counts add up in a log."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ import torch
 
 from ...errors import InputError
 from ...fitting import checkpoint
-from ...rates import Certificate, Decision, RateProblem
+from ...rates import Certificate
 from ...rates.counts import Counts, Levels, counts_from_state
-from ...rates.parse import parse_constraint, parse_objective
 from ...rates.watch import certify_so_far
-from ..data.labels import Labels
-from .rows import Vocabulary, read_scores, tensors
+from .watched import watched
 
 
 @dataclass(frozen=True)
@@ -30,28 +28,27 @@ class Looked:
     log: Path
 
 
-def look(decision: Path, data: Path, log: Path | None, confidence: float, encoding: str = "utf8") -> Looked:
+def look(
+    path: Path, data: Path, log: Path | None, confidence: float, encoding: str = "utf8", trust: str | None = None
+) -> Looked:
     """Counts the new rows, adds them to those of the log, and appends one line to it.
 
     Raises:
-        InputError: No decision with a threshold, a file that was counted before, columns or labels that do not fit.
+        InputError: No decision with a threshold, no run with a floor, a file that was counted before, columns or
+            labels that do not fit.
     """
-    path = decision / "decision.json" if decision.is_dir() else decision
-    document = _document(path)
-    log = log or path.with_name("check.jsonl")
-    table = read_scores(data, document["score"], document["target"], encoding)
-    words = Vocabulary(Labels(["rest", document["positive"]], True), dict(document["groups"]))
-    scores, targets, groups = tensors(table, words)
-    problem = RateProblem(
-        document["direction"],
-        parse_objective(document["objective"]),
-        [parse_constraint(text) for text in document["constraints"]],
-    )
+    if not data.is_file():
+        wrong = "which is a folder" if data.is_dir() else "which does not exist"
+        raise InputError("data", f"{data}, {wrong}", "a CSV or Parquet file of new rows with their labels")
+    what = watched(path, trust)
+    problem = what.problem
+    log = log or what.folder / "check.jsonl"
+    scores, targets, groups = what.read(data, encoding)
     print_of_file = hashlib.sha256(data.read_bytes()).hexdigest()
     past = _past(log, repr(problem))
     if print_of_file in [line["sha256"] for line in past]:
         raise InputError("data", f"{data.name}, which the log has counted before", "rows that arrived since")
-    counts = problem.count(scores, targets, groups=groups, decision=_decision(document["decision"]))
+    counts = problem.count(scores, targets, groups=groups, decision=what.decision)
     if past:
         state = past[-1]["counts"]
         before = counts_from_state({**state, "table": torch.tensor(state["table"], dtype=torch.float64)})
@@ -64,22 +61,6 @@ def look(decision: Path, data: Path, log: Path | None, confidence: float, encodi
     }  # fmt: skip
     checkpoint.write_text(log, "".join(json.dumps(one) + "\n" for one in [*past, line]))
     return Looked(certificate, round(counts.total), len(scores), log)
-
-
-def _document(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        raise InputError("decision", f"{path}, which does not exist", "decision.json of aimfor decide, or its folder")
-    document = checkpoint.read_json(path)
-    if document.get("kind") != "decision":
-        raise InputError("decision", f"{path.name}, which holds no decision", "decision.json of aimfor decide")
-    if document["decision"]["threshold"] is None:
-        raise InputError("decision", "no threshold", "a decision with a threshold", "There is nothing to watch.")
-    return document
-
-
-def _decision(plain: dict[str, Any]) -> Decision:
-    own = {float(label): float(cut) for label, cut in plain["thresholds"].items()}
-    return Decision(plain["threshold"], plain["attribute"], own)
 
 
 def _past(log: Path, problem: str) -> list[dict[str, Any]]:
