@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "aimfor"
 LAYERS = [
     {"errors", "__version__"},
     {"engine"},
-    {"checks", "distributed", "bank", "schedule"},
+    {"checks", "distributed", "bank", "schedule", "ties"},
     {"sorted", "smooth", "lp", "lagrangian", "direct", "rates"},
     {"metrics"},
     {"compiled", "conventions", "watch"},

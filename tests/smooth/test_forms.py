@@ -11,7 +11,7 @@ from torch.nn import functional
 
 import aimfor
 from aimfor.metrics import METRICS, Metric, PrecisionAtK, RecallAtK, metric_from_name
-from aimfor.smooth import HasSmooth, ranks
+from aimfor.smooth import HasSmooth, sums
 from aimfor.smooth.form import Softness
 from samples import sample
 
@@ -166,8 +166,8 @@ def test_blocks_do_not_change_anything(name: str, kept: int, monkeypatch: pytest
         return value.detach(), torch.autograd.grad(value, leaf)[0]
 
     whole = run()
-    monkeypatch.setattr(ranks, "BLOCK", 16)
-    monkeypatch.setattr(ranks, "KEPT", kept)
+    monkeypatch.setattr(sums, "BLOCK", 16)
+    monkeypatch.setattr(sums, "KEPT", kept)
     for a, b in zip(whole, run(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
 
@@ -188,4 +188,4 @@ def test_memory_is_linear_in_a_long_list() -> None:
     targets = torch.arange(20_000) < 2_000
     with Watch():
         aimfor.MetricLoss("ap", aimfor.SmoothEngine(anchor=0.5))(scores, targets).backward()
-    assert largest <= ranks.BLOCK + 20_000
+    assert largest <= sums.BLOCK + 20_000

@@ -34,9 +34,9 @@ class _OfLists(Metric, HasSmooth):
         return SmoothEngine(0.2, relative=True)
 
 
-def _there(batch: Batch) -> tuple[Tensor, Tensor]:
-    """``(b, l)`` float64 masks: the items that count, and the positives among them."""
-    counted = torch.ones_like(batch.scores, dtype=torch.float64) if batch.where is None else batch.where.double()
+def _there(batch: Batch, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    """``(b, l)`` masks of that dtype: the items that count, and the positives among them."""
+    counted = torch.ones_like(batch.scores, dtype=dtype) if batch.where is None else batch.where.to(dtype)
     return counted, counted * batch.targets
 
 
@@ -58,15 +58,16 @@ class _AtR(_OfLists):
         return self._of_places(hit, tp, places, inside, list_weights(batch))
 
     def smooth_form(self, batch: Batch) -> Ranking:
-        counted, hit = _there(batch)
+        counted, hit = _there(batch, batch.scores.dtype)
         asked, by_list = asked_items(hit > 0), list_weights(batch)
-        own, limit = asked.take(hit), hit.sum(1, keepdim=True)
+        own = asked.take(hit).double()
+        limit = own.sum(1, keepdim=True)
 
         def measure(above: Tensor, relative: Tensor) -> Tensor:
             tp, places = above
             return self._of_places(own, tp, places, soft_cut(places, limit, relative), by_list)
 
-        return Ranking(batch.scores, asked, (hit, counted), measure, batch.targets, counted, cuts=True)
+        return Ranking(batch.scores, asked, (hit, counted), measure, batch.targets, counted, cuts=True, hits=True)
 
     def _of_places(self, hit: Tensor, tp: Tensor, places: Tensor, inside: Tensor, by_list: Tensor | None) -> Tensor:
         """The definition: for each positive, positives and items at or above it, and whether it is in the first R."""

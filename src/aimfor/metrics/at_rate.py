@@ -267,7 +267,7 @@ def _curve_ranking(batch: Batch, measure: Callable[[Curve, Tensor], Tensor]) -> 
         return measure(Curve(above[0, 0], above[1, 0], thresholds, positives, negatives), relative)
 
     masses = (hit, mass - hit)
-    return Ranking(batch.scores[None], asked, masses, of_counts, batch.targets[None], mass, cuts=True)
+    return Ranking(batch.scores[None], asked, masses, of_counts, batch.targets[None], mass, cuts=True, hits=True)
 
 
 def _precision(curve: Curve) -> Tensor:

@@ -39,7 +39,7 @@ class AveragePrecision(Metric, HasArgmax, HasSmooth):
 
     def exact(self, batch: Batch) -> Tensor:
         order, group_end = sorted_lists(batch.scores)
-        mass = self._mass(batch).gather(1, order)
+        mass = self._mass(batch).double().gather(1, order)
         hit = mass * batch.targets.gather(1, order)
         tp, decided = hit.cumsum(1).gather(1, group_end), mass.cumsum(1).gather(1, group_end)
         return self._of_counts(hit, tp, decided, list_weights(batch))
@@ -48,18 +48,30 @@ class AveragePrecision(Metric, HasArgmax, HasSmooth):
         mass, by_list = self._mass(batch), list_weights(batch)
         hit = mass * batch.targets
         asked = asked_items(hit > 0)
-        own = asked.take(hit)
+        own, smallest = asked.take(hit).double(), torch.finfo(torch.float64).tiny
 
         def measure(above: Tensor, relative: Tensor) -> Tensor:
             return self._of_counts(own, above[0], above[1], by_list)
 
-        return Ranking(batch.scores, asked, (hit, mass), measure, batch.targets, mass)
+        def priced(above: Tensor) -> tuple[float, Tensor]:
+            """``Σ share · tp / decided`` and its derivatives."""
+            positives = own.sum(1, keepdim=True)
+            share = own / positives.clamp_min(smallest)
+            if len(own) > 1 or by_list is not None:
+                share = share * shares_of_lists(batch, positives[:, 0] > 0)[:, None]
+            decided = above[1].clamp_min(smallest)
+            inverse = share / decided
+            precisions = above[0] * inverse
+            value = float(precisions.sum()) if bool(share.any()) else float("nan")
+            return value, torch.stack((inverse, -precisions / decided))
+
+        return Ranking(batch.scores, asked, (hit, mass), measure, batch.targets, mass, hits=True, priced=priced)
 
     @staticmethod
     def _mass(batch: Batch) -> Tensor:
-        """``(b, l)`` float64: what each item counts in its list."""
+        """``(b, l)`` of the scores' dtype: what each item counts in its list."""
         by_item = batch.where if list_weights(batch) is not None else batch.effective_weights()
-        return torch.ones_like(batch.scores, dtype=torch.float64) if by_item is None else by_item.double()
+        return torch.ones_like(batch.scores) if by_item is None else by_item.to(batch.scores.dtype)
 
     @staticmethod
     def _of_counts(hit: Tensor, tp: Tensor, decided: Tensor, by_list: Tensor | None) -> Tensor:

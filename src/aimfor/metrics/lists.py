@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from ..engine import Batch
+from ..ties import last_places
 
 
 def sorted_lists(scores: Tensor) -> tuple[Tensor, Tensor]:
     """The order of each row of ``(b, l)`` scores, highest first, and for each place the last place of its tie."""
     descending, order = scores.detach().sort(dim=1, descending=True)
-    keys = (-descending).contiguous()
-    return order, torch.searchsorted(keys, keys, right=True) - 1
+    return order, last_places(descending)
 
 
 def list_weights(batch: Batch) -> Tensor | None:

@@ -13,8 +13,9 @@ from ..direct import DirectEngine, HasArgmax, PositionForm
 from ..engine import Batch, Engine
 from ..errors import InputError
 from ..smooth import HasSmooth, Ranking, asked_items
+from ..ties import shared_worth
 from .base import Metric
-from .lists import list_weights, mean_over_lists, shares_of_lists, soft_cut, sorted_lists
+from .lists import list_weights, mean_over_lists, shares_of_lists, soft_cut
 
 GAINS = ("linear", "exponential")
 #: 2^grade leaves float64 beyond this.
@@ -83,27 +84,29 @@ class NDCG(Metric, HasArgmax, HasSmooth):
         return discount if self.k is None else torch.where(ranks <= self.k, discount, 0.0)
 
     def exact(self, batch: Batch) -> Tensor:
+        gains, discounts, ideal = self._ideal(batch)
+        return mean_over_lists(self._dcg(batch, gains, discounts) / ideal, ideal > 0, list_weights(batch))
+
+    def _ideal(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Gains ``(b, l)``, 0 where masked, discounts ``(l,)``, and the DCG ``(b,)`` of the ideal order."""
         gains = self.gains(batch.targets)
+        gains = gains if batch.where is None else gains * batch.where
+        discounts = self.discounts(gains.shape[1], gains.device)
+        return gains, discounts, (gains.sort(dim=1, descending=True).values * discounts).sum(1)
+
+    @staticmethod
+    def _dcg(batch: Batch, gains: Tensor, discounts: Tensor) -> Tensor:
+        """``(b,)``: the DCG of the order by scores; ties share the mean of their places' discounts."""
         scores = batch.scores.detach()
         if batch.where is not None:
             # Padding goes below every real item and ties with none; its gain is zero.
             scores = scores.masked_fill(~batch.where, -torch.inf)
-            gains = gains * batch.where
-        discounts = self.discounts(scores.shape[1], scores.device)
-        order, group = sorted_lists(scores)
-        # The mean discount of each tie: both sums are filed under the tie's last place.
-        shares = torch.zeros_like(gains).scatter_add_(1, group, discounts.expand_as(gains))
-        sizes = torch.zeros_like(gains).scatter_add_(1, group, torch.ones_like(gains))
-        discount = shares.gather(1, group) / sizes.gather(1, group)
-        dcg = (gains.gather(1, order) * discount).sum(1)
-        ideal = (gains.sort(dim=1, descending=True).values * discounts).sum(1)
-        return mean_over_lists(dcg / ideal, ideal > 0, list_weights(batch))
+        descending, order = scores.sort(dim=1, descending=True)
+        return (gains.gather(1, order) * shared_worth(descending, discounts)).sum(1)
 
     def smooth_form(self, batch: Batch) -> Ranking:
-        gains, by_list = self.gains(batch.targets), list_weights(batch)
+        (gains, _, ideal), by_list = self._ideal(batch), list_weights(batch)
         counted = torch.ones_like(gains) if batch.where is None else batch.where.double()
-        gains = gains * counted
-        ideal = (gains.sort(dim=1, descending=True).values * self.discounts(gains.shape[1], gains.device)).sum(1)
         asked = asked_items(gains > 0)
         own = asked.take(gains)
 
@@ -116,15 +119,11 @@ class NDCG(Metric, HasArgmax, HasSmooth):
         return Ranking(batch.scores, asked, (counted,), measure, gains, counted, cuts=self.k is not None)
 
     def argmax_form(self, batch: Batch) -> PositionForm:
-        gains = self.gains(batch.targets)
-        if batch.where is not None:
-            gains = gains * batch.where
-        discounts = self.discounts(gains.shape[1], gains.device)
-        ideal = (gains.sort(dim=1, descending=True).values * discounts).sum(1)
+        gains, discounts, ideal = self._ideal(batch)
         defined = ideal > 0
+        value = mean_over_lists(self._dcg(batch, gains, discounts) / ideal, defined, list_weights(batch))
         gains = torch.where(defined[:, None], gains / ideal[:, None], 0.0)
-        share = shares_of_lists(batch, defined)
-        return PositionForm(batch.scores, gains, discounts, batch.where, share, 1.0 - self.exact(batch))
+        return PositionForm(batch.scores, gains, discounts, batch.where, shares_of_lists(batch, defined), 1.0 - value)
 
     def default_engine(self) -> Engine:
         return DirectEngine()

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from .form import SmoothForm, Softness, found, value_and_slopes, wants_gradient
-from .ranks import SoftRanks, pairwise_logistic
+from .ranks import SoftRanks, binary_logistic, graded_logistic, sums_of
+from .sums import DifferenceSums
 
 
 class Asked(NamedTuple):
@@ -19,25 +20,25 @@ class Asked(NamedTuple):
 
     Attributes:
         places: ``(b, p)`` positions, padded.
-        there: ``(b, p)`` False for padding.
+        there: ``(b, p)`` False for padding; None where there is none.
     """
 
     places: Tensor
-    there: Tensor
+    there: Tensor | None
 
     def take(self, values: Tensor) -> Tensor:
         """``(b, l)`` values of all items to ``(b, p)`` of the asked ones, 0 for padding."""
-        return torch.where(self.there, values.gather(1, self.places), values.new_zeros(()))
+        taken = values.gather(1, self.places)
+        return taken if self.there is None else torch.where(self.there, taken, taken.new_zeros(()))
 
 
 def asked_items(mask: Tensor) -> Asked:
     """``(b, l)`` bool to the positions of its True entries."""
+    if len(mask) == 1:
+        return Asked(mask[0].nonzero().t(), None)
     count = mask.sum(1)
     longest = int(count.max()) if count.numel() else 0
-    if len(mask) == 1:
-        places = mask[0].nonzero().t()
-    else:
-        places = mask.to(torch.uint8).sort(stable=True, dim=1, descending=True).indices[:, :longest]
+    places = mask.to(torch.uint8).sort(stable=True, dim=1, descending=True).indices[:, :longest]
     return Asked(places, torch.arange(longest, device=mask.device) < count[:, None])
 
 
@@ -55,9 +56,11 @@ class Ranking(SmoothForm):
         asked: The items whose ranks matter (positives, usually).
         masses: Each ``(b, l)``: what is summed above an item; 0 where an item does not count.
         measure: The metric, a scalar; NaN where undefined.
-        grades: ``(b, l)``: the anchor orders every pair of items with different grades.
+        grades: ``(b, l)``, bool where there are two: the anchor orders every pair of items with different grades.
         counted: ``(b, l)`` weight of each item in the anchor, 0 where it does not count.
         cuts: The measure has indicators of its own (a cut at k, a floor) and asks for the relative softness.
+        hits: The first of the masses is 0 off the asked items.
+        priced: The measure with its slopes, where they are known: what autograd would find, in fewer steps.
     """
 
     scores: Tensor
@@ -67,6 +70,8 @@ class Ranking(SmoothForm):
     grades: Tensor
     counted: Tensor
     cuts: bool = False
+    hits: bool = False
+    priced: Callable[[Tensor], tuple[float, Tensor]] | None = None
 
     def spread(self) -> float:
         size = self.counted.double().sum(1)
@@ -85,39 +90,50 @@ class Ranking(SmoothForm):
         return torch.stack(self.masses, -1).to(self.scores.dtype)
 
     def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
-        x = self.scores.detach()
-        ranks = SoftRanks(x, self.asked.places, self._stacked, softness.temperature)
+        x, share, wanted = self.scores.detach(), softness.anchor, wants_gradient(self.scores)
+        ranks = SoftRanks(x, self.asked.places, self._stacked, softness.temperature, hits=self.hits)
         above = ranks.above().double().movedim(-1, 0)
         relative = self._relative(softness) if self.cuts else above.new_ones(())
-        value, slopes = value_and_slopes(lambda leaf: self.measure(leaf, relative), above)
+        if self.priced is not None:
+            value, slopes = self.priced(above)
+        else:
+            value, slopes = value_and_slopes(lambda leaf: self.measure(leaf, relative), above)
         if value != value:
             return self.scores.sum() * 0.0, value, None
-        loss, share = (1.0 - softness.anchor) * (1.0 - value), softness.anchor
-        gradient = torch.zeros_like(x)
-        if wants_gradient(self.scores):
-            # Slopes cover padding too, where the metric multiplies by 0.
-            steep = slopes.movedim(0, -1).to(x) * self.asked.there[..., None]
-            gradient = ranks.gradient(steep) * (-(1.0 - share) * softness.enlarge)
+        loss, gradient = (1.0 - share) * (1.0 - value), None
+        if wanted:
+            steep = slopes.movedim(0, -1).to(x) * (-(1.0 - share) * softness.enlarge)
+            if self.asked.there is not None:  # slopes cover padding too, where the metric multiplies by 0
+                steep = steep * self.asked.there[..., None]
+            gradient = ranks.gradient(steep)
         if share:
-            companion, slope = self._companion(x)
+            companion, slope = self._companion(x, ranks.sums if softness.temperature == 1.0 else None)
             loss += share * companion
-            gradient = gradient + share * softness.enlarge * slope
-        if not wants_gradient(self.scores):
+            if gradient is not None:
+                gradient = gradient.add_(slope, alpha=share * softness.enlarge)
+        if gradient is None:
             return x.new_tensor(loss), value, None
         return found(self.scores, loss, gradient), value, None
 
     def _relative(self, softness: Softness) -> Tensor:
         """``(b, 1)``: the temperature in units of each list's own spread."""
-        spreads = self._variances().sqrt()[:, None]
         if softness.relative is not None:
-            return torch.full_like(spreads, softness.relative)
+            return self.scores.new_full((len(self.scores), 1), softness.relative, dtype=torch.float64)
+        spreads = self._variances().sqrt()[:, None]
         return softness.temperature / torch.where(spreads > 0, spreads, 1.0)
 
-    def _companion(self, x: Tensor) -> tuple[float, Tensor]:
+    def _companion(self, x: Tensor, sums: DifferenceSums | None) -> tuple[float, Tensor]:
         """Mean over the lists of the mean logistic loss of their pairs with different grades."""
-        total, slope, weights = pairwise_logistic(
-            x, self.asked.places, self.asked.there, self.grades.to(x), self.counted.to(x)
-        )
+        places, mass = self.asked.places, self.counted.to(x)
+        weight = self.asked.take(mass)
+        if self.grades.dtype == torch.bool:
+            below = mass.masked_fill(self.grades, 0.0)
+            total, slope, weights = binary_logistic(weight, below, sums or sums_of(x, places))
+        else:
+            total, slope, weights = graded_logistic(x, places, weight, self.grades.to(x), mass)
+        if len(x) == 1:
+            size = float(weights)
+            return (float(total) / size, slope.div_(size)) if size > 0 else (0.0, slope.zero_())
         defined = weights > 0
-        size = torch.where(defined, weights, 1.0) * defined.sum().clamp_min(1)
-        return float((total / size).sum()), slope / size[:, None].to(x)
+        sizes = torch.where(defined, weights, 1.0) * defined.sum().clamp_min(1)
+        return float((total / sizes).sum()), slope / sizes[:, None].to(x)

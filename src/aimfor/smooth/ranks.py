@@ -1,4 +1,4 @@
-"""Soft ranks by blocks: sums over the other items of a list of sigmoids of score differences, in O(l) memory.
+"""Soft ranks: sums over the other items of a list of sigmoids of score differences, in O(l) memory.
 
 For p asked items of each list and masses w (several at once),
 
@@ -10,16 +10,12 @@ item itself would add ``w_i sigmoid(0) = w_i / 2``, so half its mass is added an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-#: Differences in one block: 1 MB in float32, which stays in the cache.
-BLOCK = 1 << 18
-#: Up to so many differences in all, their sigmoids are kept for the gradient instead of being found again.
-KEPT = 1 << 21
+from .grid import Grid, points_of
+from .sums import Blocks, DifferenceSums, blocks
 
 
 class SoftRanks:
@@ -30,50 +26,59 @@ class SoftRanks:
         places: ``(b, p)`` positions of the asked items; padded with anything, as long as its slope is 0.
         masses: ``(b, l, m)``.
         temperature: > 0.
+        hits: The first mass is 0 off the asked items.
     """
 
-    def __init__(self, scores: Tensor, places: Tensor, masses: Tensor, temperature: float) -> None:
-        self.scores, self.places, self.masses = _bounded(scores / temperature), places, masses
-        self.asked = self.scores.gather(1, places)
-        self.temperature = temperature
-        keep = scores.numel() * places.shape[1] <= KEPT
-        self._kept: dict[tuple[int, int], Tensor] | None = {} if keep else None
+    def __init__(
+        self, scores: Tensor, places: Tensor, masses: Tensor, temperature: float, *, hits: bool = False
+    ) -> None:
+        self.places, self.masses, self.temperature = places, masses, temperature
+        self.sums = sums_of(scores if temperature == 1.0 else scores / temperature, places, hits)
 
     def above(self) -> Tensor:
         """``(b, p, m)``, the item's own mass included."""
         own = self.masses.gather(1, self.places[..., None].expand(-1, -1, self.masses.shape[2]))
-        sums = torch.empty_like(own)
-        for rows, some in _blocks(self.places, self.scores.shape[1]):
-            soft = self._sigmoids(rows, some)
-            if self._kept is not None:
-                self._kept[rows.start, some.start] = soft
-            sums[rows, some] = soft @ self.masses[rows]
-        return sums + 0.5 * own
+        return torch.add(self.sums.sums("sigmoid", self.masses), own, alpha=0.5)
 
     def gradient(self, slopes: Tensor) -> Tensor:
         """``(b, l)``: the gradient of ``Σ slopes · above`` with respect to the scores."""
-        of_items, of_asked = torch.zeros_like(self.scores), torch.zeros_like(self.asked)
-        for rows, some in _blocks(self.places, self.scores.shape[1]):
-            soft = self._sigmoids(rows, some) if self._kept is None else self._kept[rows.start, some.start]
-            steep = torch.addcmul(soft, soft, soft, value=-1.0)
-            steep.mul_(slopes[rows, some] @ self.masses[rows].mT)
-            of_items[rows] += steep.sum(1)
-            of_asked[rows, some] = steep.sum(2)
-        return of_items.scatter_add_(1, self.places, -of_asked).div_(self.temperature)
-
-    def _sigmoids(self, rows: slice, some: slice) -> Tensor:
-        return (self.scores[rows, None, :] - self.asked[rows, some, None]).sigmoid_()
+        gradient = self.sums.gradient("steep", self.masses, slopes)
+        return gradient if self.temperature == 1.0 else gradient.div_(self.temperature)
 
 
-def pairwise_logistic(
-    scores: Tensor, places: Tensor, asked: Tensor, grades: Tensor, mass: Tensor
+def sums_of(scores: Tensor, places: Tensor, hits: bool = False) -> DifferenceSums:
+    """On a grid, which costs as much as reading the lists, where they are long; else block by block."""
+    scores = _bounded(scores)
+    points = points_of(scores, places.shape[1])
+    return Blocks(scores, places) if points is None else Grid(points, places, hits)
+
+
+def binary_logistic(weight: Tensor, below: Tensor, sums: DifferenceSums) -> tuple[Tensor, Tensor, Tensor]:
+    """Per list, ``Σ v_i w_j log(1 + exp(s_j − s_i))``, its gradient, and the sum of the weights.
+
+    Args:
+        weight: ``(b, p)`` weight v of the asked items; 0 for padding.
+        below: ``(b, l)`` weight w of the items; 0 where an item is no j.
+        sums: Of the scores.
+
+    Returns:
+        ``(b,)``, ``(b, l)``, ``(b,)``.
+    """
+    masses, asked = below[..., None], weight[..., None]
+    total = (sums.sums("softplus", masses) * asked).sum((1, 2), dtype=torch.float64)
+    weights = weight.sum(1, dtype=torch.float64) * below.sum(1, dtype=torch.float64)
+    return total, sums.gradient("sigmoid", masses, asked), weights
+
+
+def graded_logistic(
+    scores: Tensor, places: Tensor, weight: Tensor, grades: Tensor, mass: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Per list, ``Σ (g_i − g_j)₊ w_i w_j log(1 + exp(s_j − s_i))``, its gradient, and the sum of the weights.
+    """Per list, ``Σ (g_i − g_j)₊ v_i w_j log(1 + exp(s_j − s_i))``, its gradient, and the sum of the weights.
 
     Args:
         scores: ``(b, l)``, detached.
         places: ``(b, p)`` positions of the items i; every item above the lowest grade.
-        asked: ``(b, p)`` True where a place is not padding.
+        weight: ``(b, p)`` weight v of the items i; 0 for padding.
         grades: ``(b, l)``.
         mass: ``(b, l)`` weight w of each item, 0 where it does not count.
 
@@ -81,11 +86,10 @@ def pairwise_logistic(
         ``(b,)``, ``(b, l)``, ``(b,)``.
     """
     scores = _bounded(scores)
-    own, grade, weight = (part.gather(1, places) for part in (scores, grades, mass))
-    weight = weight * asked
+    own, grade = scores.gather(1, places), grades.gather(1, places)
     total, weights = (scores.new_zeros(len(scores), dtype=torch.float64) for _ in range(2))
     of_items, of_asked = torch.zeros_like(scores), torch.zeros_like(own)
-    for rows, some in _blocks(places, scores.shape[1]):
+    for rows, some in blocks(places, scores.shape[1]):
         gap = scores[rows, None, :] - own[rows, some, None]
         share = (grade[rows, some, None] - grades[rows, None, :]).clamp_min_(0.0)
         share.mul_(weight[rows, some, None]).mul_(mass[rows, None, :])
@@ -101,13 +105,3 @@ def _bounded(scores: Tensor) -> Tensor:
     """Scores whose differences stay finite."""
     most = 0.125 * torch.finfo(scores.dtype).max
     return scores.clamp(-most, most)
-
-
-def _blocks(places: Tensor, length: int) -> Iterator[tuple[slice, slice]]:
-    """Lists × asked items, so that each block has about `BLOCK` differences; whole lists where they fit."""
-    lists, asked = places.shape
-    rows = max(1, BLOCK // max(1, asked * length))
-    some = max(1, min(asked, BLOCK // max(1, length)))
-    for first in range(0, lists, rows):
-        for start in range(0, asked, some):
-            yield slice(first, min(first + rows, lists)), slice(start, min(start + some, asked))

@@ -22,6 +22,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..ties import first_places, last_places, tied
+
 Kernel = Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
 
 #: Entries of one block of the logistic kernel: 8 MB in float64.
@@ -112,19 +114,15 @@ def _shifted(x: Tensor, a: Tensor, margin: float) -> Tensor:
 def _strictly_below(k: Tensor, mass: Tensor) -> Tensor:
     """For each entry of sorted ``k``: the mass at strictly smaller keys."""
     before = mass.cumsum(-1) - mass
-    return before.gather(-1, torch.searchsorted(k, k)) if _tied(k) else before
+    return before.gather(-1, first_places(k)) if tied(k) else before
 
 
 def _strictly_above(k: Tensor, mass: Tensor) -> Tensor:
     """For each entry of sorted ``k``: the mass at strictly larger keys."""
     through = mass.cumsum(-1)
-    if _tied(k):
-        through = through.gather(-1, torch.searchsorted(k, k, right=True) - 1)
+    if tied(k):
+        through = through.gather(-1, last_places(k))
     return through[..., -1:] - through
-
-
-def _tied(k: Tensor) -> bool:
-    return bool((k[..., 1:] == k[..., :-1]).any())
 
 
 def top_fraction(x: Tensor, b: Tensor, fraction: float) -> Tensor:
@@ -133,9 +131,7 @@ def top_fraction(x: Tensor, b: Tensor, fraction: float) -> Tensor:
     mass = b[order]
     through = mass.cumsum(0)
     budget = fraction * through[-1]
-    keys = -descending
-    first = torch.searchsorted(keys, keys)
-    last = torch.searchsorted(keys, keys, right=True) - 1
+    first, last = first_places(descending), last_places(descending)
     start = through[first] - mass[first]
     group = through[last] - start
     share = ((budget - start) / group.clamp_min(torch.finfo(x.dtype).tiny)).clamp(0.0, 1.0)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ...ties import shared_worth
 from ..form import LinearForm
 
 
@@ -81,9 +82,5 @@ class PositionForm(LinearForm):
 def shared_discounts(keys: Tensor, discounts: Tensor) -> Tensor:
     """``(b, l)`` mean discount of the places that each item's tie takes up, highest key first."""
     descending, order = keys.sort(dim=1, descending=True)
-    turned = (-descending).contiguous()
-    first = torch.searchsorted(turned, turned)
-    after = torch.searchsorted(turned, turned, right=True)
-    through = torch.cat((discounts.new_zeros(1), discounts.cumsum(0)))
-    mean = (through[after] - through[first]) / (after - first)
-    return torch.empty_like(mean).scatter_(1, order, mean)
+    mean = shared_worth(descending, discounts)
+    return torch.empty_like(keys, dtype=mean.dtype).scatter_(1, order, mean)
