@@ -125,14 +125,24 @@ class MetricLoss(nn.Module):
             return compiled.transformed(self, scores, targets, weights, where, index, groups)
         return self.detailed(scores, targets, weights=weights, where=where, index=index, groups=groups).loss
 
-    def detailed(self, scores: Tensor, targets: Tensor, **rest: Any) -> EngineOutput:
+    def detailed(
+        self,
+        scores: Tensor,
+        targets: Tensor,
+        *,
+        weights: Tensor | None = None,
+        where: Tensor | None = None,
+        index: Tensor | None = None,
+        groups: dict[str, Tensor] | Tensor | None = None,
+    ) -> EngineOutput:
         """As `forward`, with the status of the solve and numbers worth logging. Same arguments."""
+        rest = {"weights": weights, "where": where, "index": index, "groups": groups}
         if isinstance(scores, Tensor) and not scores.is_meta and torch.is_autocast_enabled(scores.device.type):
             with torch.autocast(scores.device.type, enabled=False):
-                return self._run(scores, targets, **rest)
-        return self._run(scores, targets, **rest)
+                return self._run(scores, targets, rest)
+        return self._run(scores, targets, rest)
 
-    def _run(self, scores: Tensor, targets: Tensor, **rest: Any) -> EngineOutput:
+    def _run(self, scores: Tensor, targets: Tensor, rest: dict[str, Any]) -> EngineOutput:
         if self.ignore_index is not None:
             rest["where"] = conventions.counted(targets, rest.get("where"), self.ignore_index)
 

@@ -65,20 +65,32 @@ class Regularized(nn.Module):
         self._sums: dict[str, Tensor] = {}
         self._calls = 0
 
-    def forward(self, outputs: Any, targets: Any, scores: Tensor, labels: Tensor, **rest: Any) -> Tensor:
+    def forward(
+        self,
+        outputs: Any,
+        targets: Any,
+        scores: Tensor,
+        labels: Tensor,
+        *,
+        weights: Tensor | None = None,
+        where: Tensor | None = None,
+        index: Tensor | None = None,
+        groups: dict[str, Tensor] | Tensor | None = None,
+    ) -> Tensor:
         """The objective, a scalar attached to the graph.
 
         Args:
             outputs: What the task loss reads, with
             targets: its targets.
             scores: The metric's scores, with
-            labels: its targets; further arguments (``index=``, ``where=``, …) go to the metric.
+            labels: its targets.
+            weights, where, index, groups: As for `MetricLoss`.
         """
         task = self.erm(outputs, targets)
         if not isinstance(task, Tensor) or task.numel() != 1:
             came = f"shape {tuple(task.shape)}" if isinstance(task, Tensor) else f"a {type(task).__name__}"
             raise InputError("erm", came, "a scalar loss", "Use reduction='mean'.")
-        metric = self.metric_loss(scores, labels, **rest)
+        metric = self.metric_loss(scores, labels, weights=weights, where=where, index=index, groups=groups)
         if task.ndim:
             task = task.reshape(())
         total = torch.add(task, metric, alpha=self.alpha)

@@ -296,10 +296,10 @@ def refit_head(fit: Fit) -> None:
     """Puts a last layer into the model that is fitted on all training rows for the metric."""
     task, chunk = fit.task, 4096 if fit.task.x.ndim == 2 else 256
     train = [task.x, task.y, *([] if task.weights is None else [task.weights])]
-    judge = [
+    held = [
         task.x_validation,
         task.y_validation,
         *([] if task.weights_validation is None else [task.weights_validation]),
     ]
-    batches, validation = (list(zip(*(part.split(chunk) for part in parts), strict=True)) for parts in (train, judge))
+    batches, validation = (list(zip(*(part.split(chunk) for part in parts), strict=True)) for parts in (train, held))
     HeadFitter(task.objective.metric).from_model(fit.model, batches, validation=validation, install=True)

@@ -321,8 +321,8 @@ def _prefer_even_odds(task: Task, scores: Tensor, tuned: float, calibration: tup
     if calibration[0] == 0:
         return tuned
     even = -calibration[1] / calibration[0]
-    judge = task.objective if task.objective.needs_threshold else Objective.of("f1")
-    values = [judge.value(scores, task.y_validation, one, task.weights_validation) for one in (tuned, even)]
+    objective = task.objective if task.objective.needs_threshold else Objective.of("f1")
+    values = [objective.value(scores, task.y_validation, one, task.weights_validation) for one in (tuned, even)]
     weights = task.weights_validation
     rows = float(len(scores) if weights is None else weights.sum())
     return even if values[1] >= values[0] - 0.5 / max(1.0, rows) ** 0.5 else tuned

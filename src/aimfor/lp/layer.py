@@ -23,7 +23,7 @@ class LinearProgram(nn.Module):
 
     Args:
         gradient, method, tol, on_failure: As for `solve`.
-        **parts: Any of ``c, A, b, A_eq, b_eq, lower, upper`` that all calls share.
+        c, A, b, A_eq, b_eq, lower, upper: Those that all calls share, shaped as for `solve`.
 
     Example:
         >>> import torch, aimfor
@@ -39,14 +39,20 @@ class LinearProgram(nn.Module):
         method: Method | None = None,
         tol: float = 1e-9,
         on_failure: str = "fallback",
-        **parts: Any,
+        c: Tensor | None = None,
+        A: Tensor | None = None,
+        b: Tensor | None = None,
+        A_eq: Tensor | None = None,
+        b_eq: Tensor | None = None,
+        lower: Tensor | float | None = None,
+        upper: Tensor | float | None = None,
     ) -> None:
         super().__init__()
         self.gradient, self.method, self.tol, self.on_failure = gradient, method, tol, on_failure
         self.numbers: dict[str, float] = {}
-        for name, part in parts.items():
-            if name not in PARTS:
-                raise InputError(name, "an unknown part", "one of " + ", ".join(PARTS))
+        for name, part in zip(PARTS, (c, A, b, A_eq, b_eq, lower, upper), strict=True):
+            if part is None:
+                continue
             if isinstance(part, nn.Parameter):
                 self.register_parameter(name, part)
             elif isinstance(part, Tensor):
@@ -56,13 +62,21 @@ class LinearProgram(nn.Module):
             else:
                 raise InputError(name, f"a {type(part).__name__}", "a tensor, a parameter, or a number for a bound")
 
-    def forward(self, **parts: Tensor | PairRows | float) -> LPSolution:
+    def forward(
+        self,
+        *,
+        c: Tensor | None = None,
+        A: Tensor | PairRows | None = None,
+        b: Tensor | None = None,
+        A_eq: Tensor | None = None,
+        b_eq: Tensor | None = None,
+        lower: Tensor | float | None = None,
+        upper: Tensor | float | None = None,
+    ) -> LPSolution:
         """Solve with the kept parts and the given ones, which take precedence."""
-        kept: dict[str, Any] = {**self.numbers, **dict(self.named_parameters()), **dict(self.named_buffers())}
-        unknown = set(parts) - set(PARTS)
-        if unknown:
-            raise InputError(unknown.pop(), "an unknown part", "one of " + ", ".join(PARTS))
-        given = {**kept, **parts}
+        given: dict[str, Any] = {**self.numbers, **dict(self.named_parameters()), **dict(self.named_buffers())}
+        parts = zip(PARTS, (c, A, b, A_eq, b_eq, lower, upper), strict=True)
+        given |= {name: part for name, part in parts if part is not None}
         if "c" not in given:
             raise InputError("c", "nothing", "costs, here or when the layer is made")
         return solve(**given, gradient=self.gradient, method=self.method, tol=self.tol, on_failure=self.on_failure)

@@ -22,7 +22,7 @@ from .base import Metric
 from .programs import RatioOfCounts
 
 
-class Counts(NamedTuple):
+class ConfusionCounts(NamedTuple):
     """Weighted counts of the four kinds of decision, float64, of any common shape."""
 
     tp: Tensor
@@ -31,12 +31,12 @@ class Counts(NamedTuple):
     tn: Tensor
 
 
-def binary_counts(batch: Batch, threshold: float) -> Counts:
+def binary_counts(batch: Batch, threshold: float) -> ConfusionCounts:
     """Counts along the last dimension: a scalar each for ``(n,)``, one per image for ``(b, l)``."""
     decided, positive = batch.scores.detach() > threshold, batch.targets
     weights = batch.effective_weights()
     mass = torch.ones_like(decided, dtype=torch.float64) if weights is None else weights.double()
-    return Counts(
+    return ConfusionCounts(
         (mass * (decided & positive)).sum(-1),
         (mass * (decided & ~positive)).sum(-1),
         (mass * (~decided & positive)).sum(-1),
@@ -44,7 +44,7 @@ def binary_counts(batch: Batch, threshold: float) -> Counts:
     )
 
 
-def class_counts(batch: Batch) -> Counts:
+def class_counts(batch: Batch) -> ConfusionCounts:
     """Counts of each class against the rest when the highest score decides: ``(c,)``, or ``(b, c)`` for ``(b, l, c)``.
 
     One pass over the entries fills a table (image, true class, decided class), whatever the number of classes.
@@ -60,7 +60,7 @@ def class_counts(batch: Batch) -> Counts:
     table = mass.new_zeros(number * classes * classes).index_add_(0, cells, mass).reshape(*images, classes, classes)
     tp = table.diagonal(dim1=-2, dim2=-1)
     fp, fn = table.sum(-2) - tp, table.sum(-1) - tp
-    return Counts(tp, fp, fn, table.sum((-2, -1)).unsqueeze(-1) - tp - fp - fn)
+    return ConfusionCounts(tp, fp, fn, table.sum((-2, -1)).unsqueeze(-1) - tp - fp - fn)
 
 
 def check_by_shape(scores: Any, targets: Any, **rest: Any) -> Batch:

@@ -21,7 +21,7 @@ from ..checks import number
 from .binomial import lower_bound, wilson_bound
 from .contrast import contrast_lower
 from .counts import Counts
-from .expressions import Constraint, Expression, Gap, Linear, Rate, Sum, Worst, as_linear, disjoint
+from .expressions import Constraint, Expression, Gap, LinearSum, Rate, Sum, Worst, as_linear, disjoint
 from .feasible import culprits
 
 #: A lower confidence bound from (successes, trials, alpha).
@@ -211,7 +211,7 @@ def bounds(
     return max(b[0] for b in all_), max(b[1] for b in one)
 
 
-def _gap_upper(negated: Sequence[Linear], counts: Counts, alpha: float, lower: Lower) -> float:
+def _gap_upper(negated: Sequence[LinearSum], counts: Counts, alpha: float, lower: Lower) -> float:
     """Upper bound on the largest difference, from its negatives; pairs that cannot be the largest are passed over."""
     rough = {id(pair): -_contrast(pair, counts, alpha / 2, wilson_bound) for pair in negated}
     highest = 0.0
@@ -238,7 +238,7 @@ def _has_contrast(lower: Lower) -> bool:
     return lower in (lower_bound, wilson_bound)
 
 
-def _contrast(left: Linear, counts: Counts, alpha: float, lower: Lower) -> float:
+def _contrast(left: LinearSum, counts: Counts, alpha: float, lower: Lower) -> float:
     """Lower bound on a weighted sum of two rates of disjoint examples; a negative weight turns a rate over."""
     sides, constant = [], left.constant
     for coefficient, rate in left.terms:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.distributed as dist
@@ -11,8 +11,9 @@ from torch import Tensor
 
 from .. import checks, distributed
 from ..engine import Batch, Engine, EngineOutput, undefined
+from .duals import Ascent
 from .form import Anchor, HasRates, RateForm
-from .proxies import PROXIES, proxy
+from .proxies import PROXIES, PricedDecisions
 
 #: Columns of the state, one row for each anchor: what is learned, then what has been counted since the last step.
 THRESHOLD, MULTIPLIER, TPS, FPS, POSITIVES, NEGATIVES, SLOPE, CALLS = range(8)
@@ -32,6 +33,8 @@ class _Coefficients:
 
 class RateEngine(Engine):
     """Proxy-Lagrangian of each anchor: smooth proxy for the scores, exact rates over many batches for the multipliers.
+
+    It is that of `RateProblem` (`PricedDecisions` and `Ascent`), with thresholds of its own for many points at once.
 
     With threshold t and multiplier λ, an anchor's loss is, up to a constant,
     ``(gain + λa)·mean over positives of φ(t − s) + (price + λb)·mean over negatives of φ(s − t)``. Every ``every``
@@ -66,7 +69,7 @@ class RateEngine(Engine):
         super().__init__()
         self.proxy = checks.one_of("proxy", proxy, PROXIES)
         self.temperature = checks.number("temperature", temperature, above=0)
-        self.dual_rate = checks.number("dual_rate", dual_rate, above=0)
+        self.dual = Ascent(checks.number("dual_rate", dual_rate, above=0))
         self.threshold_rate = checks.number("threshold_rate", threshold_rate, at_least=0)
         self.every = checks.integer("every", every, at_least=0)
         self._state = torch.zeros(0, 8, dtype=torch.float64)
@@ -85,11 +88,13 @@ class RateEngine(Engine):
         if mass == 0.0 or float(seen[0]) == 0.0 or float(seen[1]) == 0.0:
             return undefined(form.scores)
         # Weights that make a sum over this batch an unbiased mean over each class of everything seen.
-        by_class = torch.stack((positive / float(seen[0]), (weights - positive) / float(seen[1]))) * (total / mass)
-        up, down = self._prices(form.anchors, state, float(seen[1]) / float(seen[0]))
+        scale = total / mass
+        by_class = (weights - positive) * (scale / float(seen[1])), positive * (scale / float(seen[0]))
+        prices = self._prices(form.anchors, state, float(seen[1]) / float(seen[0]))
+        up, down = (each[:, None].to(form.scores) * share for each, share in zip(prices, by_class, strict=True))
         thresholds = state[:, THRESHOLD]
-        loss, slopes = _AnchorMeans.apply(
-            form.scores, by_class.to(form.scores.dtype), thresholds, up, down, self.proxy, self.temperature
+        loss, slopes = PricedDecisions.apply(
+            form.scores, thresholds.to(form.scores), up, down, self.proxy, self.temperature
         )
         if self.training and torch.is_grad_enabled():
             self._count(form, positive, weights, state, counted, slopes)
@@ -107,7 +112,7 @@ class RateEngine(Engine):
         """Exact counts at every threshold, and the thresholds' own gradient."""
         passed = form.scores.detach()[None] > state[:, THRESHOLD, None].to(form.scores)
         hits = passed.to(weights.dtype) @ torch.stack((positive, weights - positive), 1)
-        fresh = torch.cat((hits.cpu().double(), counted.expand(len(state), 2), slopes[:, None].cpu()), 1)
+        fresh = torch.cat((hits.cpu().double(), counted.expand(len(state), 2), slopes[:, None].cpu().double()), 1)
         processes = 1 if form.joined else distributed.world_size()
         if processes > 1:
             dist.all_reduce(fresh)
@@ -128,7 +133,10 @@ class RateEngine(Engine):
         if float(positives[0]) > 0 and float(negatives[0]) > 0:
             unit = torch.where(form.odds, negatives / positives, 1.0)
             slack = form.a * state[:, TPS] / positives - form.b * unit * state[:, FPS] / negatives + form.c
-            state[:, MULTIPLIER] = (state[:, MULTIPLIER] - self.dual_rate * slack).clamp_min(0.0)
+            for place, (multiplier, short) in enumerate(
+                zip(state[:, MULTIPLIER].tolist(), (-slack).tolist(), strict=True)
+            ):
+                state[place, MULTIPLIER] = self.dual.step(str(place), multiplier, short)
         state[:, THRESHOLD] -= self.threshold_rate * state[:, SLOPE] / state[:, CALLS]
         # Class sizes are remembered, as half their weight, so that a batch of one class is still in proportion.
         state[:, [POSITIVES, NEGATIVES]] *= 0.5
@@ -158,33 +166,3 @@ def _coefficients(anchors: tuple[Anchor, ...]) -> _Coefficients:
     rows = [[getattr(anchor, name) for name in ("gain", "price", "a", "b", "c")] for anchor in anchors]
     gain, price, a, b, c = torch.tensor(rows, dtype=torch.float64).unbind(1)
     return _Coefficients(gain, price, a, b, c, torch.tensor([anchor.odds for anchor in anchors]))
-
-
-class _AnchorMeans(torch.autograd.Function):
-    """Mean over anchors of ``down·Σ w₊ φ((t − s)/T) + up·Σ w₋ φ((s − t)/T)``; gradient found on the way."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        scores: Tensor,
-        by_class: Tensor,
-        thresholds: Tensor,
-        up: Tensor,
-        down: Tensor,
-        kind: str,
-        temperature: float,
-    ) -> tuple[Tensor, Tensor]:
-        shifted = (scores[None] - thresholds[:, None].to(scores)) / temperature
-        up, down = up[:, None].to(scores) * by_class[1], down[:, None].to(scores) * by_class[0]
-        (high, rise), (low, fall) = proxy(kind, shifted), proxy(kind, -shifted)
-        slope = (up * rise - down * fall) / temperature
-        ctx.save_for_backward(slope.mean(0))
-        value = (up * high + down * low).sum(1).mean()
-        own = -slope.sum(1).double()
-        ctx.mark_non_differentiable(own)
-        return value, own
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None, None, None]:
-        (gradient,) = ctx.saved_tensors
-        return gradient * grads[0], None, None, None, None, None, None

@@ -40,19 +40,19 @@ class Sum(Expression):
     def constant(self) -> float:
         return 0.0
 
-    def __add__(self, other: Any) -> Linear:
+    def __add__(self, other: Any) -> LinearSum:
         other = as_linear(other)
-        return Linear(collect((*self.terms, *other.terms)), self.constant + other.constant)
+        return LinearSum(collect((*self.terms, *other.terms)), self.constant + other.constant)
 
     __radd__ = __add__
 
-    def __mul__(self, factor: Any) -> Linear:
+    def __mul__(self, factor: Any) -> LinearSum:
         factor = number("factor", factor)
-        return Linear(collect(tuple((factor * c, rate) for c, rate in self.terms)), factor * self.constant)
+        return LinearSum(collect(tuple((factor * c, rate) for c, rate in self.terms)), factor * self.constant)
 
     __rmul__ = __mul__
 
-    def __truediv__(self, divisor: Any) -> Linear:
+    def __truediv__(self, divisor: Any) -> LinearSum:
         if isinstance(divisor, Expression):
             raise InputError(
                 "divisor",
@@ -62,13 +62,13 @@ class Sum(Expression):
             )
         return self * (1.0 / number("divisor", divisor, above=0))
 
-    def __neg__(self) -> Linear:
+    def __neg__(self) -> LinearSum:
         return self * -1.0
 
-    def __sub__(self, other: Any) -> Linear:
+    def __sub__(self, other: Any) -> LinearSum:
         return self + -as_linear(other)
 
-    def __rsub__(self, other: Any) -> Linear:
+    def __rsub__(self, other: Any) -> LinearSum:
         return as_linear(other) - self
 
     def __ge__(self, other: Any) -> Constraint:
@@ -163,7 +163,7 @@ class Rate(Sum):
 
 
 @dataclass(frozen=True)
-class Linear(Sum):
+class LinearSum(Sum):
     """A linear combination of rates plus a constant."""
 
     parts: Terms
@@ -255,14 +255,14 @@ def describe(conditions: Conditions) -> str:
     return "[" + ", ".join(f"{name}={label:g}" for name, label in conditions) + "]" if conditions else ""
 
 
-def as_linear(value: Any) -> Linear:
-    if isinstance(value, Linear):
+def as_linear(value: Any) -> LinearSum:
+    if isinstance(value, LinearSum):
         return value
     if isinstance(value, Sum):
-        return Linear(value.terms, value.constant)
+        return LinearSum(value.terms, value.constant)
     if isinstance(value, Expression):
         raise InputError("expression", repr(value), "a rate or a sum of rates", "A gap or worst group stands alone.")
-    return Linear((), number("expression", value))
+    return LinearSum((), number("expression", value))
 
 
 def collect(terms: Terms) -> Terms:
@@ -281,7 +281,7 @@ def compare(left: Sum, sense: str, right: Any) -> Constraint:
     if not moved.terms:
         raise InputError("constraint", f"{left!r} {sense} {right!r}", "an inequality that depends on a rate")
     bound = -moved.constant
-    bare = Linear(moved.terms)
+    bare = LinearSum(moved.terms)
     check_reachable(bare, sense, bound)
     return Constraint(bare, sense, bound + 0.0)
 
@@ -291,7 +291,7 @@ def bound_of(rate: Rate, sense: str, bound: Any) -> float:
     return number(name, bound, at_least=0) if rate.is_count else number(name, bound, at_least=0, at_most=1)
 
 
-def check_reachable(left: Linear, sense: str, bound: float) -> None:
+def check_reachable(left: LinearSum, sense: str, bound: float) -> None:
     """Refuses what no values of the rates in [0, 1] can satisfy."""
     if any(rate.is_count for _, rate in left.terms):
         return

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .counts import FN, FP, TN, TP, Counts, Levels
-from .expressions import Constraint, Gap, Linear, Rate, Sum, Terms, Worst
+from .expressions import Constraint, Gap, LinearSum, Rate, Sum, Terms, Worst
 
 #: Predicted positives below this share of the data are treated as this many in the quotient rule.
 SMALLEST_SHARE = 1e-3
@@ -31,7 +31,7 @@ class Part:
 
     def margin(self, counts: Counts) -> Tensor:
         """The left side in the user's own units (how far the rate is inside its bound); NaN where undefined."""
-        return Linear(self.terms, self.constant).value(counts)
+        return LinearSum(self.terms, self.constant).value(counts)
 
     @property
     def bounded_ratio(self) -> Rate | None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .counts import FN, FP, TN, TP, Counts
-from .expressions import Constraint, Expression, Linear, Rate, Sum, Terms, Worst
+from .expressions import Constraint, Expression, LinearSum, Rate, Sum, Terms, Worst
 from .parts import Part, parts_of, sum_sensitivity
 
 
@@ -67,7 +67,7 @@ def prices(
     pieces = []
     if terms:
         scale = total if any(rate.is_count for _, rate in terms) else 1.0
-        start = float(Linear(terms).value(nobody(counts))) / scale
+        start = float(LinearSum(terms).value(nobody(counts))) / scale
         start = start if math.isfinite(start) else 0.0
         pieces.append((-sign * sum_sensitivity(terms, counts) / scale, 1.0 - start if sign > 0 else start))
     for part in parts:

@@ -111,7 +111,7 @@ class RateProblem(nn.Module):
         up, down = up[kind], down[kind]
         if weights is not None:
             up, down = up * weights, down * weights
-        loss: Tensor = PricedDecisions.apply(batch.scores, up, down, self.proxy, self.temperature)
+        loss: Tensor = PricedDecisions.apply(batch.scores, None, up, down, self.proxy, self.temperature)[0]
         return loss / mass + constant
 
     def _count(self, batch: Batch, codes: Tensor, counts: Counts) -> None:

@@ -36,23 +36,37 @@ def proxy(kind: str, scores: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class PricedDecisions(torch.autograd.Function):
-    """``Σ upᵢ φ(sᵢ/T) + downᵢ φ(−sᵢ/T)``; the gradient is found in the forward pass, backward only scales it."""
+    """The proxy-Lagrangian: mean over k operating points of ``Σ upᵢ φ((sᵢ − t)/T) + downᵢ φ((t − sᵢ)/T)``.
+
+    Takes scores ``(n,)``, thresholds ``(k,)`` (None: one point, at 0) and prices ``(k, n)`` (``(n,)`` for one point).
+    Returns it with the derivative by each threshold, ``(k,)`` (empty for None). The gradient is found in the forward
+    pass, backward only scales it.
+    """
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, up: Tensor, down: Tensor, kind: str, temperature: float) -> Tensor:
-        tempered = scores / temperature if temperature != 1.0 else scores
+    def forward(
+        ctx: Any, scores: Tensor, thresholds: Tensor | None, up: Tensor, down: Tensor, kind: str, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        above = scores if thresholds is None else scores - thresholds[:, None]
+        above = above if temperature == 1.0 else above / temperature
         if kind == "sigmoid":  # φ(−s) = 1 − φ(s): one pass for both prices
-            high, slope = proxy(kind, tempered)
+            high, slope = proxy(kind, above)
             net = up - down
-            total, gradient = torch.dot(net, high) + down.sum(), net * slope
+            total, gradient = (net * high).sum() + down.sum(), net * slope
         else:
-            (high, rise), (low, fall) = proxy(kind, tempered), proxy(kind, -tempered)
-            total, gradient = torch.dot(up, high) + torch.dot(down, low), up * rise - down * fall
-        ctx.save_for_backward(gradient / temperature if temperature != 1.0 else gradient)
-        return total
+            (high, rise), (low, fall) = proxy(kind, above), proxy(kind, -above)
+            total, gradient = (up * high).sum() + (down * low).sum(), up * rise - down * fall
+        gradient = gradient if temperature == 1.0 else gradient / temperature
+        if thresholds is None:
+            own = gradient.new_empty(0)
+        else:
+            own, gradient, total = -gradient.sum(1), gradient.mean(0), total / len(thresholds)
+        ctx.mark_non_differentiable(own)
+        ctx.save_for_backward(gradient)
+        return total, own
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None, None]:
         (gradient,) = ctx.saved_tensors
-        return gradient * grad, None, None, None, None
+        return gradient * grads[0], None, None, None, None, None

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from .duals import DualOptimizer
 from .expressions import Constraint, Expression
 from .problem import RateProblem
 
 
-def maximize(objective: Expression, subject_to: Sequence[Constraint] | Constraint = (), **options: Any) -> RateProblem:
+def maximize(
+    objective: Expression,
+    subject_to: Sequence[Constraint] | Constraint = (),
+    *,
+    proxy: str = "auto",
+    temperature: float | None = None,
+    dual: str | DualOptimizer = "nupi",
+    dual_rate: float = 1.0,
+    dual_every: int = 0,
+    dual_rates: str = "exact",
+    initial: float | None = None,
+    held_out: int = 0,
+) -> RateProblem:
     """The problem of making a rate as large as possible while others keep their bounds.
 
     Args:
@@ -47,10 +59,34 @@ def maximize(objective: Expression, subject_to: Sequence[Constraint] | Constrain
         >>> loss.backward()
         >>> problem.end_epoch()
     """
-    return RateProblem("maximize", objective, subject_to, **options)
+    return RateProblem(
+        "maximize",
+        objective,
+        subject_to,
+        proxy=proxy,
+        temperature=temperature,
+        dual=dual,
+        dual_rate=dual_rate,
+        dual_every=dual_every,
+        dual_rates=dual_rates,
+        initial=initial,
+        held_out=held_out,
+    )
 
 
-def minimize(objective: Expression, subject_to: Sequence[Constraint] | Constraint = (), **options: Any) -> RateProblem:
+def minimize(
+    objective: Expression,
+    subject_to: Sequence[Constraint] | Constraint = (),
+    *,
+    proxy: str = "auto",
+    temperature: float | None = None,
+    dual: str | DualOptimizer = "nupi",
+    dual_rate: float = 1.0,
+    dual_every: int = 0,
+    dual_rates: str = "exact",
+    initial: float | None = None,
+    held_out: int = 0,
+) -> RateProblem:
     """As `maximize`, for a rate that should be small.
 
     Example:
@@ -60,4 +96,16 @@ def minimize(objective: Expression, subject_to: Sequence[Constraint] | Constrain
         minimize    error_rate
         subject to  gap(positive_rate, sex) <= 0.05
     """
-    return RateProblem("minimize", objective, subject_to, **options)
+    return RateProblem(
+        "minimize",
+        objective,
+        subject_to,
+        proxy=proxy,
+        temperature=temperature,
+        dual=dual,
+        dual_rate=dual_rate,
+        dual_every=dual_every,
+        dual_rates=dual_rates,
+        initial=initial,
+        held_out=held_out,
+    )

@@ -121,10 +121,10 @@ class HeadFitter:
         train = make_rows(self.metric, "features", features, targets, weights, where, original)
         third = validation[2] if len(validation) > 2 else None
         weighed, mask = (None, third) if train.kind == "lists" else (third, None)
-        judge = make_rows(
+        validation_rows = make_rows(
             self.metric, "validation", validation[0], validation[1], weighed, mask, original, train.outputs
         )
-        candidates, layers = self._candidates(train, judge, original)
+        candidates, layers = self._candidates(train, validation_rows, original)
         best = max(range(len(candidates)), key=lambda i: (candidates[i].value, -i))
         seconds = time.perf_counter() - began
         record = HeadRecord(repr(self.metric), candidates[best], tuple(candidates), train.rows.shape[0], seconds)
@@ -158,11 +158,11 @@ class HeadFitter:
                 layer = last_linear(model, batch_part(first, 0).to(device))
             model.train(training)
         features, targets, third = collect(model, loader, layer)
-        judge: tuple[Tensor, ...] | float
+        held: tuple[Tensor, ...] | float
         if isinstance(validation, int | float):
-            judge = validation
+            held = validation
         else:
-            judge = tuple(part for part in collect(model, validation, layer) if part is not None)
+            held = tuple(part for part in collect(model, validation, layer) if part is not None)
         lists = self.metric.layout == "lists"
         original = model.get_submodule(layer)
         assert isinstance(original, nn.Linear)
@@ -170,7 +170,7 @@ class HeadFitter:
             features,
             targets,
             None if lists else third,
-            validation=judge,
+            validation=held,
             original=original,
             where=third if lists else None,
         )
@@ -179,7 +179,7 @@ class HeadFitter:
         return fit
 
     def _candidates(
-        self, train: FeatureRows, judge: FeatureRows, original: nn.Linear | None
+        self, train: FeatureRows, validation_rows: FeatureRows, original: nn.Linear | None
     ) -> tuple[list[HeadCandidate], list[nn.Linear]]:
         space = make_space(train.rows, row_counts(train))
         tolerance = self.tolerance
@@ -188,18 +188,18 @@ class HeadFitter:
         candidates: list[HeadCandidate] = []
         layers: list[nn.Linear] = []
 
-        def judged(layer: nn.Linear, name: str, ridge: float | None = None, **facts: Any) -> None:
-            candidates.append(HeadCandidate(name, ridge, self._judge(layer, judge), **facts))
+        def add(layer: nn.Linear, name: str, ridge: float | None = None, **facts: Any) -> None:
+            candidates.append(HeadCandidate(name, ridge, self._value(layer, validation_rows), **facts))
             layers.append(layer)
 
         if original is not None:
-            judged(_copy(original, train.rows), "original layer")
+            add(_copy(original, train.rows), "original layer")
         for objective in self._chosen_objectives(train):
             start, centre = self._start(objective, space, train, original, layers, candidates)
             for ridge in self.ridges:
                 found = minimise(objective, space, train.shape, start, centre, ridge, self.iterations, tolerance)
                 facts = {"convex": objective.convex, "gradient": found.gradient, "evaluations": found.evaluations}
-                judged(space.to_layer(found.weight, found.bias), objective.name, ridge, **facts)
+                add(space.to_layer(found.weight, found.bias), objective.name, ridge, **facts)
                 start = (found.weight, found.bias)
         return candidates, layers
 
@@ -232,13 +232,13 @@ class HeadFitter:
         factor = _best_factor(objective, space, train, weight, bias)
         return (factor * weight, factor * bias), factor * weight
 
-    def _judge(self, layer: nn.Linear, judge: FeatureRows) -> float:
+    def _value(self, layer: nn.Linear, validation_rows: FeatureRows) -> float:
         """The metric on validation data; the bias of a metric that decides at a threshold is tuned there first."""
         with torch.no_grad():
-            batch = judge.as_judged(judge.shape(layer(judge.rows)))
-            if isinstance(self.metric, CountMetric) and judge.kind == "binary":
+            batch = validation_rows.as_judged(validation_rows.shape(layer(validation_rows.rows)))
+            if isinstance(self.metric, CountMetric) and validation_rows.kind == "binary":
                 layer.bias.add_(best_shift(self.metric, batch))
-                batch = judge.as_judged(judge.shape(layer(judge.rows)))
+                batch = validation_rows.as_judged(validation_rows.shape(layer(validation_rows.rows)))
             value = float(self.metric.exact(batch))
         if value != value:
             raise InputError("validation", "data on which the metric is undefined", "data with every class in it")

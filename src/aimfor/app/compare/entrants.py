@@ -95,8 +95,8 @@ def _refitted(make: Callable[[], Any], ready: Prepared) -> Outcome:
     task, (x, _) = ready.task, ready.test
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # not converged, feature names: the packages' own matters
-        judge = make().fit(_plain(task.x), task.y.numpy())
-        validation = _log_odds(judge, task.x_validation, task.outputs)
+        first = make().fit(_plain(task.x), task.y.numpy())
+        validation = _log_odds(first, task.x_validation, task.outputs)
         both = torch.cat((task.x, task.x_validation)), torch.cat((task.y, task.y_validation))
         final = _log_odds(make().fit(_plain(both[0]), both[1].numpy()), x, task.outputs)
     threshold, value = ready.objective.tuned(validation, task.y_validation)

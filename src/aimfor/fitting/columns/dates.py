@@ -79,7 +79,7 @@ def calendar(moments: Moments) -> dict[str, Floats]:
     }
 
 
-class Part(Strict):
+class DatePart(Strict):
     """One number taken from the date."""
 
     name: Literal["days", "month", "day", "weekday", "hour"]
@@ -91,7 +91,7 @@ class Date(Coder):
 
     kind: Literal["date"] = "date"
     format: str
-    found: tuple[Part, ...]
+    found: tuple[DatePart, ...]
     missing: bool
     #: Whether training rows had words among the dates; then words are missing values, else they are refused.
     words: bool = False
@@ -124,7 +124,7 @@ def fit_date(name: str, moments: Moments, form: str, words: bool) -> Date | str:
     if not known.any():
         return "no date at all"
     scales = {part: Scale.fit(values) for part, values in calendar(moments).items()}
-    found = tuple(Part(name=part, scale=scale) for part, scale in scales.items() if not scale.constant)  # type: ignore[arg-type]
+    found = tuple(DatePart(name=part, scale=scale) for part, scale in scales.items() if not scale.constant)  # type: ignore[arg-type]
     missing = not bool(known.all())
     if not found and not missing:
         return f"constant ({moments[0]})"

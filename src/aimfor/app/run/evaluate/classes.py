@@ -11,22 +11,22 @@ from torch import Tensor
 from ....metrics import AUROC
 from .decisions import rates
 
-Counts = NDArray[np.int64]
+Matrix = NDArray[np.int64]
 
 
-def confusion_matrix(scores: Tensor, targets: Tensor) -> Counts:
+def confusion_matrix(scores: Tensor, targets: Tensor) -> Matrix:
     """``(c, c)``: row = truth, column = the class with the highest score (the first of equals)."""
     classes = scores.shape[1]
     cells = targets.numpy() * classes + scores.argmax(1).numpy()
     return np.bincount(cells, minlength=classes**2).reshape(classes, classes)
 
 
-def class_table(scores: Tensor, targets: Tensor, matrix: Counts) -> list[dict[str, Any]]:
+def class_table(scores: Tensor, targets: Tensor, matrix: Matrix) -> list[dict[str, Any]]:
     """Rows, decisions, precision, recall, F1 and one-versus-rest AUROC of every class."""
     return [_row(scores, targets, matrix, number) for number in range(len(matrix))]
 
 
-def _row(scores: Tensor, targets: Tensor, matrix: Counts, number: int) -> dict[str, Any]:
+def _row(scores: Tensor, targets: Tensor, matrix: Matrix, number: int) -> dict[str, Any]:
     tp, support, decided = int(matrix[number, number]), int(matrix[number].sum()), int(matrix[:, number].sum())
     fp, fn = decided - tp, support - tp
     found = rates({"tp": tp, "fp": fp, "fn": fn, "tn": int(matrix.sum()) - tp - fp - fn})
