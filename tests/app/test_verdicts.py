@@ -11,6 +11,7 @@ import pytest
 
 from aimfor.app.compare import winner
 from aimfor.app.compare.entrants import COMMITTEE, FOR_TABLES, HISTGB, LIGHTGBM, LOGISTIC
+from aimfor.app.compare.floors import floor_sentences
 from aimfor.app.compare.plan import BEST_OF_ALL, BEST_RIVAL, Plan, summarize, verdicts
 from aimfor.fitting.config import recipes, settings
 
@@ -129,3 +130,19 @@ def test_a_comparison_without_rivals_worth_naming_says_what_was_not_tried() -> N
     tree = {"name": LIGHTGBM.name, "title": "tree", "test": 0.6}
     summary = {"metric": "f1", "table": [rival, tree], "comparisons": 0, "skipped": ["head: no reason"]}
     assert verdicts(summary) == ["Nothing of aimfor's could be tried for f1: head: no reason."]
+
+
+def test_a_floor_is_counted_on_test_rows_of_every_split() -> None:
+    rates = [{"precision": 0.96, "recall": 0.5}, {"precision": 0.94, "recall": 0.7}, {"precision": 0.95, "recall": 0.6}]
+    (text,) = floor_sentences({"Committee": rates}, "recall@precision=0.95")
+    assert text == (
+        "Committee: precision was to be 0.95 or more; on test rows it was 0.940 to 0.960, held in 2 of 3 splits, "
+        "with recall 0.600."
+    )
+    tight = [{"false positive rate": 0.1, "recall": 0.8}, {"false positive rate": 0.2, "recall": 0.9}]
+    (text,) = floor_sentences({"Rival": tight}, "tpr@fpr=0.1")
+    assert "fpr was to be 0.1 or less" in text
+    assert "held in 1 of 2 splits" in text
+    (text,) = floor_sentences({"Rival": [{"precision": float("nan"), "recall": 0.0}]}, "recall@precision=0.95")
+    assert "undefined" in text
+    assert floor_sentences({"Rival": rates}, "f1") == []

@@ -21,8 +21,8 @@ from ..run.signals import interrupt_on_signal
 from .plan import BEST_OF_ALL, BEST_RIVAL, Plan, Results, add_choices, make_plan, run_plans, summarize
 from .winner import leave_winner
 
-#: Of `aimfor demo`: one metric of the whole order, and one with a floor that has to hold.
-DEMO = ("ap", "recall@precision=0.9")
+#: Of `aimfor demo`: one metric of decisions, and one with a floor that has to hold.
+DEMO = ("f1", "recall@precision=0.95")
 STOPPED = "Stopped; finished cells are kept in {folder}. The same command goes on from there."
 
 

@@ -16,6 +16,7 @@ from ...fitting.statistics import holm, paired_difference
 from ..run.folder import prepare
 from .cells import Cell, key_of, run_cell, why_not
 from .entrants import COMMITTEE, FOR_TABLES, HISTGB, NETWORKS
+from .floors import floor_sentences
 from .rankers import LAMBDARANK, RANKERS
 
 Results = dict[str, dict[int, dict[str, Any]]]
@@ -152,7 +153,15 @@ def summarize(results: Results, plan: Plan) -> dict[str, Any]:
         "level": level,
         "skipped": list(plan.skipped),
     }
-    summary["verdicts"] = verdicts(summary)
+    summary["floors"] = floor_sentences(
+        {
+            titles[name].capitalize(): [complete[name][seed]["test"].get("rates") or {} for seed in seeds]
+            for name in (COMMITTEE.name, BEST_RIVAL)
+            if name in complete
+        },
+        plan.settings.metric,
+    )
+    summary["verdicts"] = [*verdicts(summary), *summary["floors"]]
     return summary
 
 
