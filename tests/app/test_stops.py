@@ -1,0 +1,151 @@
+"""Signals, full disks and two runs at once: out within two seconds, nothing half-written, and on from there."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import aimfor
+from aimfor.app.run import judging, training
+from aimfor.app.run.folder import new_folder, write_config
+from aimfor.app.run.lock import locked
+from aimfor.errors import InputError
+from aimfor.fitting import checkpoint
+from aimfor.fitting.config import Settings, settings
+from aimfor.fitting.fit import Interrupted
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(aimfor.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+DEAF = """
+import os, signal, sys, time
+from pathlib import Path
+from aimfor.app.run.signals import this_is_the_program, {context}
+this_is_the_program()
+folder = Path(sys.argv[1])
+(folder / f".cell.{{os.getpid()}}.part").write_text("begun")
+with {context}(folder, "Go on with: this"):
+    sent = []
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        try:
+            if not sent:
+                sent.append(os.kill(os.getpid(), getattr(signal, sys.argv[2])))
+            time.sleep(0.1)  # a step that nobody can ask
+        except KeyboardInterrupt:
+            pass
+"""
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Settings:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 2))
+    np.savez(tmp_path / "t.npz", X=x, y=(x[:, 0] + 0.5 * rng.normal(size=80) > 0).astype(int))
+    return settings(data=str(tmp_path / "t.npz"), target="y", metric="auroc", members=("linear",))
+
+
+@pytest.mark.parametrize("context", ["stop_on_signal", "interrupt_on_signal"])
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
+def test_a_step_that_does_not_listen_is_ended(context: str, number: str, tmp_path: Path) -> None:
+    (tmp_path / ".cell.1.part").write_text("of another process")
+    began = time.monotonic()
+    words = [sys.executable, "-c", DEAF.format(context=context), str(tmp_path), number]
+    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 130, done.stderr
+    assert done.stderr == "Go on with: this\n"
+    assert time.monotonic() - began < 25  # 1.2 s and the time to start, on a crowded machine too
+    assert [path.name for path in tmp_path.iterdir()] == [".cell.1.part"]
+
+
+def test_a_full_disk_between_cells_is_one_sentence_and_the_run_goes_on_later(
+    given: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = training.finish(*training.start(given, None, tmp_path / "whole"), None)
+    folder, ready = training.start(given, None, tmp_path / "run")
+    true, count = os.replace, [0]
+
+    def full(source: Any, target: Any) -> None:
+        count[0] += 1
+        if count[0] > 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        true(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(InputError, match="No space left on device"):
+        training.finish(folder, ready, None)
+    monkeypatch.setattr(os, "replace", true)
+    assert len(list((folder / "cells").iterdir())) == 3  # whole ones only: no file that was begun is left
+    assert not (folder / "committee.json").exists()
+    again = training.finish(folder, *training.reopen(folder))
+    assert again["test"] == wanted["test"]
+    assert again["threshold"] == wanted["threshold"]
+
+
+def test_ctrl_c_while_writing_leaves_the_file_that_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint.write_text(tmp_path / "a.txt", "old")
+
+    def interrupted(descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint.write_text(tmp_path / "a.txt", "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+    assert (tmp_path / "a.txt").read_text() == "old"
+
+
+def test_two_runs_at_once_have_two_folders_or_one_sentence(
+    given: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert new_folder(None, "same") != new_folder(None, "same")  # neither has a config.json yet
+    folder, ready = training.start(given, None, tmp_path / "run")
+    before = (folder / "config.json").read_bytes()
+    with pytest.raises(InputError, match="which holds a run"):
+        write_config(folder, {"of": "another"})
+    assert (folder / "config.json").read_bytes() == before
+    assert [path.name for path in folder.iterdir()] == ["config.json"]
+    with locked(folder / "config.json"), pytest.raises(InputError, match="another run is at work"):
+        training.finish(folder, ready, None)
+    assert [path.name for path in folder.iterdir()] == ["config.json"]
+
+
+def test_the_last_stage_says_what_is_left_and_listens(given: Settings, tmp_path: Path) -> None:
+    seen: list[Any] = []
+    folder, ready = training.start(given, None, tmp_path / "run")
+    training.finish(folder, ready, None, seen.append)
+    last = [one for one in seen if one.member == judging.JUDGING]
+    assert [(one.done, one.total) for one in last] == [(0, 2), (0, 2), (1, 2)]
+    assert last[-1].left == pytest.approx(last[-1].seconds)
+    assert [one["member"] for one in map(json.loads, (folder / "log.jsonl").read_text().splitlines())] == [
+        "linear"
+    ] * 10
+
+    def stop() -> bool:
+        return any(one.member == judging.JUDGING and one.done == 1 for one in seen)
+
+    seen.clear()
+    asking = judging.Judging(ready, stop, seen.append)
+    asking()
+    asking()
+    with pytest.raises(Interrupted):
+        asking()
+
+
+@pytest.mark.slow
+def test_a_slice_of_the_interrupts() -> None:
+    """`python tools/interrupts.py` does fifty moments; this is one of another seed."""
+    tool = Path(__file__).parents[2] / "tools" / "interrupts.py"
+    words = [sys.executable, str(tool), "--moments", "1", "--seed", "11"]
+    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 moments ({'committee': 1})" in done.stdout
+    assert done.stdout.rstrip().endswith("0 findings")
