@@ -125,9 +125,8 @@ def test_the_last_stage_says_what_is_left_and_listens(given: Settings, tmp_path:
     last = [one for one in seen if one.member == judging.JUDGING]
     assert [(one.done, one.total) for one in last] == [(0, 2), (0, 2), (1, 2)]
     assert last[-1].left == pytest.approx(last[-1].seconds)
-    assert [one["member"] for one in map(json.loads, (folder / "log.jsonl").read_text().splitlines())] == [
-        "linear"
-    ] * 10
+    lines = (folder / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["member"] for line in lines] == ["linear"] * 10
 
     def stop() -> bool:
         return any(one.member == judging.JUDGING and one.done == 1 for one in seen)
