@@ -1,0 +1,119 @@
+"""What `aimfor train` costs on tables of three sizes: processor time, peak memory, and LightGBM beside it.
+
+    python paper/benchmarks/bench_committee.py [10000x20 200000x40 1000x2000]
+
+Finished sizes are kept in results/committee_cost.json and not measured again. Time on two cores is stated as processor
+time divided by two, which does not depend on who else uses the machine; the command itself uses two processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import RESULTS, record
+
+TARGETS = {"10000x20": "≤ 3 min", "200000x40": "≤ 20 min, ≤ 4,096 MB", "1000x2000": "not below LightGBM"}
+NAME = "committee_cost"
+
+
+def make(path: Path, rows: int, columns: int) -> None:
+    """A tenth positives; a few columns matter, alone and in pairs, most do not."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((rows, columns)).astype(np.float32)
+    signal = x[:, 0] + 0.7 * x[:, 1] * x[:, 2] + np.abs(x[:, 3]) + 0.5 * x[:, 4] + rng.standard_normal(rows)
+    np.savez(path, X=x, y=(signal > np.quantile(signal, 0.9)).astype(np.int64))
+
+
+def group_megabytes(leader: int) -> float:
+    """Resident memory of all processes of the group, shared pages counted by share where the system tells."""
+    total = 0.0
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            if os.getpgid(int(entry.name)) != leader:
+                continue
+            text = (entry / "smaps_rollup").read_text()
+        except OSError:
+            continue
+        total += sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:")) / 1024
+    return total
+
+
+def trained(words: list[str]) -> dict[str, float]:
+    """Processor seconds, wall seconds and peak megabytes of a command and its workers."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    process = subprocess.Popen(words, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    peak, over = [0.0], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.5):
+            peak[0] = max(peak[0], group_megabytes(process.pid))
+
+    threading.Thread(target=watch, daemon=True).start()
+    _, problem = process.communicate()
+    over.set()
+    if process.returncode:
+        raise SystemExit(problem.decode())
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"seconds": seconds, "wall": time.monotonic() - began, "megabytes": peak[0]}
+
+
+def measured(size: str) -> dict[str, Any]:
+    rows, columns = map(int, size.split("x"))
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        make(place / "t.npz", rows, columns)
+        words = ["train", str(place / "t.npz"), "--target", "y", "--metric", "ap", "--workers", "2", "-q"]
+        cost = trained([sys.executable, "-m", "aimfor", *words, "--out", str(place / "run")])
+        metrics = json.loads((place / "run" / "metrics.json").read_text())
+        trees = lightgbm_value(place / "t.npz")
+    return {
+        "rows × columns": f"{rows:,} × {columns:,}",
+        "processor minutes / 2": f"{cost['seconds'] / 120:.1f}",
+        "peak MB": f"{cost['megabytes']:.0f}",
+        "AP, committee": f"{metrics['test']['metric']:.4f}",
+        "AP, LightGBM": f"{trees:.4f}",
+        "target": TARGETS.get(size, ""),
+    }
+
+
+def lightgbm_value(data: Path) -> float:
+    """LightGBM on the same training and test rows, with its own settings."""
+    from aimfor.app.compare.entrants import LIGHTGBM, run_entrant
+    from aimfor.app.run.folder import prepare
+    from aimfor.fitting.config import settings
+
+    ready = prepare(settings(data=str(data), target="y", metric="ap"))
+    return ready.objective.value(run_entrant(LIGHTGBM, ready).scores, ready.test[1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("sizes", nargs="*", default=list(TARGETS))
+    path = RESULTS / f"{NAME}.json"
+    rows = json.loads(path.read_text())["rows"] if path.exists() else []
+    for size in parser.parse_args().sizes:
+        shown = " × ".join(f"{int(one):,}" for one in size.split("x"))
+        if any(row["rows × columns"] == shown for row in rows):
+            continue
+        rows.append(measured(size))
+        print(rows[-1], flush=True)
+        command = "python paper/benchmarks/bench_committee.py"
+        record(NAME, "What `aimfor train` costs (average precision, a tenth positives)", command, rows)
+
+
+if __name__ == "__main__":
+    main()
