@@ -1,7 +1,9 @@
 """torch.compile and torch.func: a metric loss is one opaque step, handed over with the gradient found on the way.
 
 The engines branch on the data (how many positives, which active set), which a tracer cannot follow and need not. For
-torch.compile a stateless loss is an operator that runs the eager code, so a full graph never breaks at it. For
+torch.compile a loss is an operator that runs the eager code, so a full graph never breaks at it. A loss that remembers
+recent batches fills its bank inside the operator; a tick that goes in and comes out as another keeps its calls in
+order, each of them once. Only losses with parameters of their own (duals) run between two graphs. For
 `torch.func.grad`, `jacrev` and `vmap` it is a function with a rule for each.
 """
 
@@ -43,46 +45,66 @@ def _loss_and_gradient(
     weights: Tensor | None,
     where: Tensor | None,
     index: Tensor | None,
+    tick: Tensor,
     handle: int,
-) -> tuple[Tensor, Tensor]:
-    with _autograd_again(), torch.enable_grad():
-        leaf = scores.detach().requires_grad_()
+    learning: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    with _autograd_again(), torch.set_grad_enabled(learning):
+        leaf = scores.detach().requires_grad_(learning)
         loss = _modules[handle].detailed(leaf, targets, weights=weights, where=where, index=index).loss
-        (gradient,) = torch.autograd.grad(loss, leaf)
-    return loss.detach().clone(), gradient
+        gradient = torch.autograd.grad(loss, leaf)[0] if learning else torch.zeros_like(leaf)
+    return loss.detach().clone(), gradient, tick + 1
 
 
 @_loss_and_gradient.register_fake
-def _(scores: Tensor, targets: Tensor, weights: Any, where: Any, index: Any, handle: int) -> tuple[Tensor, Tensor]:
+def _(
+    scores: Tensor,
+    targets: Tensor,
+    weights: Any,
+    where: Any,
+    index: Any,
+    tick: Tensor,
+    handle: int,
+    learning: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
     dtype = scores.dtype if scores.dtype == torch.float64 else torch.float32
-    return scores.new_empty((), dtype=dtype), torch.empty_like(scores, memory_format=torch.contiguous_format)
+    gradient = torch.empty_like(scores, memory_format=torch.contiguous_format)
+    return scores.new_empty((), dtype=dtype), gradient, torch.empty_like(tick)
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
     ctx.save_for_backward(output[1])
     ctx.set_materialize_grads(False)
 
 
-def _backward(ctx: Any, grad_loss: Tensor | None, grad_gradient: Tensor | None) -> tuple[Tensor | None, ...]:
+def _backward(ctx: Any, grad_loss: Tensor | None, *rest: Tensor | None) -> tuple[Tensor | None, ...]:
     (gradient,) = ctx.saved_tensors
     scaled = None if grad_loss is None else (gradient * grad_loss).to(gradient.dtype)
-    return scaled, None, None, None, None, None
+    return scaled, None, None, None, None, None, None, None
 
 
 _loss_and_gradient.register_autograd(_backward, setup_context=_save)
 
 
 def metric_loss(
-    scores: Tensor, targets: Tensor, weights: Tensor | None, where: Tensor | None, index: Tensor | None, handle: int
+    scores: Tensor,
+    targets: Tensor,
+    weights: Tensor | None,
+    where: Tensor | None,
+    index: Tensor | None,
+    tick: Tensor,
+    handle: int,
 ) -> Tensor:
-    """The loss of the module registered under ``handle``, as one operator."""
-    loss, _ = _loss_and_gradient(scores, targets, weights, where, index, handle)
+    """The loss of the module registered under ``handle``, as one operator; ``tick`` counts its calls."""
+    learning = torch.is_grad_enabled()
+    loss, _, after = _loss_and_gradient(scores, targets, weights, where, index, tick, handle, learning)
+    tick.copy_(after)
     return loss  # type: ignore[no-any-return]
 
 
 @_disable_dynamo
 def outside_the_graph(module: MetricLoss, scores: Tensor, targets: Tensor, *rest: Any) -> Tensor:
-    """A loss with state (duals, a score bank) runs as it is, between two compiled graphs."""
+    """A loss with parameters of its own (duals), or with groups, runs as it is, between two compiled graphs."""
     weights, where, index, groups = rest
     return module.detailed(scores, targets, weights=weights, where=where, index=index, groups=groups).loss
 

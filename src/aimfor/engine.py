@@ -102,14 +102,20 @@ class Engine(nn.Module, ABC):
     name: ClassVar[str]
     capability: ClassVar[type]
     cost: ClassVar[str]
-    #: Engines whose loss depends on scores alone are opaque to the compiler as one operator (see `compiled`).
+    #: The loss depends on the batch alone: no bank, no schedule, no duals.
     stateless: ClassVar[bool] = True
+    #: Parameters of its own take part in the gradient. All other engines are one operator to the compiler (`compiled`).
+    has_duals: ClassVar[bool] = False
     #: False where example weights have no meaning for the engine's solver; it then refuses them by name.
     takes_weights: ClassVar[bool] = True
     #: True where a weight is a number of repetitions, so that a weight of 2.5 has no meaning.
     whole_weights_only: ClassVar[bool] = False
     #: Engines that can be made without arguments take part in the law tests by being registered.
     ready: ClassVar[bool] = True
+
+    def for_one_batch(self) -> Engine | None:
+        """This engine for a batch that is the whole data set, where there is nothing to remember; None without one."""
+        return self if self.stateless else None
 
     @abstractmethod
     def formulate(self, metric: Any, batch: Batch) -> Any:

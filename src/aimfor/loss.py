@@ -103,6 +103,7 @@ class MetricLoss(nn.Module):
         self.counts = BatchCounts()
         self._probabilities, self._degenerate = checks.ProbabilityWatch(), DegenerateWatch()
         self._handle = compiled.register(self)
+        self.register_buffer("_tick", torch.zeros((), dtype=torch.int64), persistent=False)
 
     def forward(
         self,
@@ -116,8 +117,8 @@ class MetricLoss(nn.Module):
     ) -> Tensor:
         """The loss, attached to the graph and finite: a scalar, or ``(b,)`` with ``reduction="none"``."""
         if torch.compiler.is_compiling():
-            if self.engine.stateless and groups is None and self.reduction == "mean":
-                return compiled.metric_loss(scores, targets, weights, where, index, self._handle)
+            if not self.engine.has_duals and groups is None and self.reduction == "mean":
+                return compiled.metric_loss(scores, targets, weights, where, index, self._tick, self._handle)
             return compiled.outside_the_graph(self, scores, targets, weights, where, index, groups)
         if compiled.transforms_active():
             if self.reduction == "none":

@@ -269,3 +269,10 @@ def test_a_head_can_be_fitted_where_gradients_are_off() -> None:
         inside = aimfor.HeadFitter("auroc").fit(x[:150], y[:150], validation=(x[150:], y[150:]))
     outside = aimfor.HeadFitter("auroc").fit(x[:150], y[:150], validation=(x[150:], y[150:]))
     assert torch.equal(inside.layer.weight, outside.layer.weight)
+
+
+@pytest.mark.parametrize("metric", ["f1", "iou", "balanced_accuracy"])
+def test_a_metric_whose_default_remembers_batches_is_still_a_candidate(metric: str) -> None:
+    x, y = torch.randn(80, 3, generator=torch.Generator().manual_seed(0)), torch.arange(80) % 4 == 0
+    found = aimfor.HeadFitter(metric, ridges=[0.1]).fit(x + y[:, None], y.long(), validation=(x[:40], y[:40].long()))
+    assert "metric" in {one.objective for one in found.record.candidates}

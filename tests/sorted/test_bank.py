@@ -141,13 +141,40 @@ def test_bank_is_moved_and_cast_with_the_module_and_copied_apart() -> None:
     assert loss_fn.to(torch.float32).engine.bank.scores.dtype == torch.float32
 
 
-# The compiler itself looks at .grad of non-leaves between graphs and hides the warning, unless warnings are errors.
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
-def test_bank_breaks_the_compiled_graph_but_keeps_the_answer() -> None:
+ENGINES = {
+    "auroc": lambda: aimfor.SortedEngine(bank=6),
+    "f1": lambda: None,  # whose default remembers counts
+    "ap": lambda: aimfor.SmoothEngine(bank=6),
+    "iou": lambda: aimfor.SmoothEngine(aimfor.schedule.Decay(2.0, 0.1, 3)),  # whose temperature counts the steps
+}
+
+
+@pytest.mark.parametrize("metric", ENGINES)
+def test_memory_is_part_of_a_full_compiled_graph(metric: str) -> None:
     torch._dynamo.reset()
-    eager = aimfor.MetricLoss("auroc", aimfor.SortedEngine(bank=6))
-    compiled = aimfor.MetricLoss("auroc", aimfor.SortedEngine(bank=6))
-    run = torch.compile(lambda s, t: 2 * compiled(3 * s, t), backend="aot_eager")
+    eager, compiled = (aimfor.MetricLoss(metric, ENGINES[metric]()) for _ in range(2))
+    run = torch.compile(lambda s, t: 2 * compiled(3 * s, t), backend="aot_eager", fullgraph=True)
     for seed in range(3):
         scores, targets = batch(seed)
-        torch.testing.assert_close(run(scores.requires_grad_(), targets), 2 * eager(3 * scores, targets))
+        twins = [scores.clone().requires_grad_() for _ in range(2)]
+        with torch.no_grad():  # looking is not learning
+            torch.testing.assert_close(run(twins[1], targets), 2 * eager(3 * twins[0], targets))
+        got, expected = run(twins[1], targets), 2 * eager(3 * twins[0], targets)
+        got.backward()
+        expected.backward()
+        torch.testing.assert_close(got, expected)
+        torch.testing.assert_close(twins[1].grad, twins[0].grad)
+    states = [dict(one.engine.named_buffers()) for one in (eager, compiled)]
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+    assert any(bool(one.any()) for one in states[1].values())
+
+
+def test_two_equal_calls_in_one_graph_are_two_batches() -> None:
+    torch._dynamo.reset()
+    eager, compiled = (aimfor.MetricLoss("f1") for _ in range(2))
+    scores, targets = batch(0)
+    run = torch.compile(lambda s, t: compiled(s, t) + compiled(s, t), backend="aot_eager", fullgraph=True)
+    got = run(scores.clone().requires_grad_(), targets)
+    leaf = scores.clone().requires_grad_()
+    torch.testing.assert_close(got, eager(leaf, targets) + eager(leaf, targets))
+    assert torch.equal(compiled.engine.counts, eager.engine.counts)

@@ -79,6 +79,7 @@ class LagrangianEngine(Engine):
     capability: ClassVar[type] = HasConstraints
     cost: ClassVar[str] = "O(n) a step, O(n log n) an epoch"
     stateless: ClassVar[bool] = False
+    has_duals: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = False
     ready: ClassVar[bool] = False
 

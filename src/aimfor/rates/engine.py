@@ -56,6 +56,7 @@ class RateEngine(Engine):
     capability: ClassVar[type] = HasRates
     cost: ClassVar[str] = "O(n·anchors)"
     stateless: ClassVar[bool] = False
+    has_duals: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -85,12 +85,12 @@ def _multiclass(metric: Metric, batch: Batch) -> list[HeadObjective]:
 
 
 def _own(metric: Metric, part: FeatureRows) -> list[HeadObjective]:
-    """The metric's own loss, if an engine without state trains it (duals per example need their own loop)."""
+    """The metric's own loss, by an engine that needs no memory (duals per example need their own loop)."""
     try:
-        engine = metric.default_engine()
+        engine = metric.default_engine().for_one_batch()
     except UnsupportedPairError:
         return []
-    if not engine.stateless:
+    if engine is None:
         return []
     return [HeadObjective("metric", False, lambda scores: engine(metric, part.as_judged(scores)).loss)]
 

@@ -78,6 +78,11 @@ class SmoothEngine(Engine):
     def stateless(self) -> bool:  # type: ignore[override]
         return self.bank is None and not callable(self.temperature)
 
+    def for_one_batch(self) -> Engine | None:
+        if callable(self.temperature):
+            return None
+        return SmoothEngine(self.temperature, relative=self.relative, anchor=self.anchor)
+
     def refuses(self, metric: Any) -> str | None:
         reason = super().refuses(metric)
         if reason is None and self.size and metric.remembers == "nothing":
