@@ -144,6 +144,29 @@ def images_of_different_sizes() -> int:
     return 2
 
 
+def retrieval() -> int:
+    """Every example asks the joined batch, also with a memory of earlier ones; references are refused."""
+    generator = torch.Generator().manual_seed(2)
+    for metric in ("map@r", "recall@3"):
+        for memory in (0, 9):
+            single = aimfor.RetrievalLoss(metric, memory=memory, gather=False)
+            cut = aimfor.RetrievalLoss(metric, memory=memory)
+            for at in (6, 10, 12):
+                own = slice(0, at) if RANK == 0 else slice(at, None)
+                x, labels = torch.randn(12, 4, generator=generator, dtype=torch.float64), torch.arange(12) % 4
+                index, full, leaf = torch.arange(12), x.clone().requires_grad_(), x[own].clone().requires_grad_()
+                expected, got = single(full, labels, index=index), cut(leaf, labels[own], index=index[own])
+                (gradient,), (part,) = torch.autograd.grad(expected, full), torch.autograd.grad(got, leaf)
+                torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-12)
+                torch.testing.assert_close(part / 2, gradient[own], rtol=1e-8, atol=1e-12)  # DDP takes the mean
+    refused(lambda: cut(leaf, labels[own], x, labels), "references", "gather=False")
+    if RANK:  # looking does not wait for the other process
+        cut.eval()(x, labels)
+        with torch.no_grad():
+            cut.train()(x, labels)
+    return 12
+
+
 def groups_of_processes() -> None:
     """A loss with a group of its own joins that group's batches only."""
     alone = [dist.new_group([rank]) for rank in range(2)][RANK]
@@ -177,6 +200,7 @@ def disagreements() -> None:
 
 
 counted = every_pair() + engines_with_labels() + lists_of_different_lengths() + images_of_different_sizes()
+counted += retrieval()
 groups_of_processes()
 disagreements()
 dist.barrier()

@@ -62,6 +62,8 @@ class MetricLoss(nn.Module):
         >>> loss.backward()
     """
 
+    _tick: Tensor
+
     def __init__(
         self,
         metric: Metric | str,

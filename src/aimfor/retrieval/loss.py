@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from .. import checks
+from .. import checks, distributed
 from ..bank import ScoreBank
 from ..engine import Batch, EngineOutput, undefined
 from ..errors import InputError
@@ -55,12 +55,16 @@ class RetrievalLoss(nn.Module):
         similarity: ``"cosine"`` or ``"dot"``.
         memory: Number of recent embeddings, detached, that every list is extended by (0: none). Pass ``index=`` so that
             an example is not compared with its own past.
+        gather: Under ``torch.distributed``, every example asks the joined batch of all processes (training mode only,
+            with exact gradients under DistributedDataParallel). False keeps every process to its own lists.
+        process_group: Whose batches are joined; None is all processes.
 
     Shape:
         ``(embeddings (n, d), labels (n,), references (m, d), reference_labels (m,))``.
 
     Raises:
-        InputError: NaN, zero vectors under cosine, labels that are not ids, references without labels.
+        InputError: NaN, zero vectors under cosine, labels that are not ids, references without labels, references
+            where several processes train together.
 
     Example:
         >>> import torch, aimfor
@@ -74,7 +78,14 @@ class RetrievalLoss(nn.Module):
     """
 
     def __init__(
-        self, metric: str = "map@r", *, temperature: float = 0.05, similarity: str = "cosine", memory: int = 0
+        self,
+        metric: str = "map@r",
+        *,
+        temperature: float = 0.05,
+        similarity: str = "cosine",
+        memory: int = 0,
+        gather: bool = True,
+        process_group: Any = None,
     ) -> None:
         super().__init__()
         self.name, self.metric = metric, retrieval_metric(metric)
@@ -82,6 +93,8 @@ class RetrievalLoss(nn.Module):
         self.similarity = checks.one_of("similarity", similarity, gate.SIMILARITIES)
         size = checks.integer("memory", memory, at_least=0)
         self.memory = ScoreBank(size) if size else None
+        self.gather = bool(checks.one_of("gather", gather, (True, False)))
+        self._processes = distributed.Processes(process_group)
 
     def forward(
         self,
@@ -98,19 +111,34 @@ class RetrievalLoss(nn.Module):
     def detailed(self, embeddings: Tensor, labels: Tensor, *rest: Any, index: Tensor | None = None) -> EngineOutput:
         """As `forward`, with the number of lists that counted (``lists``) and of those left out (``without``)."""
         references, reference_labels = (*rest, None, None)[:2]
-        found = gate.check(embeddings, labels, references, reference_labels, self.similarity)
-        given = checks.index_like(index, len(found.labels), found.queries, True)
         learning = self.training and torch.is_grad_enabled()
+        together = self.gather and learning and self._processes.size() > 1
+
+        def check() -> tuple[gate.Queries, Batch]:
+            found = gate.check(embeddings, labels, references, reference_labels, self.similarity)
+            if together and not found.own:
+                raise InputError(
+                    "references",
+                    f"some, while {self._processes.size()} processes train together",
+                    "none: the lists are the joined batch of all processes",
+                    "Use gather=False for lists of references of each process's own.",
+                )
+            given = checks.index_like(index, len(found.labels), found.queries, True)
+            return found, Batch(found.queries, found.labels, index=given)
+
+        if together:
+            batch = distributed.joined_batch(lambda: check()[1], (index is not None,), self._processes)
+            found = gate.Queries(batch.scores, batch.targets, batch.scores, batch.targets, True)
+        else:
+            found, batch = check()
         joined, exists = found, None
-        if self.memory is not None and learning:
-            batch = Batch(found.queries, found.labels, index=given)
-            if found.own:
-                more, _ = self.memory.join(batch)
-                joined = replace(found, references=more.scores, reference_labels=more.targets)
-                exists = None if more.weights is None else more.weights > 0
+        if self.memory is not None and learning and found.own:
+            more, _ = self.memory.join(batch)
+            joined = replace(found, references=more.scores, reference_labels=more.targets)
+            exists = None if more.weights is None else more.weights > 0
         output = self._solve(joined, exists)
         if self.memory is not None and learning:
-            self.memory.push(Batch(found.queries, found.labels, index=given))
+            self.memory.push(batch)
         return output
 
     def _solve(self, found: gate.Queries, exists: Tensor | None) -> EngineOutput:
