@@ -25,7 +25,7 @@ class Sample:
 def sample(layout: str, seed: int = 0, n: int = 24, ties: bool = True, dtype: torch.dtype = torch.float64) -> Sample:
     """Small input on which every metric of the layout is defined; with ``ties``, many scores are equal."""
     generator = torch.Generator().manual_seed(seed)
-    shape = {"binary": (n,), "multiclass": (n, 3), "lists": (5, 7)}[layout]
+    shape = {"binary": (n,), "multiclass": (n, 3), "multilabel": (n, 3), "lists": (5, 7)}[layout]
     scores = torch.randn(shape, generator=generator, dtype=dtype)
     if ties:
         scores = (2 * scores).round() / 2
@@ -34,6 +34,9 @@ def sample(layout: str, seed: int = 0, n: int = 24, ties: bool = True, dtype: to
     else:
         targets = (torch.rand(shape, generator=generator) < 0.4).long()
         targets[..., 0], targets[..., 1] = 1, 0
+        if layout == "multilabel":  # in every column too
+            targets[0], targets[1] = 1, 0
+            targets[:, 0] = torch.arange(n) % 2
     weights = torch.randint(1, 4, shape[:1], generator=generator).to(dtype)
     return Sample(layout, scores, targets, weights)
 

@@ -32,7 +32,7 @@ def whole_input(layout: str, one_list: bool) -> Input:
     s = sample("binary" if one_list else layout, seed=7, n=24, ties=False)
     targets = s.targets if layout != "binary" and not one_list else (torch.arange(24) < 8).long()
     whole = {"scores": s.scores, "targets": targets}
-    if layout != "lists":
+    if layout not in ("lists", "multilabel"):
         whole["index"] = torch.arange(s.scores.shape[0])
     return whole
 

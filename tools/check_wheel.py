@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = """
 import torch, aimfor
 from aimfor.metrics.registry import METRICS
-shapes = {"binary": (24,), "multiclass": (24, 3), "lists": (5, 7)}
+shapes = {"binary": (24,), "multiclass": (24, 3), "multilabel": (24, 3), "lists": (5, 7)}
 for entry in METRICS:
     metric = aimfor.metric_from_name(entry.example)
     shape = shapes.get(metric.layout, (24, 3))

@@ -89,6 +89,8 @@ def _scores_and_targets(metric: aimfor.Metric, pick: Any, generator: torch.Gener
         return scores, torch.randint(0, pick([1, c]), rows, generator=generator)
     if layout == "lists":
         shape = pick([(n,), (n, 1), (1, n), (3, n), (0, 4), (2, 7)])
+    elif layout == "multilabel":
+        shape = (n, pick([1, 3]))
     elif layout == "masks":
         shape = (pick([0, 1, 2]), 3, pick([1, 4]))
     else:

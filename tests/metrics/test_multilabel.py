@@ -148,3 +148,21 @@ def test_bad_settings_are_named() -> None:
         MultiLabel("f1", thresholds=(0.0,)).value(torch.randn(3, 2), torch.ones(3, 2))
     with pytest.raises(aimfor.InputError, match="decisions"):
         MultiLabel("ap").decide(torch.randn(3, 2), torch.ones(3, 2))
+
+
+@pytest.mark.parametrize("name", ["f1", "ap", "auroc"])
+def test_an_example_of_weight_two_is_two_examples_in_the_mean_over_examples(name: str) -> None:
+    scores, targets = data(9)
+    targets[:, 0], targets[:, 1] = 1, 0  # every example is defined under every metric
+    weights = torch.arange(len(scores)) % 3
+    metric, again = MultiLabel(name, "samples"), torch.arange(len(scores)).repeat_interleave(weights)
+    expected = float(metric.value(scores[again], targets[again]))
+    assert float(metric.value(scores, targets, weights=weights.double())) == pytest.approx(expected, abs=1e-12)
+    assert expected != pytest.approx(float(metric.value(scores, targets)), abs=1e-6)
+    loss_fn = aimfor.MetricLoss(metric, aimfor.SmoothEngine())
+    if name == "auroc":
+        with pytest.raises(aimfor.InputError, match="AUROC of examples"):
+            loss_fn(scores, targets, weights=weights.double())
+        return
+    got = loss_fn(scores, targets, weights=weights.double())
+    torch.testing.assert_close(got, loss_fn(scores[again], targets[again]), rtol=1e-9, atol=1e-12)

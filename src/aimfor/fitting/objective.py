@@ -42,9 +42,8 @@ class Objective:
         """Raises `InputError` for an unknown name, and for metrics of whole pictures, which a table does not hold."""
         metric = metric_from_name(name)
         if metric.layout not in ("binary", "multiclass", "lists"):
-            raise InputError(
-                "--metric", f"{name!r}, a metric of whole pictures", "a metric of rows, such as auroc or f1"
-            )
+            what = "several labels at once" if metric.layout == "multilabel" else "whole pictures"
+            raise InputError("--metric", f"{name!r}, a metric of {what}", "a metric of rows, such as auroc or f1")
         return cls(name, metric)
 
     def on_classes(self, number: int, positive: str | None = None) -> Objective:

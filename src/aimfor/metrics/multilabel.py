@@ -12,6 +12,7 @@ from .. import checks
 from ..engine import Batch, Engine
 from ..errors import InputError
 from ..smooth import Decisions, HasSmooth, SmoothEngine, SmoothForm
+from ..smooth.form import Measure
 from ..sorted import PairForm, PairProblem
 from .auroc import AUROC
 from .average_precision import AveragePrecision
@@ -69,6 +70,14 @@ class MultiLabel(Metric, HasSmooth):
             object.__setattr__(self, "thresholds", tuple(checks.number("thresholds", float(t)) for t in given))
 
     @property
+    def order_only(self) -> bool:  # type: ignore[override]
+        return not isinstance(self.metric, CountMetric)
+
+    @property
+    def copies_tie(self) -> bool:  # type: ignore[override]
+        return isinstance(self.metric, AveragePrecision) and self.average != "samples"
+
+    @property
     def remembers(self) -> str:  # type: ignore[override]
         return "counts" if isinstance(self.metric, CountMetric) and self.average != "samples" else "nothing"
 
@@ -81,21 +90,26 @@ class MultiLabel(Metric, HasSmooth):
     def exact(self, batch: Batch) -> Tensor:
         rows = self._rows(batch)
         if isinstance(self.metric, CountMetric):
-            return self._mean(*binary_counts(rows, 0.0))
+            return self._mean(batch)(*binary_counts(rows, 0.0))
         if isinstance(self.metric, AveragePrecision):
             return self.metric.exact(rows)
-        values = [nan_like(batch)]
+        values = []
         for number in range(len(rows.scores)):
             weights = None if rows.weights is None else rows.weights[number]
             values.append(self.metric.exact(Batch(rows.scores[number], rows.targets[number], weights)))  # type: ignore[union-attr]
-        return torch.stack(values).nanmean()
+        found = torch.stack(values) if values else nan_like(batch)[None]
+        return _weighted_mean(found, self._of_examples(batch))
 
     def smooth_form(self, batch: Batch) -> SmoothForm:
         rows = self._rows(batch)
         if isinstance(self.metric, CountMetric):
-            return Decisions(batch.scores, rows.scores, rows.targets, rows.weights, self._mean)
+            return Decisions(batch.scores, rows.scores, rows.targets, rows.weights, self._mean(batch))
         if isinstance(self.metric, AveragePrecision):
             return self.metric.smooth_form(rows)
+        if self._of_examples(batch) is not None:
+            raise InputError(
+                "weights", "some with AUROC of examples", "None", 'Weights of examples need average="macro" or "micro".'
+            )
         problem = PairProblem(rows.scores, rows.targets, rows.weights, scale=1.0 / max(1, len(rows.scores)))
         return pair_ranking(PairForm(batch.scores, (problem,)))
 
@@ -120,14 +134,28 @@ class MultiLabel(Metric, HasSmooth):
     def default_engine(self) -> Engine:
         return SmoothEngine(anchor=1.0)
 
-    def _mean(self, tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
+    def _mean(self, batch: Batch) -> Measure:
+        """The mean of the rows' values, from their counts."""
         assert isinstance(self.metric, CountMetric)
-        values = self.metric.of_counts(tp, fp, fn, tn)
-        return torch.where(tp + fn > 0, values, torch.nan).nanmean()
+        of_counts, of_examples = self.metric.of_counts, self._of_examples(batch)
+
+        def mean(tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
+            return _weighted_mean(torch.where(tp + fn > 0, of_counts(tp, fp, fn, tn), torch.nan), of_examples)
+
+        return mean
+
+    def _of_examples(self, batch: Batch) -> Tensor | None:
+        """``(n,)`` float64 weights of the examples, where each is a row of its own; else they are in the counts."""
+        if self.average != "samples" or batch.weights is None:
+            return None
+        return batch.weights.amax(1).double()  # of an example, or of its entries, of which some may be masked
 
     def _rows(self, batch: Batch) -> Batch:
         """One row for each mean: labels, examples, or everything; scores above the threshold if there is one."""
-        scores, weights = batch.scores, batch.effective_weights()
+        scores, weights, of_examples = batch.scores, batch.effective_weights(), self._of_examples(batch)
+        if of_examples is not None and weights is not None and isinstance(self.metric, AveragePrecision):
+            # Lists with one weight each.
+            return Batch(scores, batch.targets, of_examples[:, None].to(scores), weights.expand_as(scores) > 0)
         if isinstance(self.metric, CountMetric):
             given = self.metric.threshold if self.thresholds is None else self.thresholds
             scores = scores - torch.as_tensor(given, dtype=scores.dtype, device=scores.device)
@@ -140,6 +168,14 @@ class MultiLabel(Metric, HasSmooth):
             return part.t() if self.average == "macro" else part.reshape(1, -1)
 
         return Batch(rows(scores), rows(batch.targets), rows(weights))  # type: ignore[arg-type]
+
+
+def _weighted_mean(values: Tensor, weights: Tensor | None) -> Tensor:
+    """Over the values that are defined; NaN if there is none."""
+    if weights is None:
+        return values.nanmean()
+    mass = torch.where(values.isnan(), 0.0, weights)
+    return (mass * values.nan_to_num(0.0)).sum() / mass.sum()
 
 
 def _best_threshold(metric: CountMetric, batch: Batch) -> float:

@@ -28,6 +28,7 @@ from .base import Metric
 from .class_fbeta import ClassFBeta
 from .fbeta import FBeta
 from .iou import IoU
+from .multilabel import MultiLabel
 from .names import canonical, hint
 from .ndcg import NDCG
 from .pairwise_fbeta import PairwiseFBeta
@@ -58,6 +59,11 @@ METRICS: tuple[Entry, ...] = (
     Entry("f1_macro", ClassFBeta, ClassFBeta),
     Entry("f1_micro", partial(ClassFBeta, average="micro"), ClassFBeta),
     Entry("ap", AveragePrecision, AveragePrecision),
+    Entry("multilabel_ap", partial(MultiLabel, "ap"), MultiLabel),
+    Entry("multilabel_auroc", partial(MultiLabel, "auroc"), MultiLabel),
+    Entry("multilabel_f1", partial(MultiLabel, "f1"), MultiLabel),
+    Entry("multilabel_f1_micro", partial(MultiLabel, "f1", "micro"), MultiLabel),
+    Entry("multilabel_f1_samples", partial(MultiLabel, "f1", "samples"), MultiLabel),
     Entry("ndcg", NDCG, NDCG),
     Entry("ndcg@10", NDCG, NDCG, "ndcg@"),
     Entry("map@r", MAPAtR, MAPAtR),
