@@ -14,6 +14,8 @@ NAMES: dict[str, str] = {
     "recipe_search": "ours.recipe_search",
     "mq2008": "ours.mq2008",
     "retrieval": "ours.retrieval",
+    "voc_features": "ours.voc_features",
+    "mask_offsets": "ours.mask_offsets",
     "meng_table1": "meng.table1",
     "meng_table2": "meng.table2",
     "meng_f1": "meng.f1",

@@ -66,6 +66,8 @@ class Settings(_Strict):
     encoding: str = "utf8"
     rows: int | None = Field(default=None, ge=1)
     image_size: int = Field(default=0, ge=0, le=1024)
+    #: Pictures that cannot be read are left out instead of being an error.
+    skip_corrupt: bool = False
     #: Tables read as a stream: bytes that may be used (0: a default), the column to split by, threads that read ahead.
     memory: int = Field(default=0, ge=0)
     split_by: str | None = None

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
+from .backbones import LITE0
 
 Shape = tuple[int, ...]
 
@@ -95,7 +96,11 @@ def build(name: str, shape: Shape, outputs: int, hidden: int = 128, dropout: flo
         return BUILT_IN[name](shape, outputs, hidden, dropout)
     module, _, factory = name.partition(":")
     if not factory:
-        raise InputError("--model", repr(name), f"auto, {', '.join(BUILT_IN)} or your own as module:factory")
+        raise InputError(
+            "--model",
+            repr(name),
+            f"auto, {', '.join(BUILT_IN)}, {LITE0} or timm/NAME for pictures, or your own as module:factory",
+        )
     return _own(module, factory, shape, outputs)
 
 

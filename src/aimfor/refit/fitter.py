@@ -116,6 +116,23 @@ class HeadFitter:
             validation = tuple(part[held] for part in parts)
             features, targets = features[kept], targets[kept]
             weights, where = (None if part is None else part[kept] for part in (weights, where))
+        candidates, layers = self.candidates(features, targets, weights, validation, original=original, where=where)
+        best = max(range(len(candidates)), key=lambda i: (candidates[i].value, -i))
+        seconds = time.perf_counter() - began
+        record = HeadRecord(repr(self.metric), candidates[best], tuple(candidates), _count(features, where), seconds)
+        return HeadFit(layers[best], record)
+
+    def candidates(
+        self,
+        features: Tensor,
+        targets: Tensor,
+        weights: Tensor | None,
+        validation: tuple[Tensor, ...],
+        *,
+        original: nn.Linear | None = None,
+        where: Tensor | None = None,
+    ) -> tuple[list[HeadCandidate], list[nn.Linear]]:
+        """Every layer `fit` chooses from, with its value on validation data, always in the same order."""
         if not 2 <= len(validation) <= 3:
             raise InputError("validation", f"{len(validation)} parts", "(features, targets[, weights or where])")
         train = make_rows(self.metric, "features", features, targets, weights, where, original)
@@ -124,11 +141,7 @@ class HeadFitter:
         validation_rows = make_rows(
             self.metric, "validation", validation[0], validation[1], weighed, mask, original, train.outputs
         )
-        candidates, layers = self._candidates(train, validation_rows, original)
-        best = max(range(len(candidates)), key=lambda i: (candidates[i].value, -i))
-        seconds = time.perf_counter() - began
-        record = HeadRecord(repr(self.metric), candidates[best], tuple(candidates), train.rows.shape[0], seconds)
-        return HeadFit(layers[best], record)
+        return self._candidates(train, validation_rows, original)
 
     def from_model(
         self,
@@ -252,6 +265,11 @@ def _best_factor(objective: HeadObjective, space: Space, train: FeatureRows, wei
         factors = [2.0**power for power in range(-8, 9)]
         losses = [float(objective.loss(factor * scores)) for factor in factors]
     return factors[min(range(len(losses)), key=losses.__getitem__)]
+
+
+def _count(features: Tensor, where: Tensor | None) -> int:
+    """Rows that were fitted on; of ranked lists the items that count."""
+    return int(where.sum()) if where is not None else features.shape[:-1].numel()
 
 
 def _copy(layer: nn.Linear, rows: Tensor) -> nn.Linear:

@@ -21,7 +21,7 @@ def examples(*lines: str) -> str:
 
 
 METRICS = f"{metric_names()}; other numbers after = and @ as you need them. `aimfor support` says more."
-_SOURCES = "CSV, Parquet or npz file, folder of images, or a built-in set (digits, …)"
+_SOURCES = "CSV, Parquet or npz file, folder of images, COCO json, or a built-in set (digits, …)"
 Data = Annotated[str, typer.Argument(help=f"{_SOURCES}.")]
 DataOrResume = Annotated[str | None, typer.Argument(help=f"{_SOURCES}; not with --resume.")]
 Target = Annotated[str | None, typer.Option(help="Column (or array) to predict; image folders need none.")]
@@ -40,7 +40,13 @@ Group = Annotated[
 Query = Annotated[
     str | None, typer.Option(help="Column that names each row's query: ranked lists, with ndcg@10, ndcg or ap (MAP).")
 ]
-Model = Annotated[str, typer.Option(help="auto, linear, mlp, resnet, or your own as module:factory.")]
+Model = Annotated[
+    str,
+    typer.Option(
+        help="Pictures: efficientnet-lite0 or timm/NAME, whose pretrained features a committee learns from. Else auto, "
+        "linear, mlp, resnet, or your own as module:factory."
+    ),
+]
 Out = Annotated[Path | None, typer.Option(help="Output folder; by default a new one under runs/.")]
 Epochs = Annotated[int | None, typer.Option(help="Most epochs; by default chosen from the number of rows.")]
 BatchSize = Annotated[int | None, typer.Option(help="Rows per batch; by default chosen from the number of rows.")]
@@ -55,7 +61,12 @@ Rows = Annotated[int | None, typer.Option(help="Read only this many rows from th
 Trust = Annotated[
     str | None, typer.Option(help="Run the code module:factory that the run folder asks for; by default none is run.")
 ]
-Members = Annotated[str | None, typer.Option(help="Of the committee: some of linear,trees,network.")]
+Members = Annotated[
+    str | None, typer.Option(help="Of the committee: some of linear,trees,network; on features also head.")
+]
+SkipCorrupt = Annotated[
+    bool, typer.Option("--skip-corrupt", help="Leave out pictures that cannot be read, and name them.")
+]
 Fast = Annotated[bool, typer.Option("--fast", help="One member (trees) and one split instead of the committee.")]
 Budget = Annotated[float | None, typer.Option(help="Minutes; members that would end later are left out.")]
 Workers = Annotated[int | None, typer.Option(help="Processes; by default one a core for larger tables.")]
@@ -78,17 +89,24 @@ def executor_of(jobs: int | None, executor: str | None) -> str | None:
     return executor if jobs is None else f"local:{jobs}"
 
 
-def kinds_of(members: str | None) -> tuple[str, ...] | None:
-    """``"linear, trees"`` as a tuple; None where nothing was given."""
-    return None if members is None else tuple(word.strip() for word in members.split(",") if word.strip())
+def kinds_of(members: str | None, *, features: bool = False) -> tuple[str, ...] | None:
+    """``"linear, trees"`` as a tuple; None where nothing was given. On ``features`` each has a form of its own."""
+    from ...fitting.committee import FOR_FEATURES
+
+    words = None if members is None else tuple(word.strip() for word in members.split(",") if word.strip())
+    if not features:
+        return words
+    return FOR_FEATURES if words is None else tuple(f"features_{word}" for word in words)
 
 
 def network_options(
     model: str, epochs: int | None, batch_size: int | None, learning_rate: float | None, hidden: int | None
 ) -> str | None:
     """The first option that is about one network, so that a committee would not know what to do with it."""
+    from ...fitting.backbones import is_backbone
+
     given = {
-        "--model": None if model == "auto" else model,
+        "--model": None if model == "auto" or is_backbone(model) else model,
         "--epochs": epochs,
         "--batch-size": batch_size,
         "--learning-rate": learning_rate,

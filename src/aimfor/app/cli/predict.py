@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .errors import one_line_errors
-from .options import Data, Encoding, Rows, Trust
+from .options import Data, Encoding, Rows, SkipCorrupt, Trust
 
 
 def predict(
@@ -17,6 +17,7 @@ def predict(
     out: Annotated[Path | None, typer.Option(help="CSV file to write; by default standard output.")] = None,
     encoding: Encoding = None,
     rows: Rows = None,
+    skip_corrupt: SkipCorrupt = False,
     trust: Trust = None,
     id_column: Annotated[str | None, typer.Option("--id", help="Column that names the rows of the output.")] = None,
     evaluate: Annotated[
@@ -31,5 +32,17 @@ def predict(
         from ..stream.table import is_stream
 
         streamed = is_stream(data) or (command.is_streamed(run) and stream.can_stream(data))
-        write = stream.predict if streamed else whole.predict
-        write(run, data, out, encoding or "utf8", rows, trust, id_column=id_column, judge=evaluate)
+        if streamed:
+            stream.predict(run, data, out, encoding or "utf8", rows, trust, id_column=id_column, judge=evaluate)
+            return
+        whole.predict(
+            run,
+            data,
+            out,
+            encoding or "utf8",
+            rows,
+            trust,
+            id_column=id_column,
+            judge=evaluate,
+            skip_corrupt=skip_corrupt,
+        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,27 @@ from rich.table import Table
 from ...fitting.committee import Progress as CellProgress
 from ...fitting.config import Recipe
 from ...fitting.fit import Event, Interrupted
+from ..data.features import Work
 from ..run.folder import Prepared
 from ..run.judging import JUDGING
+from ..run.signals import stop_on_signal
 from ..run.training import finish, how_to_go_on
 from .bar import bar, console
+
+
+@contextmanager
+def features(runs: Path, quiet: bool) -> Iterator[Work]:
+    """Work on pictures with a live line while their features are computed; Ctrl-C ends it after whole shards."""
+    live = bar(console(), quiet)
+    with stop_on_signal() as stop, live:
+        line: list[Any] = []
+
+        def tell(done: int, total: int) -> None:
+            if not line:
+                line.append(live.add_task("features", total=total, value=""))
+            live.update(line[0], completed=done, value=f"{done} of {total} pictures")
+
+        yield Work(runs, tell=tell, stop=stop)
 
 
 def training(folder: Path, ready: Prepared, recipe: Recipe | None, quiet: bool) -> None:

@@ -28,6 +28,7 @@ from .options import (
     Quiet,
     Rate,
     Rows,
+    SkipCorrupt,
     Target,
     Trust,
     Workers,
@@ -65,6 +66,7 @@ def train(
     seed: Annotated[int, typer.Option(help="Decides the split, the first weights and the order of rows.")] = 0,
     threads: Annotated[int, typer.Option(help="CPU threads; another number changes the last bits of the result.")] = 1,
     image_size: Annotated[int | None, typer.Option(help="Side in pixels to which images are scaled.")] = None,
+    skip_corrupt: SkipCorrupt = False,
     encoding: Encoding = None,
     rows: Rows = None,
     memory: Memory = None,
@@ -78,6 +80,8 @@ def train(
 ) -> None:
     """Train a committee on a table, or a network on images or by a recipe, for a metric."""
     with one_line_errors():
+        from ...errors import InputError
+        from ...fitting.backbones import WORTH, is_backbone
         from ...fitting.config import find_recipe, settings
         from ..run import training
         from ..run.folder import read_source
@@ -90,16 +94,19 @@ def train(
             return
         if resume is not None:
             folder = resume
-            ready, plan = training.reopen(folder, trust)
+            with progress.features(folder.parent, quiet) as work:
+                ready, plan = training.reopen(folder, trust, work)
         else:
             if data is None or metric is None:
                 raise missing("DATA" if data is None else "--metric")
             find_typed_code(model)
             one_network = network_options(model, epochs, batch_size, learning_rate, hidden)
             plan = find_recipe(recipe or "auto") if recipe or one_network else None
+            if is_backbone(model) and plan is not None:
+                raise InputError("--recipe" if recipe else str(one_network), f"it with {model}", "the committee alone")
             if query is not None:
-                refuse_with_query("--recipe" if recipe else one_network)
-            streamed = stream.is_wanted(data, bytes_of(memory))
+                refuse_with_query("--recipe" if recipe else model if is_backbone(model) else one_network)
+            streamed = not is_backbone(model) and stream.is_wanted(data, bytes_of(memory))
             if query is not None and streamed:
                 refuse_with_query("a table read as a stream")
             refuse_mixed(plan is not None, members, fast, budget, "--recipe" if recipe else str(one_network))
@@ -121,13 +128,14 @@ def train(
                 seed=seed,
                 threads=threads,
                 image_size=image_size,
+                skip_corrupt=skip_corrupt,
                 encoding=encoding,
                 rows=rows,
                 memory=bytes_of(memory),
                 split_by=split_by,
                 readers=readers,
                 checkpoint_seconds=checkpoint_seconds,
-                members=kinds_of(members),
+                members=kinds_of(members, features=is_backbone(model)),
                 fast=fast,
                 budget_minutes=budget,
                 workers=workers,
@@ -135,9 +143,12 @@ def train(
             if streamed:
                 stream.train(given, plan, out, quiet)
                 return
-            source = read_source(given)
-            if source.images is not None and plan is None:
-                refuse_mixed(True, members, fast, budget, "pictures")
-                plan = find_recipe("auto")
-            folder, ready = training.start(given, plan, out, source)
+            runs = Path("runs") if out is None else out.resolve().parent
+            with progress.features(runs, quiet) as work:
+                source = read_source(given, work)
+                if source.images is not None and plan is None:
+                    refuse_mixed(True, members, fast, budget, "pictures")
+                    plan = find_recipe("auto")
+                    source.notes.append(WORTH)
+                folder, ready = training.start(given, plan, out, source, work)
         progress.training(folder, ready, plan, quiet)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
+from ...fitting.backbones import is_backbone
 from ...fitting.config import Recipe, Settings, recipes
 from ...fitting.executors import run_cells
 from ...fitting.statistics import holm, paired_difference
@@ -52,6 +53,8 @@ def make_plan(settings: Settings, seeds: int, names: Sequence[str] | None = None
     """
     if seeds < 2:
         raise InputError("--seeds", repr(seeds), "at least 2", "Five or more give intervals worth reading.")
+    if is_backbone(settings.model):
+        raise InputError("--model", settings.model, "a network that compare trains", "Use it with aimfor train.")
     ready = prepare(settings)
     known = recipes()
     if names is not None:

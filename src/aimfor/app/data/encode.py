@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ...errors import InputError
 from ...fitting.columns import TableEncoder
 from ...fitting.columns.kinds import Matrix, Remarks
+from .features import FeatureEncoder, Work, restore_features
 from .sources import Source
 
 
@@ -51,15 +52,28 @@ class ImageEncoder:
         return np.ascontiguousarray(scaled.transpose(0, 3, 1, 2).astype(np.float32))
 
 
-Encoder = TableEncoder | ImageEncoder
+Encoder = TableEncoder | ImageEncoder | FeatureEncoder
 
 
-def fit_encoder(source: Source, rows: NDArray[np.int64], wishes: dict[str, str] | None = None) -> Encoder:
-    """Learned from the given rows; ``wishes`` say what some columns of a table are to be."""
-    if source.images is None:
+def fit_encoder(
+    source: Source,
+    rows: NDArray[np.int64],
+    wishes: dict[str, str] | None = None,
+    *,
+    backbone: str = "",
+    side: int = 0,
+    work: Work | None = None,
+) -> Encoder:
+    """Learned from the given rows; ``wishes`` say what some columns of a table are to be.
+
+    Pictures that are read one by one need a ``backbone`` and the ``side`` it sees them at.
+    """
+    if source.kind == "table":
         return TableEncoder.fit(source.columns, rows, wishes)
     if wishes:
         raise InputError("column", next(iter(wishes)), "a column of a table, not images")
+    if source.pictures is not None:
+        return FeatureEncoder.fit(source.pictures, rows, backbone, side, work or Work())
     return ImageEncoder.fit(source, rows)
 
 
@@ -67,13 +81,19 @@ def encode(encoder: Encoder, source: Source, remarks: Remarks | None = None) -> 
     """``(n, d)`` for tables, ``(n, c, h, w)`` for pictures; float32. What was odd is added to ``remarks``."""
     if isinstance(encoder, ImageEncoder):
         return encoder.transform(source)
-    if source.images is not None:
+    if isinstance(encoder, FeatureEncoder):
+        if source.kind == "table":
+            raise InputError("data", f"a table, {source.name}", "pictures, as in training")
+        return encoder.transform(source.as_pictures())
+    if source.kind != "table":
         raise InputError("data", f"images, {source.name}", "a table, as in training")
     return encoder.transform(source.columns, remarks, source=source.name)
 
 
 def restore_encoder(state: Any) -> Encoder:
     """Raises `InputError` when the state is of another version, or damaged."""
+    if isinstance(state, dict) and state.get("kind") == "features":
+        return restore_features(state)
     if not isinstance(state, dict) or state.get("kind") != "image":
         return TableEncoder.restore(state)
     try:

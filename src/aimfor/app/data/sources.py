@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Container
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from ...fitting.columns.cells import Column, from_array
 from ...fitting.columns.frames import columns_of
 from .images import read_folder
 from .labels import labels_of
+from .layouts import read_pictures
+from .pictures import Pictures
 from .tables import read_table
 
 Array = NDArray[Any]
@@ -33,7 +36,8 @@ class Source:
     Attributes:
         name: Short name for folders and titles.
         columns: Feature columns of a table; empty for images.
-        images: ``(n, h, w, c)`` uint8, or None for tables.
+        images: ``(n, h, w, c)`` uint8, all of one size, or None.
+        pictures: Pictures that are read one by one, for a pretrained network, or None.
         labels: One label per row as text, or None when there is no target (prediction).
         row_names: What to call each row in predictions (image paths), or None for row numbers.
         test: True for rows that the data itself sets aside for testing, or None.
@@ -42,6 +46,8 @@ class Source:
         whole: Group of each row where rows of one group must stay in one part of every split, or None.
         extras: Further values per row that are not features (only from npz files).
         notes: Sentences about what was dropped or assumed.
+        hashes: Of the pictures' contents, where they were computed.
+        label_names: Of several labels at once, where ``labels`` is ``(n, l)``.
     """
 
     name: str
@@ -55,9 +61,26 @@ class Source:
     whole: Array | None = None
     extras: dict[str, Column] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    hashes: list[str] | None = None
+    label_names: list[str] = field(default_factory=list)
+    pictures: Pictures | None = None
 
     def __len__(self) -> int:
+        if self.pictures is not None:
+            return len(self.pictures)
         return len(self.images) if self.images is not None else len(next(iter(self.columns.values())))
+
+    @property
+    def kind(self) -> str:
+        """``table`` or ``pictures``."""
+        return "table" if self.images is None and self.pictures is None else "pictures"
+
+    def as_pictures(self) -> Pictures:
+        if self.pictures is not None:
+            return self.pictures
+        assert self.images is not None
+        names = self.row_names or [str(number) for number in range(len(self.images))]
+        return Pictures(names, array=self.images)
 
 
 def load(
@@ -70,8 +93,14 @@ def load(
     encoding: str = "utf8",
     rows: int | None = None,
     image_size: int = 0,
+    lazy: bool = False,
+    skip_corrupt: bool = False,
+    known: Container[str] = (),
 ) -> Source:
     """Reads any kind of source. With ``labelled=False`` a missing target is no error.
+
+    ``lazy`` pictures are not read into memory: a pretrained network sees them one by one. What cannot be read is left
+    out with ``skip_corrupt``, and named; what is ``known`` by its hash is not decoded to find that out.
 
     Raises:
         InputError: Whatever is wrong with the file or the column names, in one sentence.
@@ -82,12 +111,17 @@ def load(
         path = Path(data)
         if not path.exists():
             raise InputError("data", f"{data}, which does not exist", "a file or folder", _near_file(path))
-        source = _from_path(path, target, labelled, encoding, rows, image_size)
+        if lazy and path.suffix.lower() != ".npz":
+            source = _lazy(path, target, labelled, encoding, rows, skip_corrupt, known)
+        else:
+            source = _from_path(path, target, labelled, encoding, rows, image_size)
+    if lazy and source.images is not None:
+        source.pictures, source.images = source.as_pictures(), None
     if group is not None:
         _take_group(source, group)
     if query is not None:
         _take_query(source, query, target)
-    if source.labels is not None and labelled:
+    if source.labels is not None and source.labels.ndim == 1 and labelled:
         _drop_unlabelled(source)
     return source
 
@@ -97,6 +131,24 @@ def _near_file(path: Path) -> str:
     names = [one.name for one in folder.iterdir()] if folder.is_dir() else []
     built_in = f"Built-in sets: {', '.join(BUILT_IN)}."
     return f"{nearest(path.name, names)} {built_in}" if names else built_in
+
+
+def _lazy(
+    path: Path,
+    target: str | None,
+    labelled: bool,
+    encoding: str,
+    rows: int | None,
+    skip_corrupt: bool,
+    known: Container[str],
+) -> Source:
+    found = read_pictures(
+        path, target, labelled=labelled, encoding=encoding, rows=rows, skip_corrupt=skip_corrupt, known=known
+    )
+    source = Source(path.name.split(".")[0] or path.resolve().name, {}, pictures=found.pictures, labels=found.labels)
+    source.row_names, source.test, source.notes = list(found.pictures.names), found.test, found.notes
+    source.hashes, source.label_names = found.hashes, found.names
+    return source
 
 
 def _from_path(
@@ -286,6 +338,9 @@ def _drop_unlabelled(source: Source) -> None:
     source.columns = {name: column.take(known) for name, column in source.columns.items()}
     if source.images is not None:
         source.images = source.images[known]
+    if source.pictures is not None:
+        source.pictures = source.pictures.take(np.flatnonzero(known).tolist())
+        source.hashes = None
     for part in ("test", "groups", "queries", "whole"):
         value = getattr(source, part)
         if value is not None:

@@ -80,7 +80,7 @@ Use it: `aimfor predict THIS_FOLDER NEW_DATA`. Everything about the run: `aimfor
 def _task(ready: Prepared) -> str:
     if ready.lists is not None:
         return "tabular-ranking"
-    return "tabular-classification" if ready.source.images is None else "image-classification"
+    return "tabular-classification" if ready.source.kind == "table" else "image-classification"
 
 
 def _plain(text: str) -> str:

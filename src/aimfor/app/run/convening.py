@@ -17,6 +17,7 @@ from torch import Tensor
 from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.calibrate import probability
+from ...fitting.columns import TableEncoder
 from ...fitting.committee import Committee, FolderStore, Progress, fit_committee
 from ...fitting.committee.decide import Threshold
 from ...fitting.committee.folds import make_folds, make_list_folds
@@ -26,7 +27,6 @@ from ...fitting.config import Settings
 from ...fitting.importance import permutation_importance
 from ...fitting.ranked import list_importance
 from ...metrics.at_rate import AtRate
-from ..data.encode import ImageEncoder
 from ..data.labels import Labels
 from .card import committee_card
 from .committee_files import CELLS, forget_cells, save_committee
@@ -50,7 +50,7 @@ RULE = (
 def check_committee(ready: Prepared) -> None:
     """Raises `InputError` for what a committee cannot do, before a folder is made."""
     if ready.source.images is not None:
-        raise InputError("recipe", "none for pictures", "a recipe: the committee is for tables")
+        raise InputError("recipe", "none for pictures", "a recipe, or --model efficientnet-lite0 for a committee")
     members(ready.settings.members)
     rows = torch.from_numpy(ready.parts.train)
     if ready.lists is not None:
@@ -210,8 +210,8 @@ def committee_facts(committee: Committee, rule: str = RULE) -> dict[str, Any]:
 
 def _importance(ready: Prepared, committee: Committee, judging: Judging) -> dict[str, Any]:
     """Of each column, on test rows."""
-    if isinstance(ready.encoder, ImageEncoder):
-        raise InputError("data", "images", "a table")
+    if not isinstance(ready.encoder, TableEncoder):
+        return {"left_out": "features of a pretrained network have no names"}
 
     def value(scores: Tensor, y: Tensor) -> float:
         return ready.objective.value(scores, y, committee.threshold.value)

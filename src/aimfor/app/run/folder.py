@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from ...errors import InputError
 from ...fitting import checkpoint
+from ...fitting.backbones import is_backbone, load_backbone
 from ...fitting.calibrate import probability
 from ...fitting.columns import TableEncoder
 from ...fitting.columns.kinds import Remarks
@@ -26,6 +28,7 @@ from ...fitting.objective import Objective
 from ...fitting.steps import Task
 from ...metrics.at_rate import AtRate
 from ..data.encode import Encoder, encode, fit_encoder, restore_encoder
+from ..data.features import SIDE, Work
 from ..data.labels import Labels, Split, fit_labels, split
 from ..data.lists import grades_of, list_numbers, split_lists
 from ..data.sources import Source, load
@@ -72,7 +75,11 @@ class Prepared:
         return hashlib.sha256(content).hexdigest()
 
 
-def read_source(settings: Settings) -> Source:
+def read_source(settings: Settings, work: Work | None = None) -> Source:
+    """The data of the settings. For a pretrained network its weights are looked for first: they may not be there."""
+    known: Container[str] = ()
+    if is_backbone(settings.model):
+        known = (work or Work()).store(load_backbone(settings.model), settings.image_size or SIDE).known
     return load(
         settings.data,
         settings.target,
@@ -81,35 +88,46 @@ def read_source(settings: Settings) -> Source:
         encoding=settings.encoding,
         rows=settings.rows,
         image_size=settings.image_size,
+        lazy=is_backbone(settings.model),
+        skip_corrupt=settings.skip_corrupt,
+        known=known,
     )
 
 
-def prepare(settings: Settings, source: Source | None = None, *, committee: bool = False) -> Prepared:
+def prepare(
+    settings: Settings, source: Source | None = None, *, committee: bool = False, work: Work | None = None
+) -> Prepared:
     """Reads, labels, splits (by the seed) and encodes. All input errors surface here, before anything is written.
 
     For a ``committee`` there are no validation rows, except under a metric with a floor: a threshold that guarantees
-    the floor needs rows that took no part in anything.
+    the floor needs rows that took no part in anything. ``work`` says how features of pictures are computed.
     """
     objective = Objective.of(settings.metric)
     if settings.query is not None:
         objective = objective.by_list()
-    source = source or read_source(settings)
+    work = work or Work()
+    source = source or read_source(settings, work)
     assert source.labels is not None
     if settings.query is not None:
         return _prepare_lists(settings, source, objective, committee)
+    if source.labels.ndim > 1:
+        raise InputError("target", f"{len(source.label_names)} labels at once", "one column of classes")
     objective = objective.on_classes(len(set(source.labels)), settings.positive)
     labels = fit_labels(source.labels, binary=objective.binary, positive=settings.positive)
     ids = labels.encode(source.labels)
     kept_aside = not committee or isinstance(objective.metric, AtRate)
     parts = split(ids, settings.seed, source.test, validation=kept_aside, whole=source.whole)
-    encoder = fit_encoder(source, parts.train, settings.wishes)
-    settings = settings.budget(len(parts.train), source.images is not None)
+    backbone = settings.model if is_backbone(settings.model) else ""
+    if backbone and source.kind == "table":
+        raise InputError("--model", f"{backbone} for a table", "pictures", "Leave --model out.")
+    work.hashes = source.hashes
+    encoder = fit_encoder(source, parts.train, settings.wishes, backbone=backbone, side=settings.image_size, work=work)
+    settings = settings.budget(len(parts.train), source.kind == "pictures")
     x = torch.from_numpy(encode(encoder, source))
     if isinstance(encoder, TableEncoder):
         encoder.notes += near_perfect(encoder, x.numpy()[parts.train], ids[parts.train])
-    build(
-        settings.model, tuple(x.shape[1:]), labels.outputs, settings.hidden, settings.dropout
-    )  # a wrong --model is found now
+    if not backbone:  # a wrong --model is found now
+        build(settings.model, tuple(x.shape[1:]), labels.outputs, settings.hidden, settings.dropout)
     return Prepared(source, objective, labels, torch.from_numpy(ids), parts, encoder, x, settings)
 
 

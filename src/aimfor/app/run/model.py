@@ -69,15 +69,16 @@ class Model:
 
     def _scored(self, data: Any) -> Any:
         remarks = Remarks()
-        scores = self._run.scores(_source(data), remarks)
+        lazy = self._run.encoder.kind == "features"
+        scores = self._run.scores(_source(data, lazy), remarks)
         for sentence in remarks.sentences:
             warnings.warn(sentence, OddRowsWarning, stacklevel=3)
         return scores
 
 
-def _source(data: Any) -> Source:
+def _source(data: Any, lazy: bool) -> Source:
     if isinstance(data, str | Path):
-        return load_source(str(data), None, labelled=False)
+        return load_source(str(data), None, labelled=False, lazy=lazy)
     if getattr(data, "ndim", 0) == 4:
         return Source("the array", {}, images=np.asarray(data))
     return Source("the data", columns_of(data))

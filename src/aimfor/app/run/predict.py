@@ -19,6 +19,7 @@ from ...errors import InputError, nearest
 from ...fitting import checkpoint
 from ...fitting.columns.kinds import Remarks
 from ...fitting.objective import Objective
+from ..data.features import FeatureEncoder, Work
 from ..data.lists import grades_of, list_numbers
 from ..data.sources import Source, load
 from .evaluate import evaluate
@@ -36,11 +37,13 @@ def predict(
     *,
     id_column: str | None = None,
     judge: bool = False,
+    skip_corrupt: bool = False,
 ) -> None:
     """Scores every row and writes the CSV to ``out`` or standard output, whole or not at all.
 
     Args:
         id_column: Column whose values name the rows of the output; row numbers by default.
+        skip_corrupt: Whether pictures that cannot be read are left out, and named.
         judge: Whether to print the metric and the rates of the rows, whose labels must be there.
 
     Raises:
@@ -49,7 +52,22 @@ def predict(
     run = load_run(folder, trust)
     size = run.encoder.shape[1] if run.encoder.kind == "image" else 0
     target = run.config["settings"]["target"]
-    source = load(data, target, query=run.query, labelled=False, encoding=encoding, rows=rows, image_size=size)
+    lazy = run.encoder.kind == "features"
+    if isinstance(run.encoder, FeatureEncoder):
+        run.encoder.work = Work(folder.resolve().parent, write=False)
+    source = load(
+        data,
+        target,
+        query=run.query,
+        labelled=False,
+        encoding=encoding,
+        rows=rows,
+        image_size=size,
+        lazy=lazy,
+        skip_corrupt=skip_corrupt,
+    )
+    for note in source.notes if skip_corrupt else ():
+        print(f"note: {note}", file=sys.stderr)
     title, names = _names(source, id_column)
     remarks = Remarks()
     scores = run.scores(source, remarks)

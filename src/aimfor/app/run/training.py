@@ -13,11 +13,12 @@ from ... import __version__
 from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.calibrate import platt, probability
+from ...fitting.columns import TableEncoder
 from ...fitting.config import Recipe, Settings
 from ...fitting.fit import Event, Fit
 from ...fitting.importance import permutation_importance
 from ...fitting.models import scores_of
-from ..data.encode import ImageEncoder
+from ..data.features import Work
 from ..data.sources import Source
 from .card import model_card
 from .convening import check_committee, finish_committee
@@ -30,10 +31,14 @@ from .trust import check_trust
 
 
 def start(
-    settings: Settings, recipe: Recipe | None, out: Path | None, source: Source | None = None
+    settings: Settings,
+    recipe: Recipe | None,
+    out: Path | None,
+    source: Source | None = None,
+    work: Work | None = None,
 ) -> tuple[Path, Prepared]:
     """Checks everything, then makes the folder and writes config.json. Without a recipe it is a committee's run."""
-    ready = prepare(settings, source, committee=recipe is None)
+    ready = prepare(settings, source, committee=recipe is None, work=work)
     if recipe is None:
         check_committee(ready)
     folder = new_folder(out, f"{ready.source.name}-{settings.metric}")
@@ -49,7 +54,7 @@ def start(
     return folder, ready
 
 
-def reopen(folder: Path, trust: str | None = None) -> tuple[Prepared, Recipe | None]:
+def reopen(folder: Path, trust: str | None = None, work: Work | None = None) -> tuple[Prepared, Recipe | None]:
     """A run to be continued. Raises `InputError` when it is finished, has other data now, or names foreign code."""
     config = checkpoint.read_json(folder / "config.json")
     if (folder / "metrics.json").exists():
@@ -57,7 +62,7 @@ def reopen(folder: Path, trust: str | None = None) -> tuple[Prepared, Recipe | N
     settings = Settings(**config["settings"])
     check_trust(folder, settings.model, trust)
     recipe = None if config["recipe"] is None else Recipe(**config["recipe"])
-    ready = prepare(settings, committee=recipe is None)
+    ready = prepare(settings, committee=recipe is None, work=work)
     if ready.fingerprint() != config["fingerprint"]:
         raise InputError("--resume", f"{folder}, whose data has changed since", "the data the run was started with")
     return ready, recipe
@@ -158,7 +163,7 @@ def _results(ready: Prepared, fit: Fit, judging: Judging) -> dict[str, Any]:
 
 def _importance(ready: Prepared, fit: Fit, judging: Judging) -> dict[str, Any]:
     """Of each column of a table, on test rows."""
-    if isinstance(ready.encoder, ImageEncoder):
+    if not isinstance(ready.encoder, TableEncoder):
         return {"left_out": "pixels have no importance of their own"}
 
     return permutation_importance(

@@ -11,12 +11,13 @@ import sys
 from pathlib import Path
 
 from ...errors import InputError
+from ...fitting.backbones import is_backbone
 from ...fitting.models import BUILT_IN
 
 
 def check_trust(folder: Path, model: str, trust: str | None) -> None:
     """Raises `InputError` when a run folder names code that the user did not."""
-    if model in ("auto", *BUILT_IN) or model == trust:
+    if model in ("auto", *BUILT_IN) or is_backbone(model) or model == trust:
         return
     came = f"{folder}, whose config.json asks for the code {model!r}"
     if trust is not None:

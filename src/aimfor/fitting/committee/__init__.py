@@ -2,10 +2,12 @@
 
 from .cells import Progress
 from .committee import Committee, OutOfFold, Seat, fit_committee
-from .members import KINDS
+from .members import FOR_FEATURES, FOR_TABLES, KINDS
 from .store import FolderStore, MemoryStore, Store
 
 __all__ = [
+    "FOR_FEATURES",
+    "FOR_TABLES",
     "KINDS",
     "Committee",
     "FolderStore",

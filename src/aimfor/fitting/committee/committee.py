@@ -18,7 +18,7 @@ from .decide import Threshold, promised, threshold_of
 from .folds import make_folds, make_list_folds
 from .gate import check_lists, check_rows
 from .looks import best_look, learning_curves, out_of_fold
-from .members import KINDS, Fitted, Member, Rows, every_member, members
+from .members import FOR_TABLES, Fitted, Member, Rows, every_member, members
 from .members.base import Never
 from .scale import Scale
 from .store import Kept, MemoryStore, Store
@@ -181,7 +181,7 @@ def fit_committee(
     groups: Tensor | None = None,
     lists: Tensor | None = None,
     outputs: int | None = None,
-    kinds: tuple[str, ...] = tuple(KINDS),
+    kinds: tuple[str, ...] = FOR_TABLES,
     seed: int = 0,
     folds: int | None = None,
     single: bool = False,
@@ -203,7 +203,7 @@ def fit_committee(
         groups: ``(n,)`` ids; rows of one group are never on both sides of a fold.
         lists: ``(n,)`` ids of ranked lists (queries), for an objective of `Objective.by_list`; ``y`` are grades then.
         outputs: Scores per row; by default 1 for a binary metric, else the number of classes.
-        kinds: Of members: ``linear``, ``trees``, ``network``.
+        kinds: Of members: ``linear``, ``trees``, ``network``; `FOR_FEATURES` for features of a pretrained network.
         seed: Decides folds and everything random.
         folds: Their number; by default 5, or 10 under 1,000 rows.
         single: One split instead of folds.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ....errors import InputError, nearest
 from .base import Fitted, Job, Member, Rows
+from .features import FeatureLinear, FeatureNetwork, FeatureTrees, Head
 from .linear import Linear
 from .network import MetricNetwork, Network
 from .plain import PlainNetwork
@@ -17,7 +18,14 @@ KINDS: dict[str, tuple[Member, ...]] = {
     "linear": (Linear(),),
     "trees": (Trees(), ExtraTrees()),
     "network": (Network(), MetricNetwork()),
+    "features_linear": (FeatureLinear(),),
+    "features_head": (Head(),),
+    "features_trees": (FeatureTrees(),),
+    "features_network": (FeatureNetwork(),),
 }
+#: Who sits in it by default: on tables, and on features of a pretrained network.
+FOR_TABLES = ("linear", "trees", "network")
+FOR_FEATURES = ("features_linear", "features_head", "features_trees", "features_network")
 
 
 #: The same kinds for ranked lists.
@@ -35,9 +43,9 @@ def members(names: tuple[str, ...] = tuple(KINDS), ranked: bool = False) -> tupl
     """
     for name in names:
         if name not in KINDS:
-            raise InputError("--members", repr(name), f"some of {', '.join(KINDS)}", nearest(name, KINDS))
+            raise InputError("--members", repr(name), f"some of {', '.join(FOR_TABLES)}", nearest(name, FOR_TABLES))
     if not names:
-        raise InputError("--members", "none", f"some of {', '.join(KINDS)}")
+        raise InputError("--members", "none", f"some of {', '.join(FOR_TABLES)}")
     known = RANKED_KINDS if ranked else KINDS
     return tuple(member for kind, those in known.items() if kind in names for member in those)
 
@@ -48,6 +56,8 @@ def every_member() -> tuple[Member, ...]:
 
 
 __all__ = [
+    "FOR_FEATURES",
+    "FOR_TABLES",
     "KINDS",
     "ExtraTrees",
     "Fitted",

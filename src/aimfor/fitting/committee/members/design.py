@@ -48,6 +48,15 @@ class Design:
             tensors |= {"piece_mean": reach.mean(0), "piece_scale": _scale(reach) / PIECE_SCALE}
         return cls(tensors)
 
+    @classmethod
+    def as_it_is(cls, x: Tensor) -> Design:
+        """Columns whose sizes mean something, such as `Components`: centred, and all divided by one number."""
+        clipped = x.double().clamp(-CLIP, CLIP)
+        scale = _scale(clipped)
+        moving = scale[scale.isfinite()]
+        common = moving.max() / 2 if len(moving) else scale.new_tensor(1.0)
+        return cls({"mean": clipped.mean(0), "scale": torch.where(scale.isfinite(), common, scale)})
+
     @property
     def width(self) -> int:
         return len(self.tensors["mean"]) + len(self.tensors.get("from", ()))

@@ -65,11 +65,14 @@ class Linear(Member):
     def __init__(self, strengths: tuple[float, ...] = STRENGTHS, iterations: int = 200) -> None:
         self.strengths, self.iterations = strengths, iterations
 
+    def design(self, x: Tensor) -> Design:
+        return Design.fit(x)
+
     def fit(self, job: Job) -> FittedLinear:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
-        design = Design.fit(job.train.x)
+        design = self.design(job.train.x)
         x, y = design(job.train.x).numpy(), job.train.y.numpy()
         mass = None if job.train.weights is None else job.train.weights.double().numpy()
         model = LogisticRegression(max_iter=self.iterations, warm_start=True)

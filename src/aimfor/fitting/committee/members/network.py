@@ -79,6 +79,9 @@ class Network(Member):
     name = "network"
     title = "network"
 
+    def design(self, x: Tensor) -> Design:
+        return Design.fit(x)
+
     def schedule(self, n: int) -> Schedule:
         """A step sees at least a twelfth of a small table; a large one gets about twenty passes at most."""
         batch = 128 if n < 1_000 else 256 if n < 20_000 else 512
@@ -88,7 +91,7 @@ class Network(Member):
     def fit(self, job: Job) -> FittedNetwork:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(job.seed)
-            design = Design.fit(job.train.x)
+            design = self.design(job.train.x)
             network = TabularNetwork(design.width, job.outputs)
             weights = train(
                 network,

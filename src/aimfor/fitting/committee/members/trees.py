@@ -79,6 +79,7 @@ class Trees(Member):
     name = "trees"
     title = "boosted trees"
     unit = "rounds"
+    fitted: type[FittedTrees] = FittedTrees
 
     def __init__(self, rounds: int = ROUNDS, **settings: Any) -> None:
         self.rounds, self.settings = rounds, {**SETTINGS, **settings}
@@ -91,7 +92,7 @@ class Trees(Member):
     def fit(self, job: Job) -> FittedTrees:
         if self.why_not(job.objective, job.train, job.outputs):
             raise InputError("members", "trees without the package lightgbm", "lightgbm", "pip install lightgbm.")
-        return grow(job, self.all_settings(job.outputs, job.seed), self.rounds)
+        return grow(job, self.all_settings(job.outputs, job.seed), self.rounds, fitted=self.fitted)
 
     def all_settings(self, outputs: int, seed: int) -> dict[str, Any]:
         """With those that follow from the task."""
@@ -105,7 +106,7 @@ class Trees(Member):
         }
 
     def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> FittedTrees:
-        return FittedTrees.restore(tensors, facts)
+        return self.fitted.restore(tensors, facts)
 
 
 class ExtraTrees(Trees):
@@ -120,11 +121,13 @@ class ExtraTrees(Trees):
         )
 
 
-def grow(job: Job, settings: dict[str, Any], rounds: int, feval: Any = None) -> FittedTrees:
+def grow(
+    job: Job, settings: dict[str, Any], rounds: int, feval: Any = None, fitted: type[FittedTrees] = FittedTrees
+) -> FittedTrees:
     """Rounds until the judging rows have seen nothing better for a while, looked at every `STEP` of them."""
     text, watch = boosted(settings, _dataset(job.train), _dataset(job.judge), rounds, job.stop, feval)
     looks = list(range(STEP, watch.seen + 1, STEP)) or [watch.seen]
-    return FittedTrees(text(looks[-1]), looks, job.outputs)
+    return fitted(text(looks[-1]), looks, job.outputs)
 
 
 def boosted(

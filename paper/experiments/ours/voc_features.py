@@ -1,0 +1,173 @@
+"""VOC actions on frozen features of a pretrained network: the committee against linear layers on the same features.
+
+Training file and test file as in `voc_action`. Every choice is made on the training persons, by five folds that never
+part an image: the rivals' loss and penalty (for all actions together and for each by itself), and everything in the
+committee. All are then fitted on all training persons; the committee is the mean of its folds. The seed draws the
+folds.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from aimfor.app.data.features import FeatureStore, features_of
+from aimfor.app.data.pictures import Pictures
+from aimfor.fitting.backbones import LITE0, load_backbone
+from aimfor.fitting.committee import FOR_FEATURES, fit_committee
+from aimfor.fitting.committee.folds import make_folds
+from aimfor.fitting.components import Components
+from aimfor.fitting.objective import Objective
+
+from ...data import voc
+from ...experiment import Cell, Experiment, Options, Result, data_folder
+from ...report.pictures_board import voc_lines
+from ..song.multilabel import label_aps, mean_ap
+
+SIDE, FOLDS = 160, 5
+#: Penalties of the rivals, on components whose first has deviation 2.
+RIDGES = (0.1, 0.03, 0.01, 0.003)
+
+
+def entropy(scores: Tensor, y: Tensor) -> Tensor:
+    return functional.binary_cross_entropy_with_logits(scores, y, reduction="none")
+
+
+def weighted(scores: Tensor, y: Tensor) -> Tensor:
+    """Both classes of a label weigh the same: what balanced batches are when the batch is all rows."""
+    share = y.mean()
+    return entropy(scores, y) * torch.where(y == 1, 0.5 / share, 0.5 / (1 - share))
+
+
+def focal(scores: Tensor, y: Tensor) -> Tensor:
+    loss = entropy(scores, y)
+    return (1.0 - torch.exp(-loss)).square() * loss
+
+
+def asymmetric(scores: Tensor, y: Tensor) -> Tensor:
+    """Negatives by γ = 4 with probabilities shifted by 0.05, positives plain (Ridnik 2021)."""
+    shifted = (torch.sigmoid(scores) - 0.05).clamp_min(0.0)
+    return torch.where(y == 1, entropy(scores, y), -shifted.pow(4) * torch.log1p(-shifted.clamp_max(1 - 1e-7)))
+
+
+LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "logistic regression": entropy,
+    "weighted (balanced)": weighted,
+    "focal": focal,
+    "asymmetric": asymmetric,
+}
+
+
+def layer(x: Tensor, y: Tensor, loss: str, ridge: float) -> Callable[[Tensor], Tensor]:
+    """One score by full-batch L-BFGS in float64."""
+    x, y = x.double(), y.double()
+    weight = torch.zeros(x.shape[1], dtype=torch.float64, requires_grad=True)
+    bias = torch.zeros((), dtype=torch.float64, requires_grad=True)
+    solver = torch.optim.LBFGS([weight, bias], max_iter=40, line_search_fn="strong_wolfe", tolerance_grad=1e-5)
+
+    def closure() -> Tensor:
+        solver.zero_grad()
+        value = LOSSES[loss](x @ weight + bias, y).mean() + 0.5 * ridge * weight.square().sum()
+        value.backward()
+        return value
+
+    solver.step(closure)
+    found = weight.detach(), bias.detach()
+    return lambda rows: rows.double() @ found[0] + found[1]
+
+
+@functools.cache
+def features(folder: Path) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Components and labels of both files, and the image of each training person."""
+    network = load_backbone(LITE0)
+    store = FeatureStore.beside(Path(tempfile.gettempdir()) / "aimfor", network, SIDE)
+    known, unseen = voc.load(folder, "train"), voc.load(folder, "test")
+    raw = [
+        torch.from_numpy(
+            features_of(Pictures([str(n) for n in range(len(one))], array=one.crops), network, SIDE, store)
+        )
+        for one in (known, unseen)
+    ]
+    components = Components.fit(raw[0])
+    images = torch.from_numpy(np.unique(known.images, return_inverse=True)[1]).long()
+    labels = [torch.from_numpy(one.labels).long() for one in (known, unseen)]
+    return components(raw[0]), labels[0], components(raw[1]), labels[1], images
+
+
+def cells(options: Options) -> list[Cell]:
+    return [{"seed": seed} for seed in range(options.seeds)]
+
+
+def run(cell: Cell, options: Options) -> Result:
+    x, y, x_test, y_test, images = features(data_folder(options, "voc2012_action"))
+    rivals = _rivals(x, y, x_test, y_test, images, cell["seed"])
+    members: dict[str, list[Tensor]] = {}
+    columns, seconds, promised = [], 0.0, []
+    for label in range(y.shape[1]):
+        known = y[:, label] >= 0
+        found = fit_committee(
+            x[known],
+            y[known, label],
+            Objective.of("ap"),
+            groups=images[known],
+            kinds=FOR_FEATURES,
+            folds=FOLDS,
+            seed=cell["seed"],
+        )
+        columns.append(found.scores(x_test))
+        for seat in found.seats:
+            members.setdefault(seat.name, []).append(seat.scores(x_test))
+            seconds += seat.seconds
+        promised.append(found.promised)
+    committee = torch.stack(columns, 1)
+    return {
+        "committee": {"promised": float(np.mean(promised)), "test": mean_ap(committee, y_test), "seconds": seconds},
+        "actions": dict(zip(voc.ACTIONS, label_aps(committee, y_test), strict=True)),
+        "members": {name: mean_ap(torch.stack(one, 1), y_test) for name, one in members.items()},
+        **rivals,
+    }
+
+
+def _rivals(x: Tensor, y: Tensor, x_test: Tensor, y_test: Tensor, images: Tensor, seed: int) -> dict[str, Any]:
+    """Each loss at its best penalty by cross-validation, and the best of all for each action by itself."""
+    out_of_fold = {(loss, ridge): torch.zeros(y.shape, dtype=torch.float64) for loss in LOSSES for ridge in RIDGES}
+    tested = {key: torch.zeros(y_test.shape, dtype=torch.float64) for key in out_of_fold}
+    for label in range(y.shape[1]):
+        known = (y[:, label] >= 0).nonzero().reshape(-1)
+        truth = y[known, label]
+        folds = make_folds(truth, seed, images[known], FOLDS)
+        for key in out_of_fold:
+            for fold, judges in enumerate(folds.judges):
+                fit = folds.train(fold)
+                out_of_fold[key][known[judges], label] = layer(x[known[fit]], truth[fit], *key)(x[known[judges]])
+            tested[key][:, label] = layer(x[known], truth, *key)(x_test)
+    valued = {key: mean_ap(scores, y) for key, scores in out_of_fold.items()}
+    by_label = {key: label_aps(scores, y) for key, scores in out_of_fold.items()}
+    alone: dict[str, Any] = {}
+    for loss in LOSSES:
+        best = max((key for key in valued if key[0] == loss), key=valued.__getitem__)
+        alone[loss] = {"validation": valued[best], "test": mean_ap(tested[best], y_test), "ridge": best[1]}
+    keys = list(by_label)
+    chosen = [keys[int(np.argmax([by_label[key][label] for key in keys]))] for label in range(y.shape[1])]
+    mixed = torch.stack([tested[key][:, label] for label, key in enumerate(chosen)], 1)
+    value = float(np.mean([by_label[key][label] for label, key in enumerate(chosen)]))
+    alone["best loss for each action"] = {"validation": value, "test": mean_ap(mixed, y_test)}
+    best_name = max(alone, key=lambda name: alone[name]["validation"])
+    return {"rivals": alone, "rival": {"name": best_name, **alone[best_name]}}
+
+
+def report(results: list[dict[str, Any]], folder: Path) -> None:
+    (folder / "table.md").write_text("\n".join([f"# {EXPERIMENT.title}", "", *voc_lines(results)]) + "\n")
+
+
+EXPERIMENT = Experiment(
+    "voc_features", "VOC actions on frozen ImageNet features: mean average precision", "aimfor", cells, run, report
+)

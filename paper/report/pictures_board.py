@@ -1,0 +1,101 @@
+"""What pretrained features and decided masks bring: tables for EVIDENCE.md from cached cells."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from .scoreboard import markdown
+from .statistics import paired
+
+Entries = Sequence[dict[str, Any]]
+FEATURES = """### Pictures by pretrained features (`voc_features`)
+
+VOC actions, 951 training and 400 test persons (crops of 64 pixels, scaled to 160), frozen features of
+EfficientNet-Lite0. The committee that `aimfor train --model efficientnet-lite0` makes for each action, against linear
+layers on the same features; loss and penalty of the rivals are chosen by five folds of the training persons and
+refitted on all of them. The seed draws the folds; the test persons are the same. Song's network was also pretrained on
+ImageNet, but larger, fine-tuned, and shown larger crops of more persons: 66.7 for direct average precision, 64.8 for
+cross-entropy.
+"""
+
+
+def voc_lines(results: Entries) -> list[str]:
+    """The committee, its members and each rival: mean over seeds; differences from the committee are paired."""
+    found = [entry["result"] for entry in results]
+    if not found:
+        return ["Not measured yet: `python -m paper voc_features`."]
+    ours = [one["committee"]["test"] for one in found]
+    rows = [("**committee**", _mean([one["committee"]["promised"] for one in found]), f"**{_mean(ours)}**", "")]
+    rows.append(_row("best rival, chosen by folds", [one["rival"] for one in found], ours))
+    rows += [_row(f"rival: {name}", [one["rivals"][name] for one in found], ours) for name in found[0]["rivals"]]
+    for name in found[0]["members"]:
+        values = [one["members"][name] for one in found]
+        rows.append((f"member: {name.replace('_', ' ')}", "", _mean(values), _difference(ours, values)))
+    head = ("mean AP", "by folds", "test", "committee above it [95 %]")
+    actions = ", ".join(
+        f"{name} {statistics.mean(one['actions'][name] for one in found):.3f}" for name in found[0]["actions"]
+    )
+    seconds = statistics.mean(one["committee"]["seconds"] for one in found)
+    tail = f"{len(found)} seeds; {seconds:.0f} s for ten committees. By action: {actions}."
+    return [markdown(head, rows), "", tail]
+
+
+def _row(name: str, found: list[dict[str, Any]], ours: list[float]) -> tuple[str, str, str, str]:
+    tested = [one["test"] for one in found]
+    return name, _mean([one["validation"] for one in found]), _mean(tested), _difference(ours, tested)
+
+
+def _mean(values: list[float]) -> str:
+    return f"{statistics.mean(values):.4f}"
+
+
+def _difference(ours: list[float], theirs: list[float]) -> str:
+    if len(ours) < 2:
+        return f"{ours[0] - theirs[0]:+.4f}"
+    found = paired(ours, theirs)
+    return f"{found.mean:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
+
+
+MASKS = """### Masks: the decision, out of fold (`mask_offsets`)
+
+Mean IoU of the data set on test images, pictures of 96 × 128. A decoder on frozen maps of EfficientNet-Lite0 is trained
+three times, each time without one fold (CamVid: without one of its three training drives), and the mean of the three
+speaks; all decisions are about the same scores. *out of fold*: one offset a class, chosen by `fit_offsets` on what each
+network says about pictures it has not seen. *one part*: the same chosen on one validation part. Differences are from
+argmax, with 95 % of bootstrap draws of test images, meaned over seeds. *rare*: mean over the classes with under 2 % of
+the test pixels.
+"""
+RARE = 0.02
+
+
+def mask_lines(results: Entries) -> list[str]:
+    """One table a data set: losses by ways of deciding."""
+    if not results:
+        return ["Not measured yet: `python -m paper mask_offsets`."]
+    text: list[str] = []
+    for name in dict.fromkeys(entry["cell"]["set"] for entry in results):
+        mine = [entry for entry in results if entry["cell"]["set"] == name]
+        rows = []
+        for loss in dict.fromkeys(entry["cell"]["loss"] for entry in mine):
+            found = [entry["result"] for entry in mine if entry["cell"]["loss"] == loss]
+            rows += [_way(loss, way, found) for way in found[0]["ways"]]
+        head = ("loss", "decision", "mean IoU", "above argmax [95 %]", "by image", "rare", "seeds")
+        text += [f"**{name}**", "", markdown(head, rows), ""]
+    return text
+
+
+def _way(loss: str, way: str, found: list[dict[str, Any]]) -> tuple[str, ...]:
+    ways, plain = [one["ways"][way] for one in found], [one["ways"]["argmax"] for one in found]
+    gain = statistics.mean(a["iou"] - b["iou"] for a, b in zip(ways, plain, strict=True))
+    low, high = (statistics.mean(one["above_argmax"][side] for one in ways) for side in (0, 1))
+    difference = "" if way == "argmax" else f"{gain:+.4f} [{low:+.4f}, {high:+.4f}]"
+    rare = [
+        value
+        for one, full in zip(ways, found, strict=True)
+        for value, share in zip(one["classes"], full["shares"], strict=True)
+        if 0 < share < RARE and value is not None
+    ]
+    by_image, seeds = _mean([one["image_iou"] for one in ways]), str(len(found))
+    return loss, way, _mean([one["iou"] for one in ways]), difference, by_image, _mean(rare) if rare else "–", seeds

@@ -1,0 +1,221 @@
+"""Mask networks fold by fold: every picture trains, every picture judges, and the offsets are decided out of fold."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ...errors import InputError
+from ...loss import MetricLoss
+from ...metrics.iou import IoU
+from ..committee.store import MemoryStore, Store
+from ..fit import Interrupted
+from ..offsets import Offsets, fit_offsets
+from .networks import make_network, scores_of
+
+IGNORED = 255
+#: Scores ``(n, c)`` and class ids ``(n,)`` of the pixels of a batch that count, to a scalar.
+PixelLoss = Callable[[Tensor, Tensor], Tensor]
+Never: Callable[[], bool] = lambda: False  # noqa: E731
+
+
+@dataclass(frozen=True)
+class Masks:
+    """Pictures as networks see them, with a class for every pixel.
+
+    Attributes:
+        maps: ``(n, c_i, h_i, w_i)`` feature maps from fine to coarse, any float type; or the pictures alone.
+        y: ``(n, h, w)`` uint8 class ids at the size of the network's scores, `IGNORED` where they do not count.
+        groups: ``(n,)`` ids; pictures of one group are never on both sides of a fold.
+    """
+
+    maps: tuple[Tensor, ...]
+    y: Tensor
+    groups: Tensor
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass
+class MaskFit:
+    """Fitted networks, one a fold, whose mean log-probabilities speak, and the offsets that decide.
+
+    Attributes:
+        networks: One a fold.
+        offsets: Chosen on out-of-fold scores.
+        folds: The fold that judged each picture.
+        judged: ``(n, c, h, w)`` out-of-fold log-probabilities, float16; None for a restored one.
+    """
+
+    networks: list[nn.Module]
+    offsets: Offsets
+    folds: Tensor
+    judged: Tensor | None = field(default=None, repr=False)
+
+    def scores(self, maps: Sequence[Tensor]) -> Tensor:
+        """``(n, c, h, w)`` mean log-probabilities."""
+        total = log_chances(scores_of(self.networks[0], maps))
+        for one in self.networks[1:]:
+            total = total + log_chances(scores_of(one, maps))
+        return total / len(self.networks)
+
+
+def log_chances(scores: Tensor) -> Tensor:
+    """Log-probabilities, none below −12: the logarithm of nothing would be infinite."""
+    return scores.log_softmax(1).clamp_min(-12.0)
+
+
+def default_loss() -> PixelLoss:
+    """Cross-entropy and one minus the soft mean IoU of the batch."""
+    overlap = MetricLoss(IoU(classes="mean"))
+
+    def loss(scores: Tensor, y: Tensor) -> Tensor:
+        found: Tensor = functional.cross_entropy(scores, y) + overlap(scores, y)
+        return found
+
+    return loss
+
+
+def group_folds(groups: Tensor, number: int, seed: int) -> Tensor:
+    """The fold of each picture: whole groups, the largest first, each to the fold that has fewest pictures.
+
+    Raises:
+        InputError: Fewer than two groups.
+    """
+    ids, counts = groups.unique(return_counts=True)
+    if len(ids) < 2:
+        raise InputError("--group", "one group only", "at least two, to learn from one and judge on the other")
+    order = torch.randperm(len(ids), generator=torch.Generator().manual_seed(seed))
+    order = order[counts[order].argsort(descending=True, stable=True)]
+    sizes, fold = [0] * min(number, len(ids)), torch.zeros(len(groups), dtype=torch.long)
+    for one in order.tolist():
+        place = sizes.index(min(sizes))
+        fold[groups == ids[one]] = place
+        sizes[place] += int(counts[one])
+    return fold
+
+
+def fit_masks(
+    data: Masks,
+    classes: int,
+    *,
+    folds: int = 3,
+    epochs: int = 12,
+    seed: int = 0,
+    loss: PixelLoss | None = None,
+    counted: Sequence[bool] | None = None,
+    measure: str = "iou",
+    store: Store | None = None,
+    tell: Callable[[int, int], None] | None = None,
+    stop: Callable[[], bool] = Never,
+) -> MaskFit:
+    """One network a fold, then the offsets of `fit_offsets` on what each says about the groups it has not seen.
+
+    Args:
+        data: Pictures with masks.
+        classes: How many; a binary mask has two.
+        folds: Their number at most; there are never more than groups.
+        epochs: Passes over the training pictures of a fold.
+        seed: Decides folds, first weights and order.
+        loss: Of the pixels of a batch, by its arguments alone; by default cross-entropy and soft IoU.
+        counted: Which classes the mean IoU is over; None for all that occur.
+        measure: ``"iou"`` or ``"dice"``, of the data set.
+        store: Where finished folds are kept; a second call with the same store goes on from there.
+        tell: Called with steps done and in all.
+        stop: True ends with `Interrupted`; finished folds are kept.
+    """
+    fold_of, kept = group_folds(data.groups, folds, seed), store or MemoryStore()
+    number = int(fold_of.max()) + 1
+    key = _key(data, classes, epochs, seed, fold_of)
+    networks, judged = [], torch.zeros(len(data), classes, *data.y.shape[1:], dtype=torch.float16)
+    for fold in range(number):
+        train, judge = ((fold_of != fold).nonzero().reshape(-1), (fold_of == fold).nonzero().reshape(-1))
+        before = kept.get(f"fold-{fold}")
+        torch.manual_seed(seed * 1009 + fold)
+        network = make_network([one.shape[1] for one in data.maps], classes)
+        if before is not None and before[1].get("key") == key:
+            network.load_state_dict(before[0])
+            network.eval()
+        else:
+            own = loss or default_loss()  # a new one a fold: it remembers the spread of scores
+            told = _from(tell, fold * epochs, number * epochs)
+            _train(network, data, train, epochs, seed, own, told, stop)
+            kept.put(f"fold-{fold}", dict(network.state_dict()), {"key": key})
+        judged[judge] = log_chances(scores_of(network, [one[judge] for one in data.maps])).half()
+        networks.append(network)
+    return MaskFit(networks, out_of_fold_offsets(judged, data, fold_of, counted, measure), fold_of, judged)
+
+
+def out_of_fold_offsets(
+    judged: Tensor, data: Masks, fold_of: Tensor, counted: Sequence[bool] | None = None, measure: str = "iou"
+) -> Offsets:
+    """Offsets on all out-of-fold pixels. Folds are the groups of the guard: they share no drive, patient or scene."""
+    rows = [(fold_of == fold).nonzero().reshape(-1) for fold in fold_of.unique()]
+    blocks = [part for row in rows for part in row.split(32)]
+    groups = [int(fold_of[part[0]]) for part in blocks]
+    return fit_offsets(
+        [judged[part] for part in blocks],
+        [data.y[part] for part in blocks],
+        groups,
+        ignore=IGNORED,
+        counted=counted,
+        measure=measure,
+    )
+
+
+def _from(tell: Callable[[int, int], None] | None, done: int, total: int) -> Callable[[int], None]:
+    """Tells of epochs of one fold as part of them all."""
+    return lambda now: None if tell is None else tell(done + now, total)
+
+
+def _key(data: Masks, classes: int, epochs: int, seed: int, fold_of: Tensor) -> str:
+    total = hashlib.sha256(
+        repr((classes, epochs, seed, fold_of.tolist(), [tuple(m.shape) for m in data.maps])).encode()
+    )
+    total.update(data.y.numpy().tobytes() + data.maps[-1].numpy().tobytes())
+    return total.hexdigest()[:24]
+
+
+def _train(
+    network: nn.Module,
+    data: Masks,
+    rows: Tensor,
+    epochs: int,
+    seed: int,
+    loss: PixelLoss,
+    tell: Callable[[int], None],
+    stop: Callable[[], bool],
+) -> None:
+    """AdamW on one cycle, pictures mirrored at random."""
+    batch = min(8, len(rows))
+    steps = epochs * max(1, len(rows) // batch)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=4e-3, weight_decay=1e-3, fused=True)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, total_steps=steps)
+    generator = torch.Generator().manual_seed(seed)
+    network.train()
+    for epoch in range(epochs):
+        order = rows[torch.randperm(len(rows), generator=generator)]
+        for part in order[: len(order) // batch * batch].split(batch):
+            if stop():
+                raise Interrupted("stopped; finished folds are kept")
+            maps, y = [one[part].float() for one in data.maps], data.y[part].long()
+            if torch.rand((), generator=generator) < 0.5:
+                maps, y = [one.flip(3) for one in maps], y.flip(2)
+            inside = (y != IGNORED).reshape(-1)
+            if not bool(inside.any()):
+                continue
+            scores = network(maps).permute(0, 2, 3, 1).flatten(0, 2)[inside]
+            optimizer.zero_grad()
+            value = loss(scores, y.reshape(-1)[inside])
+            value.backward()
+            torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
+            optimizer.step()
+            schedule.step()
+        tell(epoch + 1)
+    network.eval()

@@ -1,0 +1,168 @@
+"""`aimfor train PICTURES --model BACKBONE`: features once, a committee on them, predictions, and what goes wrong."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import aimfor
+from aimfor.app.cli.main import app
+from aimfor.app.data import features
+from aimfor.app.data.features import FeatureStore, features_of
+from aimfor.app.data.pictures import Pictures
+from aimfor.fitting import backbones
+from aimfor.fitting.fit import Interrupted
+
+from .pictures_samples import class_folders, picture, tiny
+
+
+@pytest.fixture(autouse=True)
+def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backbones, "_lite0", tiny)
+
+
+def aimfor_says(*words: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == code, result.output + result.stderr + repr(result.exception)
+    return result.output
+
+
+def train(folder: Path, out: Path, *more: object, code: int = 0) -> str:
+    words = ("--metric", "ap", "--model", "efficientnet-lite0", "--image-size", 32, "--out", out, "--members", "linear")
+    return aimfor_says("train", folder, *words, *more, code=code)
+
+
+def test_a_folder_becomes_a_committee_that_predicts_a_picture_alike_in_any_company(tmp_path: Path) -> None:
+    photos, out = class_folders(tmp_path / "photos", 48), tmp_path / "runs" / "one"
+    assert "linear on features 1.00" in train(photos, out)
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert metrics["test"]["metric"] > 0.9
+    new = tmp_path / "new"
+    new.mkdir()
+    for seed in range(100, 104):
+        picture(seed % 2, seed).save(new / f"{seed}.png")
+    table = list(csv.DictReader(aimfor_says("predict", out, new).splitlines()))
+    assert [row["decision"] for row in table] == ["cat", "dog", "cat", "dog"]
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    shutil.copy(new / "102.png", alone)
+    (row,) = csv.DictReader(aimfor_says("predict", out, alone).splitlines())
+    assert row["score"] == table[2]["score"]
+    pixels = np.stack([np.asarray(picture(seed % 2, seed)) for seed in range(100, 104)])
+    by_array = aimfor.load(out).scores(pixels)
+    assert [repr(float(one)) for one in by_array] == [one["score"] for one in table]
+
+
+def test_features_are_computed_once_and_found_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    photos = class_folders(tmp_path / "photos", 40)
+    train(photos, tmp_path / "runs" / "one")
+    (shards,) = (tmp_path / "runs" / "features").iterdir()
+    assert shards.name == "efficientnet-lite0-32-0123456789abcdef"
+    assert len(json.loads((shards / "00000.json").read_text())) == 40
+    (photos / "cat" / "0.png").rename(photos / "cat" / "moved.png")
+
+    def never(*_: Any) -> Any:
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr(backbones.Backbone, "features", never)
+    monkeypatch.setattr(Pictures, "open", never)
+    train(photos, tmp_path / "runs" / "two")
+    one, two = (json.loads((tmp_path / "runs" / name / "metrics.json").read_text()) for name in ("one", "two"))
+    assert one["rows"] == two["rows"]
+
+
+def test_features_go_on_after_a_stop_and_damage_is_computed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(features, "SHARD", 16)
+    array = np.stack([np.asarray(picture(0, seed)) for seed in range(40)])
+    pictures, network = Pictures([str(n) for n in range(40)], array=array), tiny()
+    seen: list[int] = []
+
+    def tell(done: int, total: int) -> None:
+        seen.append(done)
+        assert total == 40
+
+    with pytest.raises(Interrupted):
+        features_of(
+            pictures, network, 32, FeatureStore.beside(tmp_path, network, 32), stop=lambda: len(seen) >= 1, tell=tell
+        )
+    assert seen == [16]
+    store = FeatureStore.beside(tmp_path, network, 32)
+    assert len(store.known) == 16
+    found = features_of(pictures, network, 32, store, tell=tell)
+    assert seen == [16, 32, 40]
+    whole = np.stack([np.asarray(pictures.square(row, 32)) for row in range(40)])
+    np.testing.assert_array_equal(found, network.features(whole).numpy())
+    (folder,) = (tmp_path / "features").iterdir()
+    (folder / "00001.npy").write_bytes(b"damage")
+    again = FeatureStore.beside(tmp_path, network, 32)
+    assert len(again.known) == 24
+    np.testing.assert_array_equal(features_of(pictures, network, 32, again), found)
+    assert len(FeatureStore.beside(tmp_path, tiny("other"), 32).known) == 0
+
+
+def test_other_weights_than_in_training_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    photos, out = class_folders(tmp_path / "photos", 40), tmp_path / "runs" / "one"
+    train(photos, out)
+    monkeypatch.setattr(backbones, "_lite0", lambda: tiny("other"))
+    said = aimfor_says("predict", out, photos, code=2)
+    assert "other weights than in training" in said
+
+
+def test_missing_weights_are_one_line_and_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    photos, out = class_folders(tmp_path / "photos", 40), tmp_path / "runs" / "one"
+    monkeypatch.undo()
+    monkeypatch.setattr(backbones, "_PACKAGES", ("efficientnet_lite_pytorch", "no_such_package"))
+    said = train(photos, out, code=2)
+    assert "without the package no-such-package" in said
+    assert len(said.strip().splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--recipe", "auto"), "the committee alone"),
+        (("--epochs", "3"), "the committee alone"),
+        (("--members", "linear,head,forest"), "'features_forest'"),
+    ],
+)
+def test_options_that_do_not_belong_are_refused(more: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    photos, out = class_folders(tmp_path / "photos", 40), tmp_path / "runs" / "one"
+    assert said in train(photos, out, *more, code=2)
+    assert not out.exists()
+
+
+def test_bad_folders_are_one_line(tmp_path: Path) -> None:
+    photos, out = class_folders(tmp_path / "photos", 40), tmp_path / "runs" / "one"
+    (photos / "cat" / "empty.png").write_bytes(b"")
+    assert "empty.png, which is empty" in train(photos, out, code=2)
+    assert not out.exists()
+    assert "1 pictures left out" in train(photos, out, "--skip-corrupt")
+    assert "empty.png" in aimfor_says("predict", out, photos, code=2)
+    assert "40" in aimfor_says("predict", out, photos, "--skip-corrupt", "--evaluate")
+    lonely = tmp_path / "photos" / "bird"
+    lonely.mkdir()
+    picture(0, 999).save(lonely / "1.png")
+    said = train(photos, tmp_path / "runs" / "two", "--skip-corrupt", "--metric", "f1_macro", code=2)
+    assert "1 row of class 'bird'" in said
+    table = tmp_path / "t.csv"
+    table.write_text("a,y\n" + "1,0\n2,1\n" * 20)
+    assert "without a column of picture files" in train(table, tmp_path / "runs" / "three", "--target", "y", code=2)
+    assert "--model" in aimfor_says("compare", photos, "--metric", "ap", "--model", "efficientnet-lite0", code=2)
+
+
+def test_without_a_backbone_the_small_network_says_what_one_would_bring(tmp_path: Path) -> None:
+    photos, out = class_folders(tmp_path / "photos", 40), tmp_path / "runs" / "one"
+    said = aimfor_says("train", photos, "--metric", "ap", "--epochs", "1", "--recipe", "cross_entropy", "--out", out)
+    assert "pretrained" not in said  # who names a recipe knows
+    said = aimfor_says("train", photos, "--metric", "ap", "--out", tmp_path / "runs" / "two", "--image-size", "8")
+    assert "--model efficientnet-lite0" in said

@@ -1,0 +1,88 @@
+"""Mask networks: folds that keep groups whole, out-of-fold scores, offsets, and going on after a stop."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from aimfor.errors import InputError
+from aimfor.fitting.committee import MemoryStore
+from aimfor.fitting.fit import Interrupted
+from aimfor.fitting.masks import Masks, fit_masks
+from aimfor.fitting.masks.fit import IGNORED, group_folds
+from aimfor.fitting.masks.networks import make_network, scores_of
+
+
+def scenes(n: int = 12, seed: int = 0) -> Masks:
+    """Three classes by the value of one channel, the last of them rare; noise in a second, coarser map."""
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.multinomial(torch.tensor([0.6, 0.35, 0.05]), n * 64, True, generator=generator).view(n, 8, 8)
+    fine = y[:, None].float() + 0.3 * torch.randn(n, 1, 8, 8, generator=generator)
+    fine = torch.cat((fine, fine.square()), 1)
+    return Masks((fine, torch.randn(n, 4, 4, 4, generator=generator)), y.byte(), torch.arange(n) % 4)
+
+
+def test_folds_keep_groups_whole_and_are_about_equal() -> None:
+    groups = torch.tensor([0] * 7 + [1] * 3 + [2] * 4 + [3])
+    fold = group_folds(groups, 3, seed=0)
+    assert all(len(fold[groups == one].unique()) == 1 for one in range(4))
+    assert sorted(torch.bincount(fold).tolist()) == [4, 4, 7]
+    assert len(group_folds(torch.tensor([0, 0, 1]), 5, 0).unique()) == 2
+    with pytest.raises(InputError, match="one group only"):
+        group_folds(torch.zeros(4), 3, 0)
+
+
+def test_networks_learn_masks_and_speak_about_pictures_they_have_not_seen() -> None:
+    data = scenes()
+    found = fit_masks(data, 3, folds=2, epochs=40)
+    assert found.judged is not None
+    assert len(found.networks) == 2
+    assert found.offsets.argmax > 0.5
+    for fold, network in enumerate(found.networks):
+        own = (found.folds == fold).nonzero().reshape(-1)
+        said = scores_of(network, [one[own] for one in data.maps]).log_softmax(1).clamp_min(-12)
+        torch.testing.assert_close(found.judged[own].float(), said, rtol=2e-3, atol=2e-3)
+    new = scenes(4, seed=1)
+    called = found.offsets.decide(found.scores(new.maps))
+    assert float((called == new.y).float().mean()) > 0.8
+    alone = found.scores([one[2:3] for one in new.maps])
+    assert torch.equal(alone[0], found.scores(new.maps)[2])
+
+
+def test_pixels_that_do_not_count_teach_nothing() -> None:
+    data = scenes(4)
+    other = Masks(data.maps, data.y.clone(), data.groups)
+    data.y[:, :4] = IGNORED
+    other.y[:, :4] = IGNORED
+    changed = Masks((data.maps[0], data.maps[1]), other.y, data.groups)
+    first, second = (fit_masks(one, 3, folds=2, epochs=1) for one in (data, changed))
+    assert torch.equal(first.scores(data.maps), second.scores(data.maps))
+    everything = Masks(data.maps, torch.full_like(data.y, IGNORED), data.groups)
+    with pytest.raises(InputError, match="no pixel that counts"):
+        fit_masks(everything, 3, folds=2, epochs=1)
+
+
+def test_finished_folds_are_kept_and_other_data_is_not_mistaken_for_them() -> None:
+    data, store, told = scenes(6), MemoryStore(), []
+    asked = {"times": 0}
+
+    def stop() -> bool:
+        asked["times"] += 1
+        return len(told) >= 2 and asked["times"] > 2
+
+    with pytest.raises(Interrupted):
+        fit_masks(data, 3, folds=2, epochs=2, store=store, tell=lambda done, total: told.append(done), stop=stop)
+    assert list(store.kept) == ["fold-0"]
+    again = fit_masks(data, 3, folds=2, epochs=2, store=store, tell=lambda done, total: told.append(done))
+    assert told == [1, 2, 3, 4]
+    whole = fit_masks(data, 3, folds=2, epochs=2)
+    assert torch.equal(again.scores(data.maps), whole.scores(data.maps))
+    fit_masks(scenes(6, seed=9), 3, folds=2, epochs=2, store=store, tell=lambda done, total: told.append(done))
+    assert told[4:] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("channels", "stride"), [([3], 2), ([24, 40, 112], 1)])
+def test_networks_score_every_pixel_of_their_finest_map(channels: list[int], stride: int) -> None:
+    maps: list[Tensor] = [torch.randn(2, c, 32 >> i, 48 >> i) for i, c in enumerate(channels)]
+    assert make_network(channels, 5)(maps).shape == (2, 5, 32 // stride, 48 // stride)
