@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
-from aimfor.app.onnx import check, columns, committee_model, members
+from aimfor.app.onnx import Reading, check, columns, members, run_model
+from aimfor.app.onnx.network import is_plain, network_scores
+from aimfor.app.run import export
 from aimfor.errors import InputError
 from aimfor.fitting.calibrate import probability
 from aimfor.fitting.columns import TableEncoder, columns_of
@@ -70,10 +72,10 @@ class Both:
     def __init__(self, classes: int) -> None:
         self.known, self.model = learned(WORDLESS, classes)
         table = self.model.table_
-        labels = [str(one) for one in self.model.classes_]
-        threshold = table.committee.threshold.value
-        content = committee_model(table.encoder, table.committee, labels, threshold).SerializeToString()
-        check.check(content, table.encoder, table.committee, labels, threshold)
+        labels, threshold = [str(one) for one in self.model.classes_], table.committee.threshold.value
+        reading = Reading("f1", labels, classes == 2, threshold)
+        content = run_model(table.encoder, table.committee, reading).SerializeToString()
+        check.check(content, table.encoder, table.committee.scores, reading)
         onnx.checker.check_model(onnx.load_from_string(content))
         self.session = onnxruntime.InferenceSession(content, providers=CPU)
 
@@ -84,7 +86,7 @@ def both(request: pytest.FixtureRequest) -> Both:
 
 
 @settings(
-    max_examples=4, deadline=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck)
+    max_examples=2, deadline=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck)
 )
 @given(rows=st.lists(ROW, min_size=1, max_size=5))
 def test_a_row_has_one_answer_through_the_classifier_and_the_onnx_file(
@@ -97,7 +99,7 @@ def test_a_row_has_one_answer_through_the_classifier_and_the_onnx_file(
     for chosen in (list(range(len(rows)))[::-1], [0]):
         few = {name: [cells[i] for i in chosen] for name, cells in new.items()}
         read = routes(few, tmp_path_factory.mktemp("law")) | guessed(few, tmp_path_factory.mktemp("guessed"))
-        for route, held in read.items():
+        for route, held in list(read.items())[len(chosen) % 2 :: 2]:  # their encoded rows are equal in another test
             found = both.model.table_.scores(held)
             np.testing.assert_array_equal(_stated(found), wanted[chosen], err_msg=route)
         stated, decision = both.session.run(["probability", "decision"], inputs(few))
@@ -155,12 +157,13 @@ def test_a_file_that_answers_otherwise_is_not_kept() -> None:
     y, table = (x[:, 0] > 0.3).long(), columns_of(x.double().numpy())
     encoder = TableEncoder.fit(table)
     fitted = fit_committee(torch.from_numpy(encoder.transform(table)), y, Objective.of("f1"), kinds=("linear",))
-    labels, threshold = ["no", "yes"], fitted.threshold.value
+    reading = Reading("f1", ["no", "yes"], True, fitted.threshold.value)
     moved = replace(fitted, scale=Scale(fitted.scale.slope, (fitted.scale.offsets[0] + 0.01,)))
-    for other, cut, word in ((moved, threshold, "off by"), (fitted, threshold + 1, "decides")):
-        wrong = committee_model(encoder, other, labels, cut).SerializeToString()
+    later = replace(reading, threshold=reading.threshold + 1)
+    for other, read, word in ((moved, reading, "off by"), (fitted, later, "decides")):
+        wrong = run_model(encoder, other, read).SerializeToString()
         with pytest.raises(InputError, match=word):
-            check.check(wrong, encoder, fitted, labels, threshold)
+            check.check(wrong, encoder, fitted.scores, reading)
 
 
 def run(*words: object) -> Any:
@@ -176,17 +179,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     label = np.where(size + (city == "Rome") + rng.normal(size=200) / 2 > 1, "yes", "no")
     frame = pd.DataFrame({"probability": size, "city": city, "note": note, "label": label})
     frame.to_csv(place / "t.csv", index=False)
-    for name, words in (("run", ["--column", "note=ignore"]), ("wordy", ["--column", "note=text"])):
-        options = ["--target", "label", "--metric", "f1", "--fast", "-q", "--out", place / name]
+    network = ["--model", "mlp", "--hidden", "8", "--epochs", "2"]
+    runs = {"run": ["--fast"], "wordy": ["--fast", "--column", "note=text"], "network": network}
+    for name, words in runs.items():
+        words += [] if name == "wordy" else ["--column", "note=ignore"]
+        options = ["--target", "label", "--metric", "f1", "-q", "--out", place / name]
         assert run("train", place / "t.csv", *options, *words).exit_code == 0
     return place
 
 
-def test_export_of_a_committee_is_one_file_from_columns_to_decisions(folder: Path) -> None:
-    done = run("export", folder / "run", "--onnx")
+@pytest.mark.parametrize("name", ["run", "network"])
+def test_export_is_one_file_from_columns_to_decisions(folder: Path, name: str) -> None:
+    done = run("export", folder / name, "--onnx")
     assert done.exit_code == 0, done.stderr
     path = Path(done.stdout.strip().splitlines()[-1])
-    assert path == folder / "run" / "model.onnx"
+    assert path == folder / name / "model.onnx"
     frame = pd.read_csv(folder / "t.csv")
     session = onnxruntime.InferenceSession(path, providers=CPU)
     told = json.loads(session.get_modelmeta().custom_metadata_map["aimfor"])
@@ -198,7 +205,7 @@ def test_export_of_a_committee_is_one_file_from_columns_to_decisions(folder: Pat
         "city": frame["city"].to_numpy(dtype=object),
     }
     stated, decision = session.run(None, given_columns)
-    assert run("predict", folder / "run", folder / "t.csv", "--out", folder / "p.csv").exit_code == 0
+    assert run("predict", folder / name, folder / "t.csv", "--out", folder / "p.csv").exit_code == 0
     predicted = pd.read_csv(folder / "p.csv")
     np.testing.assert_allclose(stated, predicted["probability"], rtol=0, atol=1e-5)
     assert decision.tolist() == predicted["decision"].tolist()
@@ -217,3 +224,16 @@ def test_what_cannot_be_exported_is_named(folder: Path, monkeypatch: pytest.Monk
     done = run("export", folder / "run", "--onnx")
     assert done.exit_code == 2
     assert "no package onnx" in done.stderr
+
+
+@pytest.mark.filterwarnings("ignore")  # the exporter warns about its own internals
+def test_a_network_of_ones_own_takes_encoded_rows(tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1)).eval()
+    assert not is_plain(model)
+    with pytest.raises(InputError, match="plain layers"):
+        network_scores(columns.Graph(), "x", model)
+    export._onnx(model, torch.zeros(2, 3), tmp_path / "net.onnx")
+    x = torch.randn(5, 3)
+    (scores,) = onnxruntime.InferenceSession(tmp_path / "net.onnx", providers=CPU).run(None, {"rows": x.numpy()})
+    np.testing.assert_allclose(scores, model(x).detach().numpy(), atol=1e-5)

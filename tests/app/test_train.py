@@ -116,17 +116,6 @@ def test_exported_network_gives_the_same_scores_for_any_number_of_rows(trained: 
     torch.testing.assert_close(program(x), done.model(x))
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_onnx_gives_the_same_scores(trained: Path, tmp_path: Path) -> None:
-    runtime = pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnxscript")
-    path = run("export", trained, "--onnx", "--out", tmp_path / "net.onnx").stdout.strip().splitlines()[-1]
-    done = load_run(trained)
-    x = torch.randn(5, *done.encoder.shape)
-    (scores,) = runtime.InferenceSession(path).run(None, {"rows": x.numpy()})
-    np.testing.assert_allclose(scores, done.model(x).detach().numpy(), atol=1e-5)
-
-
 def test_default_recipe_never_loses_to_the_rivals_on_validation(table: Path) -> None:
     ready = prepare(settings(data=str(table), target="label", metric="auroc", epochs=4))
     fit = Fit(ready.task, ready.settings, find_recipe("auto")).run()

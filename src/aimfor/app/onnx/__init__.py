@@ -1,5 +1,5 @@
-"""A committee as one ONNX file: raw columns in, probability and decision out."""
+"""A run on a table as one ONNX file: raw columns in, probability and decision out."""
 
-from .committee import committee_model
+from .committee import Reading, run_model
 
-__all__ = ["committee_model"]
+__all__ = ["Reading", "run_model"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ...errors import InputError
 from ...fitting.calibrate import probability
@@ -18,8 +19,8 @@ from ...fitting.columns.cells import Column
 from ...fitting.columns.dates import Date, read_dates
 from ...fitting.columns.kinds import Coder, Scale
 from ...fitting.columns.numbers import Number, read_numbers
-from ...fitting.committee import Committee
 from .columns import NOT_A_TIME, input_name
+from .committee import Reading
 
 Array = NDArray[Any]
 ROWS = 600
@@ -40,24 +41,27 @@ def _feed(coder: Coder, column: Column) -> Array:
     return np.array(["" if text is None else text for text in column.texts()], dtype=object)
 
 
-def check(content: bytes, encoder: TableEncoder, committee: Committee, classes: list[str], threshold: float) -> None:
-    """Raises `InputError` when onnxruntime and the committee disagree by more than 1e-5 on any drawn row."""
+def check(content: bytes, encoder: TableEncoder, scores_of: Callable[[Tensor], Tensor], reading: Reading) -> None:
+    """Raises `InputError` when onnxruntime and the model disagree by more than 1e-5 on any drawn row.
+
+    ``scores_of`` gives the model's scores of encoded rows.
+    """
     import onnxruntime
 
     columns = drawn(encoder)
-    scores = committee.scores(torch.from_numpy(encoder.transform(columns)))
-    wanted = (probability(scores) if committee.outputs == 1 else scores.softmax(1)).numpy()
+    scores = scores_of(torch.from_numpy(encoder.transform(columns))).double()
+    wanted = (probability(scores, reading.calibration) if reading.binary else scores.softmax(1)).numpy()
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     stated, decision = session.run(["probability", "decision"], feeds(encoder, columns))
     worst = float(np.abs(stated - wanted).max())
     if not worst <= TOLERANCE:
         raise InputError("--onnx", f"a file whose probabilities are off by {worst:.2g}", f"at most {TOLERANCE:g}")
-    if committee.outputs == 1:
-        places, clear = scores > threshold, (scores - threshold).abs() > TOLERANCE
+    if reading.binary:
+        places, clear = scores > reading.threshold, (scores - reading.threshold).abs() > TOLERANCE
     else:
         top = scores.softmax(1).topk(2).values
         places, clear = scores.argmax(1), top[:, 0] - top[:, 1] > TOLERANCE
-    labels = np.array(classes, dtype=object)[places.long().numpy()]
+    labels = np.array(reading.classes, dtype=object)[places.long().numpy()]
     wrong = int((labels != decision)[clear.numpy()].sum())
     if wrong:
         raise InputError("--onnx", f"a file that decides {wrong} of {ROWS} rows otherwise", "the same decisions")

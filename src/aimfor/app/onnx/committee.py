@@ -1,11 +1,13 @@
-"""The whole committee as one ONNX model: encoder, members, scales, weights, calibration, threshold."""
+"""A whole run as one ONNX model: encoder, committee or network, calibration, threshold."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 import numpy as np
 from onnx import ModelProto, TensorProto
+from torch import nn
 
 from ...fitting.columns import TableEncoder
 from ...fitting.committee import Committee
@@ -14,37 +16,53 @@ from ...fitting.committee.scale import MOST, Scale
 from .columns import encoded, input_name, what_it_takes
 from .graph import Graph
 from .members import seat_scores
+from .network import network_scores
 
 DOUBLE, INT64, STRING = TensorProto.DOUBLE, TensorProto.INT64, TensorProto.STRING
 
 
-def committee_model(encoder: TableEncoder, committee: Committee, classes: list[str], threshold: float) -> ModelProto:
+@dataclass(frozen=True)
+class Reading:
+    """How scores become an answer.
+
+    Attributes:
+        metric: What the model was trained for.
+        classes: Labels; of two, the second is the positive one.
+        binary: One score a row; else one a class.
+        threshold: Of a binary decision, on the score.
+        calibration: Slope and offset from a binary score to log-odds.
+    """
+
+    metric: str
+    classes: list[str]
+    binary: bool
+    threshold: float
+    calibration: tuple[float, float] = (1.0, 0.0)
+
+
+def run_model(encoder: TableEncoder, model: Committee | nn.Module, reading: Reading) -> ModelProto:
     """Inputs: the columns, each ``(rows,)`` under its own name. Outputs: ``probability`` (float64) and ``decision``.
 
-    Args:
-        encoder: Of the run.
-        committee: Of the run.
-        classes: Labels; of two, the second is the positive one, and ``probability`` is ``(rows,)`` of that one. Of
-            several it is ``(rows, classes)``.
-        threshold: Of a binary decision, in log-odds.
+    ``probability`` is ``(rows,)`` of the positive class, or ``(rows, classes)`` of several.
 
     Raises:
-        InputError: A column that ONNX has no operators for.
+        InputError: A column, or a layer, that ONNX has no operators for.
     """
     g = Graph()
-    scores = _scores(g, g.cast(encoded(g, encoder), DOUBLE), committee)
-    labels = g.texts(classes)
-    if committee.outputs == 1:
-        score = g("Squeeze", scores, np.array([1]))
-        chosen = g.cast(g("Greater", score, threshold), INT64)
-        g.output("probability", g("Sigmoid", score), DOUBLE, ["rows"])
+    x = encoded(g, encoder)
+    scores = _scores(g, g.cast(x, DOUBLE), model) if isinstance(model, Committee) else network_scores(g, x, model)
+    labels, classes = g.texts(reading.classes), reading.classes
+    if reading.binary:
+        score, (slope, offset) = g("Squeeze", scores, np.array([1])), reading.calibration
+        chosen = g.cast(g("Greater", score, reading.threshold), INT64)
+        g.output("probability", g("Sigmoid", g("Add", g("Mul", score, slope), offset)), DOUBLE, ["rows"])
     else:
         stated = g("Softmax", scores, axis=1)
         chosen = g("ArgMax", stated, axis=1, keepdims=0)
         g.output("probability", stated, DOUBLE, ["rows", len(classes)])
     g.output("decision", g("Gather", labels, chosen), STRING, ["rows"])
     columns = [{"column": c.name, "input": input_name(c.name), "takes": what_it_takes(c)} for c in encoder.columns]
-    facts = {"metric": committee.objective.name, "classes": classes, "threshold": threshold, "columns": columns}
+    facts = {"metric": reading.metric, "classes": classes, "threshold": reading.threshold, "columns": columns}
     return g.model({"aimfor": json.dumps(facts, ensure_ascii=False)})
 
 

@@ -12,26 +12,28 @@ from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.columns import TableEncoder
 from ...fitting.committee import Committee
+from ...fitting.models import scores_of
 from .folder import Run, load_run
 
 
 def export(folder: Path, out: Path | None, onnx: bool = False, trust: str | None = None) -> Path:
     """Writes the model with a free number of rows and returns the path.
 
-    A committee takes raw columns and gives probability and decision (ONNX only). One network takes what the run's
-    encoder gives (its description is in config.json), float32, and gives raw scores.
+    With ``onnx`` a run on a table takes raw columns and gives probability and decision: a committee, or a built-in
+    network. Any other network takes what the run's encoder gives (its description is in config.json), float32, and
+    gives raw scores.
 
     Raises:
         InputError: No finished run, a model that cannot be exported, or ONNX packages missing.
     """
     run = load_run(folder, trust)
     path = out or folder / ("model.onnx" if onnx else "model.pt2")
-    if isinstance(run.model, Committee):
-        if not onnx:
-            remedy = "Use --onnx: one file from raw columns to probability and decision."
-            raise InputError("run", f"{folder}, which holds a committee", "a run of one network", remedy)
-        checkpoint.write_bytes(path, _committee(run, run.model))
+    if onnx and _whole(run):
+        checkpoint.write_bytes(path, _from_columns(run))
         return path
+    if isinstance(run.model, Committee):
+        remedy = "Use --onnx: one file from raw columns to probability and decision."
+        raise InputError("run", f"{folder}, which holds a committee", "a run of one network", remedy)
     example = torch.zeros(2, *run.encoder.shape)
     rows = torch.export.Dim("rows", min=1)
     part = path.with_name(f".{path.name}.part{path.suffix}")
@@ -52,22 +54,35 @@ def export(folder: Path, out: Path | None, onnx: bool = False, trust: str | None
     return path
 
 
-def _committee(run: Run, committee: Committee) -> bytes:
-    """The file, which has answered as the committee does."""
+def _whole(run: Run) -> bool:
+    """Whether the file can begin with the columns: all committees, and plain networks on tables."""
+    if isinstance(run.model, Committee):
+        return True
+    _need("onnx")
+    from ..onnx.network import is_plain
+
+    return isinstance(run.encoder, TableEncoder) and is_plain(run.model)
+
+
+def _from_columns(run: Run) -> bytes:
+    """The file, which has answered as the run does."""
     _need("onnx", "onnxruntime")
+    from ..onnx import Reading, run_model
     from ..onnx.check import check
-    from ..onnx.committee import committee_model
 
     if run.query is not None:
         remedy = "Use aimfor.load(RUN).scores(frame)."
         raise InputError("run", f"{run.folder}, a committee of ranked lists", "one with probabilities", remedy)
-    if not isinstance(run.encoder, TableEncoder):
+    encoder, model, labels = run.encoder, run.model, run.labels
+    if not isinstance(encoder, TableEncoder):
         raise InputError("run", f"{run.folder}, a committee for pictures", "a committee for a table")
-    if committee.objective.ranked:
-        raise InputError("run", f"{run.folder}, a committee for ranked lists", "one that decides, row by row")
-    parts = (run.encoder, committee, run.labels.classes, run.threshold)
-    content: bytes = committee_model(*parts).SerializeToString()
-    check(content, *parts)
+    reading = Reading(run.metric, labels.classes, labels.binary, run.threshold, run.calibration or (1.0, 0.0))
+    content: bytes = run_model(encoder, model, reading).SerializeToString()
+
+    def scores(x: torch.Tensor) -> torch.Tensor:
+        return model.scores(x) if isinstance(model, Committee) else scores_of(model, x, labels.outputs)
+
+    check(content, encoder, scores, reading)
     return content
 
 

@@ -47,7 +47,7 @@ def fold_curves(members: Sequence[dict[str, Any]]) -> str:
                 y = [np.nan if one is None else one for one in fold]
                 axes.plot(curves["ticks"][: len(y)], y, color=colour(place), linewidth=0.9, alpha=0.7, marker=".")
             axes.axvline(curves["chosen"], color="#222222", linewidth=0.9, linestyle=":")
-            axes.set_title(shortened(member["title"], 34))
+            axes.set_title(shortened(member["title"], 26))
             tidy(axes, curves["unit"], curves["value"])
         for axes in panels[len(members) :]:
             axes.set_visible(False)
