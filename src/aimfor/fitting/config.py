@@ -68,6 +68,10 @@ class Settings(_Strict):
     image_size: int = Field(default=0, ge=0, le=1024)
     #: Pictures that cannot be read are left out instead of being an error.
     skip_corrupt: bool = False
+    #: Masks: their folder, a file of class names, the value of pixels that do not count.
+    masks: str | None = None
+    classes: str | None = None
+    ignore: int | None = Field(default=None, ge=0, le=255)
     #: Tables read as a stream: bytes that may be used (0: a default), the column to split by, threads that read ahead.
     memory: int = Field(default=0, ge=0)
     split_by: str | None = None

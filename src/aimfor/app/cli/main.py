@@ -25,7 +25,8 @@ app = typer.Typer(
 EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
     train.train: (
         "aimfor train customers.csv --target churned --metric ap",
-        "aimfor train pictures/ --metric auroc_ovr --image-size 32",
+        "aimfor train pictures/ --metric ap --model efficientnet-lite0",
+        "aimfor train scenes/ --masks masks/ --metric iou --model efficientnet-lite0",
         "aimfor train --resume runs/customers-ap",
     ),
     compare.compare: (

@@ -67,6 +67,11 @@ def train(
     threads: Annotated[int, typer.Option(help="CPU threads; another number changes the last bits of the result.")] = 1,
     image_size: Annotated[int | None, typer.Option(help="Side in pixels to which images are scaled.")] = None,
     skip_corrupt: SkipCorrupt = False,
+    masks: Annotated[
+        str | None, typer.Option(help="Folder of PNG masks, one a picture: a class for every pixel (--metric iou).")
+    ] = None,
+    classes: Annotated[str | None, typer.Option(help="Masks: file of class names, one a line, or JSON.")] = None,
+    ignore: Annotated[int | None, typer.Option(help="Masks: value of pixels that do not count.")] = None,
     encoding: Encoding = None,
     rows: Rows = None,
     memory: Memory = None,
@@ -78,17 +83,22 @@ def train(
     trust: Trust = None,
     quiet: Quiet = False,
 ) -> None:
-    """Train a committee on a table, or a network on images or by a recipe, for a metric."""
+    """Train a committee on a table or on pictures, a network by a recipe, or masks, for a metric."""
     with one_line_errors():
         from ...errors import InputError
         from ...fitting.backbones import WORTH, is_backbone
         from ...fitting.config import find_recipe, settings
+        from ..masks import command as mask_command
+        from ..masks.run import is_mask_run
         from ..run import training
         from ..run.folder import read_source
         from ..run.trust import find_typed_code
         from ..stream import command as stream
         from . import progress
 
+        if resume is not None and is_mask_run(resume):
+            mask_command.resume(resume, quiet)
+            return
         if resume is not None and stream.is_streamed(resume):
             stream.resume(resume, quiet, trust)
             return
@@ -102,11 +112,11 @@ def train(
             find_typed_code(model)
             one_network = network_options(model, epochs, batch_size, learning_rate, hidden)
             plan = find_recipe(recipe or "auto") if recipe or one_network else None
-            if is_backbone(model) and plan is not None:
+            if is_backbone(model) and plan is not None and masks is None:
                 raise InputError("--recipe" if recipe else str(one_network), f"it with {model}", "the committee alone")
             if query is not None:
                 refuse_with_query("--recipe" if recipe else model if is_backbone(model) else one_network)
-            streamed = not is_backbone(model) and stream.is_wanted(data, bytes_of(memory))
+            streamed = masks is None and not is_backbone(model) and stream.is_wanted(data, bytes_of(memory))
             if query is not None and streamed:
                 refuse_with_query("a table read as a stream")
             refuse_mixed(plan is not None, members, fast, budget, "--recipe" if recipe else str(one_network))
@@ -129,6 +139,9 @@ def train(
                 threads=threads,
                 image_size=image_size,
                 skip_corrupt=skip_corrupt,
+                masks=masks,
+                classes=classes,
+                ignore=ignore,
                 encoding=encoding,
                 rows=rows,
                 memory=bytes_of(memory),
@@ -140,6 +153,9 @@ def train(
                 budget_minutes=budget,
                 workers=workers,
             )
+            if masks is not None:
+                mask_command.train(given, out, quiet)
+                return
             if streamed:
                 stream.train(given, plan, out, quiet)
                 return

@@ -10,25 +10,28 @@ from typing import Any
 from ...errors import InputError
 
 MOST_BYTES = 1_500_000
+#: With pictures in it.
+MOST_BYTES_WITH_PICTURES = 5_000_000
 #: Every part of the page that a caller may leave out.
 _EMPTY: dict[str, Any] = {
     "comparisons": [], "committee": None, "classes": None, "slider": None, "slider_json": "", "slider_text": "",
     "beside": [], "beside_text": "", "curves": [], "histogram": "", "histogram_legend": [], "reliability": "",
     "reliability_text": "", "importance": "", "importance_text": "", "learning": "", "learning_legend": [],
     "intervals": [], "certificate": None, "groups": [], "group_name": "", "notes": [], "remark": "", "metric": "",
-    "queries": None, "learning_text": "",
+    "queries": None, "learning_text": "", "sheets": [], "mask_classes": [],
 }  # fmt: skip
 
 
 def render(**parts: Any) -> str:
-    """The page. Raises `InputError` if it would not stay below 1.5 MB."""
+    """The page. Raises `InputError` if it would not stay below 1.5 MB, or 5 MB with pictures."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     folder = Path(__file__).with_name("templates")
     environment = Environment(autoescape=True, undefined=StrictUndefined, loader=FileSystemLoader(folder))
     page = environment.get_template("page.html").render(**{**_EMPTY, **parts}).lstrip()
-    if len(page.encode()) > MOST_BYTES:
-        raise InputError("report", f"a page of {len(page.encode())} bytes", f"at most {MOST_BYTES}")
+    most = MOST_BYTES_WITH_PICTURES if parts.get("sheets") else MOST_BYTES
+    if len(page.encode()) > most:
+        raise InputError("report", f"a page of {len(page.encode())} bytes", f"at most {most}")
     return page
 
 

@@ -204,9 +204,10 @@ def _train(
         for part in order[: len(order) // batch * batch].split(batch):
             if stop():
                 raise Interrupted("stopped; finished folds are kept")
-            maps, y = [one[part].float() for one in data.maps], data.y[part].long()
+            # Contiguous: torch's group norm has crashed on the gradient of maps that lay channels last.
+            maps, y = [one[part].float().contiguous() for one in data.maps], data.y[part].long()
             if torch.rand((), generator=generator) < 0.5:
-                maps, y = [one.flip(3) for one in maps], y.flip(2)
+                maps, y = [one.flip(3).contiguous() for one in maps], y.flip(2)
             inside = (y != IGNORED).reshape(-1)
             if not bool(inside.any()):
                 continue

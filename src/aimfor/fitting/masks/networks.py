@@ -81,7 +81,7 @@ def scores_of(network: nn.Module, maps: Sequence[Tensor], block: int = 8) -> Ten
     found, n = [], len(maps[0])
     with torch.no_grad():
         for start in range(0, n, block):
-            part = [one[start : start + block].float() for one in maps]
+            part = [one[start : start + block].float().contiguous() for one in maps]
             short = block - len(part[0])
             if short:
                 part = [torch.cat((one, one.new_zeros(short, *one.shape[1:]))) for one in part]

@@ -1,0 +1,105 @@
+"""`aimfor train --masks` and `aimfor predict` of such a run, with a live line and a few words at the end."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from ...errors import InputError
+from ...fitting import checkpoint
+from ...fitting.config import Settings
+from ...fitting.fit import Interrupted
+from ..cli.bar import bar, console
+from ..data.images import image_files
+from ..data.pictures import Pictures
+from ..run.signals import stop_on_signal
+from . import run as masks
+from .data import Scenes
+from .report import PALETTE, write_mask_report
+
+
+def train(settings: Settings, out: Path | None, quiet: bool) -> None:
+    """Starts a run on masks and finishes it."""
+    folder, scenes, size = masks.train(settings, out)
+    _finish(folder, settings, scenes, size, quiet)
+
+
+def resume(folder: Path, quiet: bool) -> None:
+    settings, scenes, size = masks.reopen(folder)
+    _finish(folder, settings, scenes, size, quiet)
+
+
+def _finish(folder: Path, settings: Settings, scenes: Scenes, size: tuple[int, int], quiet: bool) -> None:
+    screen = console()
+    for note in () if quiet else scenes.notes:
+        screen.print(f"note: {note}")
+    try:
+        with _line(quiet) as (tell, stop):
+            metrics = masks.finish(folder, settings, scenes, size, tell, stop)
+    except Interrupted:
+        screen.print(f"Stopped; the state is saved. Continue with: aimfor train --resume {folder}")
+        raise
+    write_mask_report(folder, masks.load_run(folder), scenes)
+    screen.print(_summary(folder, metrics))
+
+
+@contextmanager
+def _line(quiet: bool) -> Iterator[Any]:
+    live = bar(console(), quiet)
+    with stop_on_signal() as stop, live:
+        line = live.add_task("training", total=1, value="")
+
+        def tell(done: int, total: int) -> None:
+            live.update(line, completed=done, total=total, value=f"{done} of {total} passes")
+
+        yield tell, stop
+
+
+def _summary(folder: Path, metrics: dict[str, Any]) -> Table:
+    table, test = Table(box=None, show_header=False, pad_edge=False), metrics["test"]
+    low, high = test["interval"]
+    table.add_row(f"{metrics['metric']} on test pictures", f"{test['metric']:.4f} (95 %: {low:.4f} to {high:.4f})")
+    found = metrics["out_of_fold"]
+    table.add_row("out of fold, argmax and decided", f"{found['argmax']:.4f}, {found['offsets'] or 0:.4f}")
+    table.add_row("decisions", found["text"])
+    table.add_row("report", str(folder / "report.html"))
+    return table
+
+
+def predict(folder: Path, data: str, out: Path | None) -> None:
+    """Writes one PNG of class ids a picture, of the picture's size, into the folder ``out``.
+
+    Raises:
+        InputError: No folder to write to, pictures that cannot be read, a damaged run.
+    """
+    from PIL import Image
+
+    if out is None:
+        raise InputError("--out", "nothing", "a folder for the masks", "For instance: --out masks.")
+    run, source = masks.load_run(folder), Path(data)
+    files = image_files(source) if source.is_dir() else [source] if source.is_file() else []
+    if not files:
+        raise InputError("data", f"{data}, without pictures", "a folder of pictures, or one")
+    root = source if source.is_dir() else source.parent
+    pictures = Pictures([str(path.relative_to(root)) for path in files], files)
+    for row in range(len(pictures)):
+        pictures.open(row)  # all are readable, or nothing is written
+    colours = np.array(PALETTE, dtype=np.uint8)
+    palette = colours[np.arange(256) % len(colours)].reshape(-1).tolist()
+    for row, name in enumerate(pictures.names):
+        image = Image.fromarray(run.decide(pictures, row))
+        image.putpalette(palette)
+        path = (out / name).with_suffix(".png")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError("--out", f"{out} ({error.strerror})", "a folder that may be written") from None
+        content = io.BytesIO()
+        image.save(content, "PNG")
+        checkpoint.write_bytes(path, content.getvalue())
