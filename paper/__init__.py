@@ -11,6 +11,7 @@ NAMES: dict[str, str] = {
     "tables": "ours.tables",
     "committee": "ours.committee",
     "committee_rules": "ours.committee_rules",
+    "autogluon": "ours.autogluon",
     "recipe_search": "ours.recipe_search",
     "mq2008": "ours.mq2008",
     "retrieval": "ours.retrieval",
