@@ -79,6 +79,9 @@ def train(
         str | None, typer.Option(help="Streams: rows with one value of this column stay in one part.")
     ] = None,
     readers: Annotated[int | None, typer.Option(help="Streams: threads that read ahead.")] = None,
+    shard: Annotated[
+        bool, typer.Option("--shard", help="Streams under torchrun: cut one network among the processes.")
+    ] = False,
     checkpoint_seconds: Annotated[float | None, typer.Option(help="Seconds between saves of the state.")] = None,
     trust: Trust = None,
     quiet: Quiet = False,
@@ -110,7 +113,9 @@ def train(
             if data is None or metric is None:
                 raise missing("DATA" if data is None else "--metric")
             find_typed_code(model)
-            one_network = network_options(model, epochs, batch_size, learning_rate, hidden)
+            one_network = network_options(model, epochs, batch_size, learning_rate, hidden) or (
+                "--shard" if shard else None
+            )
             plan = find_recipe(recipe or "auto") if recipe or one_network else None
             if is_backbone(model) and plan is not None and masks is None:
                 raise InputError("--recipe" if recipe else str(one_network), f"it with {model}", "the committee alone")
@@ -122,6 +127,8 @@ def train(
             refuse_mixed(plan is not None, members, fast, budget, "--recipe" if recipe else str(one_network))
             if streamed:
                 refuse_for_streams(rows, image_size, budget, workers)
+            elif shard:
+                raise InputError("--shard", "it for a table in memory", "a table that is read as a stream")
             given = settings(
                 data=data,
                 target=target,
@@ -147,6 +154,7 @@ def train(
                 memory=bytes_of(memory),
                 split_by=split_by,
                 readers=readers,
+                shard=shard,
                 checkpoint_seconds=checkpoint_seconds,
                 members=kinds_of(members, features=is_backbone(model)),
                 fast=fast,

@@ -128,6 +128,8 @@ class _Work:
                 raise
         if self.ranks.first:
             shutil.rmtree(self.folder / STAGED, ignore_errors=True)
+            for part in self.folder.rglob(".*.part"):  # of a save in whose middle the process was killed
+                part.unlink(missing_ok=True)
             if not self.quiet:
                 value = checkpoint.read_json(self.folder / "metrics.json")["test"]["metric"]
                 rows, metric = self.ready.rows["test"], self.ready.settings.metric

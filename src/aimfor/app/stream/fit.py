@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ class StreamFit:
         settings = ready.settings
         torch.manual_seed(settings.seed)  # the same first weights in every process
         self.model = build(settings.model, ready.encoder.shape, ready.labels.outputs, settings.hidden, settings.dropout)
-        self.wrapped = ranks.wrap(self.model)
+        self.wrapped = ranks.wrap(self.model, settings.shard)
         self.optimizer = make_optimizer(self.model, settings, settings.learning_rate)
         self.state, self.best = State(), dict[str, Tensor]()
         self.loss: nn.Module = self._make_loss()
@@ -88,15 +88,22 @@ class StreamFit:
                 if batch.following.step == 0 and batch.place.window in looks:
                     self._look(epoch, batch.progress)
                 self._save_when_due(path, stop)
-        if path is not None and self.ranks.first:
+        if path is not None:
             self.save(path)  # whatever comes after need not train again
         self.model.load_state_dict(self.best)
         self.model.eval()
         return self
 
     def weights(self) -> dict[str, Tensor]:
-        """The weights of the whole network, for the first process to write."""
-        return dict(self.model.state_dict())
+        """The weights of the whole network, for the first process to write. All processes must ask."""
+        return self._whole(self.model.state_dict())
+
+    def _whole(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        if not self.ready.settings.shard:
+            return dict(tensors)
+        from .sharding import whole
+
+        return whole(tensors)
 
     def _looks(self, windows: int) -> set[int]:
         """After which windows of an epoch the validation rows are looked at; always after the last."""
@@ -140,7 +147,10 @@ class StreamFit:
 
     def scores(self, part: tuple[Tensor, Tensor]) -> Tensor:
         """Of all held-out rows, each process scoring its share."""
-        return self.ranks.joined(scores_of(self.model, part[0], self.ready.labels.outputs), len(part[1]))
+        x, rows = part[0], -(-len(part[1]) // self.ranks.world)
+        # As many rows in every process: those of a network that is cut must ask it equally often.
+        filled = torch.cat((x, x.new_zeros(rows - len(x), *x.shape[1:])))
+        return self.ranks.joined(scores_of(self.model, filled, self.ready.labels.outputs)[: len(x)], len(part[1]))
 
     def _look(self, epoch: int, progress: float) -> None:
         ready, state = self.ready, self.state
@@ -163,22 +173,26 @@ class StreamFit:
     # ------------------------------------------------------------ saving and resuming
 
     def _save_when_due(self, path: Path | None, stop: Callable[[], bool]) -> None:
-        stopping = self.ranks.any(stop()) if self.state.place.step % 8 == 0 or self.ranks.world == 1 else False
+        if self.ranks.world > 1 and self.state.place.step % 8:
+            return  # asking the others takes time
+        stopping = self.ranks.any(stop())
         due = time.monotonic() - self._saved_at >= self.ready.settings.checkpoint_seconds
-        if path is not None and self.ranks.first and (stopping or due):
+        if path is not None and (stopping or self.ranks.any(due and self.ranks.first)):
             self.save(path)
         if stopping:
             raise Interrupted("stopped; the state is saved")
 
     def save(self, path: Path) -> None:
+        """By the first process, with the help of the others where the network is cut among them."""
         moments, rest = checkpoint.flatten_optimizer(self.optimizer.state_dict())
         tensors = {
-            **checkpoint.under("model", self.model.state_dict()),
-            **checkpoint.under("best", self.best),
-            **checkpoint.under("optimizer", moments),
+            **checkpoint.under("model", self._whole(self.model.state_dict())),
+            **checkpoint.under("best", self._whole(self.best)),
+            **checkpoint.under("optimizer", self._whole(moments)),
             **checkpoint.under("loss", self.loss.state_dict()),
         }
-        checkpoint.save(path, tensors, {"run": asdict(self.state), "optimizer": rest})
+        if self.ranks.first:
+            checkpoint.save(path, tensors, {"run": asdict(self.state), "optimizer": rest})
         self._saved_at = time.monotonic()
 
     def restore(self, path: Path) -> StreamFit:
@@ -188,9 +202,16 @@ class StreamFit:
             run = state["run"]
             self.state = State(**{**run, "place": Place(**run["place"])})
             self.loss = self._make_loss()
-            self.model.load_state_dict(checkpoint.take(tensors, "model"))
-            self.best = checkpoint.take(tensors, "best")
+            model, best = checkpoint.take(tensors, "model"), checkpoint.take(tensors, "best")
             moments = checkpoint.take(tensors, "optimizer")
+            if self.ready.settings.shard:
+                from .sharding import cut_like, cut_moments
+
+                own = self.model.state_dict()
+                model, best = cut_like(model, own), cut_like(best, own)
+                moments = cut_moments(moments, list(self.model.parameters()))
+            self.model.load_state_dict(model)
+            self.best = best
             if moments:
                 self.optimizer.load_state_dict(checkpoint.restore_optimizer(moments, state["optimizer"]))
             self.loss.load_state_dict(checkpoint.take(tensors, "loss"))

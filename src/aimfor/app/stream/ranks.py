@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from ...errors import AimforError
+from ...errors import AimforError, InputError
 from ...fitting.fit import Interrupted
 
 #: One process may write a large CSV as Parquet, or grow trees, while the others wait. torchrun sees one that dies.
@@ -52,8 +52,16 @@ class Ranks:
         dist.all_reduce(total)
         return bool(total > 0)
 
-    def wrap(self, model: nn.Module) -> nn.Module:
-        return model if self.world == 1 else DistributedDataParallel(model)
+    def wrap(self, model: nn.Module, cut: bool = False) -> nn.Module:
+        """The network of all processes: a copy in each, or cut among them, of whom there must be two."""
+        if not cut:
+            return model if self.world == 1 else DistributedDataParallel(model)
+        if self.world == 1:
+            came, remedy = "it in one process", "torchrun --nproc-per-node 2 -m aimfor train …"
+            raise InputError("--shard", came, "two processes or more", remedy)
+        from .sharding import shard
+
+        return shard(model)
 
     def joined(self, own: Tensor, rows: int) -> Tensor:
         """Entries that were dealt out row by row (``[rank::world]``), together again."""

@@ -20,8 +20,9 @@ from .batches import Loader
 from .memory import BASE
 from .prepare import MEMORY, Ready
 
-#: Rounds, and the step of each: fewer and larger than for a table in memory, because every round passes all rows.
-ROUNDS, RATE = 200, 0.1
+#: Rounds at most and at least, and rows passed in all of them together, between which their number follows from the
+#: rows: a long table gets fewer rounds, each of a larger step.
+ROUNDS, FEWEST_ROUNDS, PASSED = 200, 50, 1_500_000_000
 #: Bytes of a row beside its bins: label, score, gradient, and the places of rows in leaves and draws.
 _BESIDE = 48
 _FEWEST = 1_000
@@ -57,7 +58,8 @@ def grow(ready: Ready, judge: tuple[Tensor, Tensor], stop: Callable[[], bool]) -
         raise InputError("--memory", "a limit without room for trees", "more memory", "Or choose --members network.")
     if share < 1.0:
         notes.append(f"trees were grown from {100 * share:.0f} % of the training rows, as many of each row group")
-    member = Trees(ROUNDS, learning_rate=RATE, num_threads=ready.settings.threads)
+    rounds = int(min(ROUNDS, max(FEWEST_ROUNDS, PASSED / (share * rows))))
+    member = Trees(rounds, learning_rate=min(0.3, 20 / rounds), num_threads=ready.settings.threads)
     quiet = dict(member.settings)  # binning looks at some of them
     reference = lightgbm.Dataset(ready.sample.numpy(), params=quiet, free_raw_data=False)
     parts = [_part(ready.loader, unit, share) for unit in sorted(ready.loader.train) if ready.loader.train[unit]]
@@ -66,7 +68,7 @@ def grow(ready: Ready, judge: tuple[Tensor, Tensor], stop: Callable[[], bool]) -
     train.set_label(np.concatenate([part.labels for part in parts]))
     held = lightgbm.Dataset(judge[0].numpy(), judge[1].numpy(), reference=train, params=quiet)
     settings = member.all_settings(ready.labels.outputs, ready.settings.seed)
-    text, watch = boosted(settings, train, held, ROUNDS, stop)
+    text, watch = boosted(settings, train, held, rounds, stop)
     return FittedTrees(text(watch.best_at), [watch.best_at], ready.labels.outputs), notes
 
 

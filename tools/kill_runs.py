@@ -1,0 +1,156 @@
+"""Streamed runs killed by SIGKILL at random moments and resumed: each must end as one that nobody disturbed did.
+
+python tools/kill_runs.py [--times 20] [--seed 0] [--kind network | committee | csv]
+
+A moment is drawn from the whole life of a run: reading, training, saving, growing trees, writing results. Python, torch
+and aimfor are imported once and every run is a fork, so that a trial takes a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+
+from aimfor.__main__ import main as aimfor
+
+#: What a run imports on its way.
+IMPORTED = ("torch._dynamo", "lightgbm", "aimfor.app.cli.main", "aimfor.app.cli.bar", "aimfor.app.stream.command")
+
+KINDS = {
+    "network": ["--epochs", "4", "--hidden", "16", "--batch-size", "64", "--learning-rate", "0.01"],
+    "committee": [],
+    "csv": ["--epochs", "3", "--hidden", "8", "--batch-size", "64", "--recipe", "ce_then_metric"],
+}
+
+
+def write(folder: Path, kind: str, files: int = 4, n: int = 1_000) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyarrow import csv
+
+    folder.mkdir(parents=True)
+    for number in range(files):
+        rng = np.random.default_rng(number)
+        x = rng.standard_normal((n, 3))
+        y = (x.sum(1) + rng.standard_normal(n) > 1).astype(np.int8)
+        table = pa.table({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": y})
+        if kind == "csv":
+            csv.write_csv(table, folder / f"{number}.csv")
+        else:
+            pq.write_table(table, folder / f"{number}.parquet", row_group_size=200)
+
+
+def forked(function: object, after: float | None = None) -> int | None:
+    """Runs it in a child; its exit code, or None when it was killed ``after`` seconds."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = int(function() or 0)  # type: ignore[operator]
+        except SystemExit as end:
+            code = int(end.code or 0)
+        finally:
+            os._exit(code)
+    deadline = None if after is None else time.monotonic() + after
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        if deadline is not None and time.monotonic() >= deadline:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return None
+        time.sleep(0.002)
+
+
+def start(data: Path, out: Path, kind: str, after: float | None = None) -> int | None:
+    """Starts the run, or goes on with it."""
+    words = ["train", str(data), "--target", "y", "--metric", "auroc", *KINDS[kind], "--out", str(out)]
+    words += ["--checkpoint-seconds", "0"]
+    if (out / "config.json").exists():
+        words = ["train", "--resume", str(out)]
+    return forked(lambda: aimfor([*words, "--quiet"]), after)
+
+
+def difference(ours: Path, theirs: Path) -> str | None:
+    """The first file of the two runs that is not the same, or None. Seconds may differ, and nothing else."""
+    for path in sorted(theirs.rglob("*.safetensors")):
+        if path.name != "checkpoint.safetensors":
+            mine, other = load_file(ours / path.relative_to(theirs)), load_file(path)
+            if mine.keys() != other.keys() or not all(torch.equal(mine[name], other[name]) for name in other):
+                return str(path.relative_to(theirs))
+    for path in sorted([*theirs.rglob("*.json"), *theirs.rglob("*.txt"), *theirs.rglob("*.jsonl")]):
+        if _timeless(ours / path.relative_to(theirs)) != _timeless(path):
+            return str(path.relative_to(theirs))
+    files = [{str(one.relative_to(run)) for one in run.rglob("*") if one.is_file()} for run in (ours, theirs)]
+    return None if files[0] == files[1] else f"files {sorted(files[0] ^ files[1])}"
+
+
+def _timeless(path: Path) -> object:
+    text = path.read_text() if path.exists() else ""
+    if path.suffix == ".jsonl":
+        return [_without_seconds(json.loads(line)) for line in text.splitlines()]
+    return _without_seconds(json.loads(text)) if path.suffix == ".json" and text else text
+
+
+def _without_seconds(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _without_seconds(one) for key, one in value.items() if key != "seconds"}
+    return [_without_seconds(one) for one in value] if isinstance(value, list) else value
+
+
+def trials(times: int, seed: int, kind: str, folder: Path) -> list[str]:
+    """What went wrong; nothing if all is well."""
+    for module in IMPORTED:
+        importlib.import_module(module)
+    chance, wrong = random.Random(seed), list[str]()
+    data, calm = folder / "rows", folder / "calm"
+    assert forked(lambda: write(data, kind)) == 0
+    began = time.monotonic()
+    assert start(data, calm, kind) == 0
+    life = time.monotonic() - began
+    for trial in range(times):
+        out = folder / f"killed-{trial}"
+        after = chance.random() * life
+        killed = start(data, out, kind, after) is None
+        begun = (out / "checkpoint.safetensors").exists()
+        if not (out / "metrics.json").exists():
+            code = start(data, out, kind)
+            if code != 0:
+                wrong.append(f"trial {trial}, killed after {after:.2f} s: the run that went on ended with {code}")
+                continue
+        found = difference(out, calm)
+        print(f"trial {trial}: killed {killed} after {after:.2f} of {life:.2f} s, trained {begun}: {found or 'equal'}")
+        if found is not None:
+            wrong.append(f"trial {trial}, killed after {after:.2f} s: {found} differs")
+        shutil.rmtree(out)
+    return wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--times", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kind", choices=[*KINDS], default="network")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        wrong = trials(given.times, given.seed, given.kind, Path(folder))
+    print("\n".join(wrong) or f"{given.times} runs of kind {given.kind} were killed and resumed; all ended equal")
+    return len(wrong) > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
