@@ -13,6 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.nn.parallel import DistributedDataParallel
 
 from ...errors import AimforError, InputError
@@ -75,7 +76,7 @@ class Ranks:
     def may_complain(self) -> bool:
         """True for the first process that asks: of one error, which all meet or which ends all, one tells."""
         try:
-            return self.store is None or int(self.store.add(f"aimfor/complaint/{restarts()}", 1)) == 1
+            return self.store is None or int(self.store.add("complaint", 1)) == 1
         except RuntimeError:  # the process that kept the count is gone, and has said why
             return False
 
@@ -94,6 +95,8 @@ def started() -> Iterator[Ranks]:
         yield Ranks()
         return
     store, rank, world = next(dist.rendezvous("env://"))  # type: ignore[attr-defined]
+    # torchrun keeps the store over a restart, and with it the addresses of processes that are gone.
+    store = PrefixStore(f"aimfor/{restarts()}", store)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=_PATIENCE)
     ranks = Ranks(rank, world, store)
     try:
