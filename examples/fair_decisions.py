@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import torch
+from matplotlib.figure import Figure
 
 import aimfor
 from aimfor.rates import error_rate, fpr
@@ -48,6 +49,7 @@ print(problem, end="\n\n")
 
 model = torch.nn.Linear(x.shape[1], 1)
 cross_entropy = torch.nn.BCEWithLogitsLoss()
+rates = {}
 for stage, epochs, rate in (("cross-entropy", 4, 0.03), ("constrained", 10, 0.01)):
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     for _ in range(epochs):
@@ -62,6 +64,8 @@ for stage, epochs, rate in (("cross-entropy", 4, 0.03), ("constrained", 10, 0.01
             optimizer.step()
         problem.end_epoch()  # the dual step; nothing to do before the constrained stage
     with torch.no_grad():
+        decided = model(x_test).squeeze(1) > 0
+        rates[stage] = [float(decided[(sex_test == group) & (y_test == 0)].float().mean()) for group in (0, 1)]
         print(f"after {stage}, one threshold at 0:")
         print(problem.certificate(model(x_test).squeeze(1), y_test, groups={"sex": sex_test}), end="\n\n")
 
@@ -69,3 +73,20 @@ with torch.no_grad():
     decision = problem.decide(model(x[held]).squeeze(1), y[held], groups={"sex": sex[held]}, per_group="sex")
     print(f"thresholds by group, margin {decision.margin}: {decision.to_dict()['thresholds']}")
     print(problem.certificate(model(x_test).squeeze(1), y_test, groups={"sex": sex_test}, decision=decision))
+    decided = decision(model(x_test).squeeze(1), groups={"sex": sex_test})
+    rates["thresholds by group"] = [float(decided[(sex_test == k) & (y_test == 0)].float().mean()) for k in (0, 1)]
+
+figure = Figure(figsize=(5.5, 3.2), layout="constrained")
+axes = figure.subplots()
+for group in (0, 1):
+    axes.bar(
+        [place + 0.35 * group for place in range(3)],
+        [pair[group] for pair in rates.values()],
+        0.35,
+        label=f"group {group}",
+    )
+axes.set(
+    xticks=[0.17, 1.17, 2.17], xticklabels=list(rates), ylabel="false positive rate, new rows", title="A gap closes"
+)
+axes.legend()
+figure.savefig("fair_decisions.svg")

@@ -6,6 +6,7 @@ linear model of the worths learn from the allocations alone (the true derivative
 """
 
 import torch
+from matplotlib.figure import Figure
 
 from aimfor.lp import Implicit, solve
 
@@ -30,12 +31,25 @@ def regret(worth_model: torch.Tensor) -> float:
 
 with torch.no_grad():
     before = regret(model + 0.1 * torch.randn(features, dtype=torch.float64))
+losses = []
 for _ in range(50):
     optimizer.zero_grad()
     plan = solve(-(x @ model), use, capacity.expand(days, -1), lower=0.0, upper=1.0, gradient=Implicit(0.3))
-    (plan.x - expert).square().mean().backward()
+    loss = (plan.x - expert).square().mean()
+    loss.backward()
     optimizer.step()
+    losses.append(loss.item())
 with torch.no_grad():
     after = regret(model)
 print(f"worth lost against the expert: random model {before:.1%}, learned from allocations {after:.1%}")
+
+figure = Figure(figsize=(5.5, 3.2), layout="constrained")
+axes = figure.subplots()
+axes.plot(losses)
+axes.set(
+    xlabel="step",
+    ylabel="squared distance from the expert's plans",
+    title=f"Worth lost: {before:.0%} before, {after:.0%} after",
+)
+figure.savefig("lp_allocation.svg")
 assert after < 0.15 < before

@@ -7,6 +7,7 @@ circles whose best sparse linear separator is good: the loss is the optimal valu
 """
 
 import torch
+from matplotlib.figure import Figure
 from torch import nn
 
 from aimfor.lp import Envelope, solve
@@ -54,4 +55,14 @@ _, w, b = svm(net(train[0]), train[1])
 last = errors(net, w, b, *test)
 used = int((w.abs() > 1e-6).sum())
 print(f"test error: random features {first:.1%}, learned features {last:.1%}; {used} of {w.numel()} of them are in use")
+
+figure = Figure(figsize=(5.5, 3.4), layout="constrained")
+axes = figure.subplots()
+across, up = torch.meshgrid(torch.linspace(-1.5, 2.5, 80), torch.linspace(-1.2, 1.7, 60), indexing="xy")
+with torch.no_grad():
+    heights = (net(torch.stack((across, up), -1).reshape(-1, 2)) @ w + b).reshape(across.shape)
+axes.contour(across, up, heights, levels=[-1.0, 0.0, 1.0], colors="black", linewidths=[0.6, 1.4, 0.6])
+axes.scatter(*train[0].t(), c=train[1], cmap="coolwarm", s=14)
+axes.set(title=f"Test error {first:.0%} with random features, {last:.0%} with learned ones", xticks=[], yticks=[])
+figure.savefig("lp_svm.svg")
 assert last < first

@@ -7,6 +7,7 @@ left the truth yet finds it.
 """
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from aimfor.direct import DirectEngine, StructuredLoss
@@ -89,6 +90,16 @@ def main() -> None:
     with torch.no_grad():
         end = wrong(test[1], viterbi(model(test[0]))).mean().item()
     print(f"sentences with a wrong tag: {history[0]:.2f} before, {history[-1]:.2f} after, {end:.2f} on new sentences")
+    figure = Figure(figsize=(5.5, 3.2), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(history)
+    axes.axhline(end, color="black", linewidth=0.8)
+    axes.set(
+        xlabel="step",
+        ylabel="sentences with a wrong tag",
+        title="The true loss while it is trained; the line: new sentences",
+    )
+    figure.savefig("sequence_labelling.svg")
     assert end < 0.75 * history[0]
 
 
