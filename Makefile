@@ -4,7 +4,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types check docs wheel evidence mutants clean
+.PHONY: demo test lint types check docs bench wheel evidence mutants clean
 
 .venv/program: pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "aimfor needs Python 3.11 or newer: make PYTHON=/path/to/python"; exit 2; }
@@ -46,6 +46,11 @@ check: lint types test
 docs: .venv/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -j 2 -b html docs build/docs
 	@echo "build/docs/index.html"
+
+# Every table of docs/benchmarks.md, measured again beside the peers that are installed. Takes hours; ONLY="sorted curves"
+# takes those that contain one of the words.
+bench: .venv/ready
+	$(BIN)/python paper/benchmarks/run.py $(if $(ONLY),--only $(ONLY))
 
 # EVIDENCE.md and every table beside it, from the cells that are stored; `python -m paper NAME` measures them anew.
 evidence: .venv/ready

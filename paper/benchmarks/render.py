@@ -1,16 +1,24 @@
-"""Turns paper/benchmarks/results/*.json into docs/benchmarks.md."""
+"""Turns paper/benchmarks/results/*.json into docs/benchmarks.md, and the curves among them into pictures."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
+RESULTS = Path(__file__).parent / "results"
 INTRO = """# Benchmarks
 
-Every table regenerates with the command above it. Times are medians of CPU time on one thread; compare ratios,
-which were measured in the same run, rather than milliseconds, which depend on the machine.
+`make bench` measures every table again, beside every peer that is installed, and each regenerates alone with the
+command above it. Times are medians of CPU time on one thread; compare ratios, which were measured in the same run,
+rather than milliseconds, which depend on the machine.
 """
+#: Column of the curves → (file, label of the axis).
+PICTURES = {
+    "ms": ("benchmarks_time.svg", "CPU ms, forward and backward"),
+    "extra MB": ("benchmarks_memory.svg", "extra MB at the peak"),
+}
 
 
 def table(rows: list[dict[str, object]]) -> str:
@@ -20,11 +28,41 @@ def table(rows: list[dict[str, object]]) -> str:
     return "\n".join(lines)
 
 
+def curves(rows: list[dict[str, Any]], column: str) -> dict[str, list[tuple[float, float]]]:
+    """Points (n, value) of each loss, without those that were not measured or are too small to see."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        if row[column] != "" and float(row[column]) > 0:
+            found.setdefault(str(row["loss"]), []).append((float(row["n"]), float(row[column])))
+    return found
+
+
+def draw(rows: list[dict[str, Any]]) -> str:
+    """Both axes logarithmic; ours as lines, peers dashed. Returns the pictures as Markdown."""
+    from matplotlib.figure import Figure
+
+    for column, (file, label) in PICTURES.items():
+        figure = Figure(figsize=(7.0, 4.2), layout="constrained")
+        axes = figure.subplots()
+        for name, points in curves(rows, column).items():
+            peer = ":" in name or "torch" in name
+            axes.plot(*zip(*points, strict=True), "--" if peer else "-", marker="o", markersize=4, label=name)
+        axes.set(xscale="log", yscale="log", xlabel="number of scores", ylabel=label)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        figure.savefig(ROOT / "docs" / file, metadata={"Date": None})
+    time, memory = (file for file, _ in PICTURES.values())
+    shown = (f"![Time against the number of scores]({time})", f"![Memory against the number of scores]({memory})")
+    return "\n\n".join(shown) + "\n"
+
+
 def main() -> None:
     parts = [INTRO]
-    for path in sorted((Path(__file__).parent / "results").glob("*.json")):
+    for path in sorted(RESULTS.glob("*.json")):
         document = json.loads(path.read_text())
         parts.append(f"## {document['title']}\n\n`{document['command']}`: {document['date']}, {document['setting']}\n")
+        if path.stem == "curves":
+            parts.append(draw(document["rows"]))
         parts.append(table(document["rows"]) + "\n")
     (ROOT / "docs" / "benchmarks.md").write_text("\n".join(parts))
 
