@@ -31,6 +31,7 @@ NAMES: dict[str, str] = {
     "adult_constraints": "ours.adult_constraints",
     "validity": "ours.validity",
     "out_of_fold": "ours.out_of_fold",
+    "floors": "ours.floors",
 }
 
 __all__ = ["NAMES", "Cell", "Experiment", "Options", "Result", "data_folder"]

@@ -25,11 +25,14 @@ from .expressions import (
 )
 from .fairness import demographic_parity, equal_opportunity, equalized_odds
 from .iterates import Iterates, Mixture
+from .labels import ABSTAIN, Abstention, LabelDecisions, decide_labels, decide_or_abstain
 from .parse import parse
 from .problem import RateProblem
 from .statement import maximize, minimize
 
 __all__ = [
+    "ABSTAIN",
+    "Abstention",
     "Ascent",
     "Certificate",
     "Constraint",
@@ -38,6 +41,7 @@ __all__ = [
     "Finding",
     "Guarantee",
     "Iterates",
+    "LabelDecisions",
     "Mixture",
     "MomentumAscent",
     "NuPI",
@@ -46,6 +50,8 @@ __all__ = [
     "RateProblem",
     "Verdict",
     "accuracy",
+    "decide_labels",
+    "decide_or_abstain",
     "demographic_parity",
     "equal_opportunity",
     "equalized_odds",

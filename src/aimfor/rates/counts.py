@@ -62,7 +62,7 @@ class Counts:
     levels: Levels
     table: Tensor
 
-    def cells(self, conditions: tuple[tuple[str, float], ...] = ()) -> Tensor:
+    def cells(self, conditions: tuple[tuple[str, float | str], ...] = ()) -> Tensor:
         """Counts ``(*lead, 4)`` of the examples that satisfy all conditions; zeros for a label never seen."""
         kept = self.table
         for axis in range(len(self.levels.names) - 1, -1, -1):
@@ -76,7 +76,7 @@ class Counts:
                 kept = kept.select(place, self.levels.labels[axis].index(wanted[0]))
         return kept
 
-    def mask(self, conditions: tuple[tuple[str, float], ...]) -> Tensor:
+    def mask(self, conditions: tuple[tuple[str, float | str], ...]) -> Tensor:
         """1.0 for the combinations of labels that satisfy all conditions, shape ``levels.sizes``."""
         mask = torch.ones(self.levels.sizes, dtype=self.table.dtype, device=self.table.device)
         for axis, name in enumerate(self.levels.names):

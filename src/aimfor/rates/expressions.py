@@ -16,7 +16,8 @@ from ..errors import InputError
 from .counts import FN, FP, TN, TP, Counts
 
 ALL_CELLS = (TP, FP, FN, TN)
-Conditions = tuple[tuple[str, float], ...]
+#: (attribute, label) pairs; the label is a number, or for the attribute "label" the name of a class.
+Conditions = tuple[tuple[str, float | str], ...]
 Terms = tuple[tuple[float, "Rate"], ...]
 
 
@@ -101,14 +102,18 @@ class Rate(Sum):
     denominator: tuple[int, ...]
     conditions: Conditions = ()
 
-    def on(self, *flags: str, **labels: float) -> Rate:
+    def on(self, *flags: str, **labels: float | str) -> Rate:
         """The same rate among examples with these group labels: ``recall.on(sex=1)``, ``fpr.on("young")``.
 
-        A bare name means a label of 1 (True), so any boolean mask passed as a group is a subset.
+        A bare name means a label of 1 (True), so any boolean mask passed as a group is a subset. ``label="fraud"``
+        means the decisions about one class of several, against the rest (`decide_labels`).
         """
-        wanted = [(flag, 1.0) for flag in flags]
+        wanted: list[tuple[str, float | str]] = [(flag, 1.0) for flag in flags]
         for attribute, label in labels.items():
-            wanted.append((attribute, number(attribute, int(label) if isinstance(label, bool) else label)))
+            if attribute == "label" and isinstance(label, str):
+                wanted.append((attribute, label))
+            else:
+                wanted.append((attribute, number(attribute, int(label) if isinstance(label, bool) else label)))
         if not wanted:
             raise InputError("on", "no group", "at least one group, e.g. recall.on(sex=1)")
         taken = {name for name, _ in self.conditions}
@@ -252,7 +257,8 @@ def disjoint(one: Rate, other: Rate) -> bool:
 
 
 def describe(conditions: Conditions) -> str:
-    return "[" + ", ".join(f"{name}={label:g}" for name, label in conditions) + "]" if conditions else ""
+    words = [f"{name}={label if isinstance(label, str) else format(label, 'g')}" for name, label in conditions]
+    return "[" + ", ".join(words) + "]" if words else ""
 
 
 def as_linear(value: Any) -> LinearSum:

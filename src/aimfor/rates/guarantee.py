@@ -26,7 +26,7 @@ from .certificate import certify
 from .counts import Counts, Levels, empty_levels, encode
 from .decision import Decision, Guarantee
 from .exact import Claim
-from .expressions import Constraint, Expression
+from .expressions import Conditions, Constraint, Expression
 from .learning import Learn, learning_pairs
 from .parts import parts_of
 from .path import Aim, Path, counts_at, learned_path
@@ -57,6 +57,8 @@ class Wish:
     confidence: float
     per_group: str | None = None
     starts: int = 1
+    #: Whether rows of one class only are a mistake; where the "class" is whether a decision was right, they are not.
+    both_classes: bool = True
 
     @property
     def sign(self) -> float:
@@ -155,7 +157,7 @@ def _check_rows(wish: Wish, calibrate: Batch, learn: Batch, levels: Levels, seen
             raise InputError(
                 name, f"{n} rows", f"at least {FEWEST_ROWS}", "Label more rows; a guarantee rests on their number."
             )
-        if positives in (0, n):
+        if wish.both_classes and positives in (0, n):
             raise InputError(
                 name,
                 f"{n} rows with {positives} positives",
@@ -176,12 +178,11 @@ def _check_rows(wish: Wish, calibrate: Batch, learn: Batch, levels: Levels, seen
     for conditions in {rate for constraint in wish.constraints for rate in _conditions(constraint)}:
         for name, label in conditions:
             if label not in levels.of(name):
-                raise InputError(
-                    "groups", f"no row with {name} = {label:g}", f"rows of the group that a constraint names ({name})"
-                )
+                came = f"no row with {name} = {label if isinstance(label, str) else format(label, 'g')}"
+                raise InputError("groups", came, f"rows of the group that a constraint names ({name})")
 
 
-def _conditions(constraint: Constraint) -> list[tuple[tuple[str, float], ...]]:
+def _conditions(constraint: Constraint) -> list[Conditions]:
     left = constraint.left
     rates = [left.rate] if hasattr(left, "rate") else [rate for _, rate in left.terms]  # type: ignore[attr-defined]
     return [rate.conditions for rate in rates]

@@ -163,8 +163,8 @@ class _Parser:
         self._need(")")
         return rate.gap(attribute) if method == "gap" else rate.worst(attribute)
 
-    def _labels(self, closing: str) -> dict[str, float]:
-        labels: dict[str, float] = {}
+    def _labels(self, closing: str) -> dict[str, float | str]:
+        labels: dict[str, float | str] = {}
         while True:
             attribute = self._name("the name of a group")
             if self._peek()[1] == "=":
@@ -178,7 +178,7 @@ class _Parser:
             if mark != ",":
                 self._fail(mark, place, f"{closing!r} or ','")
 
-    def _label(self, attribute: str) -> float:
+    def _label(self, attribute: str) -> float | str:
         kind, word, place = self._take()
         sign = 1.0
         if word == "-":
@@ -187,6 +187,8 @@ class _Parser:
             return sign * float(word)
         if kind not in ("number", "name", "text"):
             self._fail(word, place, "a label of the group")
+        if self.label_of is None and attribute == "label":  # the name of a class: see `decide_labels`
+            return word.strip("\"'")
         if self.label_of is None:
             self._fail(word, place, "a number as the label of a group")
         return self.label_of(attribute, ("-" if sign < 0 else "") + word.strip("\"'"))

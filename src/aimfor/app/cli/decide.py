@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from ...errors import InputError
 from .errors import one_line_errors
 from .options import Encoding, Positive, Rows
 
@@ -14,7 +15,13 @@ from .options import Encoding, Positive, Rows
 def decide(
     data: Annotated[Path, typer.Argument(help="CSV or Parquet file with scores and labels of rows not trained on.")],
     target: Annotated[str, typer.Option(help="Column of the labels.")],
-    score: Annotated[str, typer.Option(help="Column of the scores; higher means more positive.")],
+    score: Annotated[str | None, typer.Option(help="Column of the scores; higher means more positive.")] = None,
+    score_of: Annotated[
+        list[str] | None, typer.Option(help="CLASS=COLUMN, once a class, instead of --score for several classes.")
+    ] = None,
+    abstain: Annotated[
+        float | None, typer.Option(help="Decide as much as possible with at most this share wrong; else a person.")
+    ] = None,
     maximize: Annotated[str | None, typer.Option(help='A rate, e.g. recall, or "recall - 0.5*fpr".')] = None,
     minimize: Annotated[str | None, typer.Option(help="Instead of --maximize.")] = None,
     subject_to: Annotated[
@@ -33,14 +40,45 @@ def decide(
 ) -> None:
     """A threshold for anyone's scores that keeps its floors, guaranteed. Exit code 1: none can be guaranteed."""
     with one_line_errors():
+        folder = out or Path("decisions") / data.name.split(".")[0]
+        if score_of or abstain is not None:
+            options = {
+                "data": data, "target": target, "score_of": tuple(score_of or ()), "maximize": maximize,
+                "minimize": minimize, "subject_to": tuple(subject_to or ()), "abstain": abstain,
+                "confidence": confidence, "learn": learn, "encoding": encoding or "utf8", "rows": rows,
+            }  # fmt: skip
+            _several(folder, json, {"score": score, "group": group, "positive": positive}, options)
+            return
         from ..decide import command
 
+        if score is None:
+            raise InputError(
+                "score", "nothing", "the column of the scores", "Or --score-of CLASS=COLUMN, once a class."
+            )
         request = command.Request(
             data, score, target, maximize, minimize, tuple(subject_to or ()), confidence, learn, group, positive,
             encoding or "utf8", rows,
         )  # fmt: skip
         found = command.answer(request)
-        paths = command.write(found, out or Path("decisions") / data.name.split(".")[0])
+        paths = command.write(found, folder)
         typer.echo(command.as_json(found) if json else command.as_text(found, paths))
         if found.decision.threshold is None:
             raise typer.Exit(1)
+
+
+def _several(folder: Path, json: bool, unfit: dict[str, object], options: dict[str, Any]) -> None:
+    """Several classes: the other options do not go with them."""
+    from ..decide import several
+
+    given = next((name for name, value in unfit.items() if value is not None), None)
+    if given is not None:
+        raise InputError(given, "it with --score-of or --abstain", "one of them")
+    if not options["score_of"]:
+        raise InputError(
+            "score-of", "nothing", "CLASS=COLUMN for every class", "--score-of yes=p_yes --score-of no=p_no"
+        )
+    found = several.answer(several.Several(**options))
+    path = several.write(found, folder)
+    typer.echo(several.as_json(found) if json else "\n".join([*found.document["sentences"], f"written: {path}"]))
+    if not found.given:
+        raise typer.Exit(1)

@@ -52,7 +52,7 @@ def read_scores(path: Path, score: str, target: str, encoding: str = "utf8", row
         raise InputError("data", f"the folder {path}", "a CSV or Parquet file with scores and labels")
     columns = read_table(path, encoding=encoding, rows=rows)
     for option, name in (("score", score), ("target", target)):
-        _column(columns, option, name)
+        column_of(columns, option, name)
     table = ScoredTable(path, columns, score, target)
     known = ~columns[target].missing
     if not known.all():
@@ -61,11 +61,11 @@ def read_scores(path: Path, score: str, target: str, encoding: str = "utf8", row
     missing = int(table.columns[score].missing.sum())
     if missing:
         raise InputError("score", f"{missing} rows without a score in {path.name}", "a score in every row")
-    _numbers(table.columns[score], score)
+    numbers(table.columns[score], score)
     return table
 
 
-def _numbers(column: Column, name: str) -> Tensor:
+def numbers(column: Column, name: str) -> Tensor:
     """The scores ``(n,)`` in float64."""
     if column.kind == "number":
         return torch.from_numpy(np.array(column.values, dtype=np.float64))
@@ -106,7 +106,7 @@ def learn_group(words: Vocabulary, attribute: str, tables: list[ScoredTable]) ->
 
 def tensors(table: ScoredTable, words: Vocabulary) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """Scores ``(n,)`` float64, targets ``(n,)`` bool, and group codes."""
-    scores = _numbers(table.columns[table.score], table.score)
+    scores = numbers(table.columns[table.score], table.score)
     targets = torch.from_numpy(words.classes.encode(labels_of(table.columns[table.target])))
     groups = {
         name: torch.tensor([labels.index(label) for label in _labels(table, name)])
@@ -140,7 +140,7 @@ def refuse_overlap(calibration: ScoredTable, learn: ScoredTable) -> None:
 
 
 def _labels(table: ScoredTable, attribute: str) -> list[str]:
-    column = labels_of(_column(table.columns, "subject-to", attribute))
+    column = labels_of(column_of(table.columns, "subject-to", attribute))
     empty = sum(label is None for label in column)
     if empty:
         raise InputError(attribute, f"{empty} rows without a label in {table.path.name}", "a group for every row")
@@ -149,7 +149,7 @@ def _labels(table: ScoredTable, attribute: str) -> list[str]:
     return list(column)
 
 
-def _column(columns: dict[str, Column], option: str, name: str) -> Column:
+def column_of(columns: dict[str, Column], option: str, name: str) -> Column:
     if name not in columns:
         raise InputError(option, repr(name), "a column of the table", nearest(name, columns))
     return columns[name]

@@ -1,0 +1,222 @@
+"""Several classes: one-versus-rest decisions with a floor each, and "decide, or hand to a person".
+
+Both are the two-class procedure asked several times, or about another question. A floor for each of m classes: every
+class is decided on its own column of scores at 1/m of the error, so all promises hold together. Abstention: let the
+"score" of a row be how sure its decision is and its "label" whether that decision is right; then the rows that are
+decided are those above a threshold, the error among them is 1 − precision, and coverage is the positive rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import checks
+from ..engine import Batch
+from ..errors import InputError, nearest
+from .decision import Decision
+from .expressions import Constraint, LinearSum, Rate, positive_rate, precision
+from .guarantee import Problem, Wish, guaranteed
+from .learning import Learn, checked_rows, learning_pairs
+
+#: What `Abstention` answers for rows that it leaves to a person.
+ABSTAIN = -1
+
+
+@dataclass(frozen=True)
+class LabelDecisions:
+    """One decision for each class that has a floor; call it with scores ``(n, c)`` for a bool matrix of that shape.
+
+    Attributes:
+        classes: Names, in the order of the columns.
+        decisions: By class. Those without a threshold decide for no row.
+    """
+
+    classes: tuple[str, ...]
+    decisions: Mapping[str, Decision]
+
+    def __call__(self, scores: Tensor) -> Tensor:
+        if scores.ndim != 2 or scores.shape[1] != len(self.classes):
+            raise InputError("scores", f"shape {tuple(scores.shape)}", f"(n, {len(self.classes)}), a column a class")
+        decided = torch.zeros_like(scores, dtype=torch.bool)
+        for name, decision in self.decisions.items():
+            if decision.threshold is not None:
+                place = self.classes.index(name)
+                decided[:, place] = decision(scores[:, place])
+        return decided
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name}: {decision.guarantee}" for name, decision in self.decisions.items())
+
+
+def decide_labels(
+    problem: Problem,
+    scores: Tensor,
+    targets: Tensor,
+    classes: Sequence[str],
+    *,
+    guarantee: float = 0.95,
+    learn: Learn = "split",
+) -> LabelDecisions:
+    """One-versus-rest thresholds under floors for single classes; all floors hold together at the confidence asked for.
+
+    Args:
+        problem: e.g. ``maximize(recall, [precision.on(label="fraud") >= 0.9, precision.on(label="theft") >= 0.8])``.
+            The objective is that of each class; classes without a constraint are not decided.
+        scores: ``(n, c)``, of rows that took no part in training.
+        targets: ``(n,)`` class ids, or ``(n, c)`` of 0 and 1 where a row may have several labels.
+        classes: Their names, in the order of the columns.
+        guarantee: Chance that all constraints truly hold.
+        learn: As in `RateProblem.decide`; other rows as ``(scores, targets)`` of the same shapes.
+
+    Example:
+        >>> import torch, aimfor
+        >>> from aimfor.rates import decide_labels, precision, recall
+        >>> _ = torch.manual_seed(0)
+        >>> targets = torch.randint(3, (3000,))
+        >>> scores = torch.randn(3000, 3) + 3 * torch.nn.functional.one_hot(targets, 3)
+        >>> problem = aimfor.maximize(recall, precision.on(label="fraud") >= 0.9)
+        >>> decided = decide_labels(problem, scores, targets, ["rest", "theft", "fraud"])
+        >>> decided.decisions["fraud"].threshold is not None, int(decided(scores)[:, :2].sum())
+        (True, 0)
+    """
+    names = tuple(classes)
+    columns = _columns("scores", scores, targets, len(names))
+    by_class = _by_class(problem.constraints, names)
+    confidence = 1.0 - (1.0 - checks.number("guarantee", guarantee, above=0.5, below=1)) / len(by_class)
+    other = _columns("learn", learn[0], learn[1], len(names)) if isinstance(learn, tuple) else None
+    decisions = {}
+    for name, constraints in by_class.items():
+        place = names.index(name)
+        batch = checked_rows("scores", *columns[place], None)
+        pairs = learning_pairs(batch, learn if other is None else other[place])
+        wish = Wish(problem.direction, problem.objective, constraints, (), confidence)
+        decisions[name] = guaranteed(wish, pairs)
+    return LabelDecisions(names, decisions)
+
+
+def _columns(argument: str, scores: Tensor, targets: Tensor, classes: int) -> list[tuple[Tensor, Tensor]]:
+    """(scores, is it this class) for each class."""
+    if classes < 1:
+        raise InputError("classes", "no name", "the names of the classes")
+    if scores.ndim != 2 or scores.shape[1] != classes:
+        raise InputError(argument, f"scores of shape {tuple(scores.shape)}", f"(n, {classes}), a column a class")
+    if targets.shape == scores.shape:
+        marks = targets
+    elif targets.shape == scores.shape[:1] and not targets.is_floating_point() and not bool(
+        ((targets < 0) | (targets >= classes)).any()
+    ):  # fmt: skip
+        marks = torch.nn.functional.one_hot(targets.long(), classes)
+    else:
+        raise InputError(
+            "targets", f"shape {tuple(targets.shape)}", f"(n,) class ids below {classes}, or (n, {classes})"
+        )
+    return [(scores[:, place], marks[:, place]) for place in range(classes)]
+
+
+def _by_class(constraints: Sequence[Constraint], classes: tuple[str, ...]) -> dict[str, tuple[Constraint, ...]]:
+    found: dict[str, list[Constraint]] = {}
+    for constraint in constraints:
+        rates = getattr(constraint.left, "terms", ())
+        labels = [label for _, rate in rates for attribute, label in rate.conditions if attribute == "label"]
+        named = {label if isinstance(label, str) else format(label, "g") for label in labels}
+        if len(named) != 1 or any(len(rate.conditions) != 1 for _, rate in rates):
+            raise InputError(
+                "subject_to", repr(constraint), "a constraint on one class", 'e.g. precision.on(label="fraud") >= 0.9'
+            )
+        (name,) = named
+        if name not in classes:
+            raise InputError("label", repr(name), "one of the classes", nearest(name, classes))
+        left = LinearSum(tuple((c, replace(rate, conditions=())) for c, rate in rates))
+        bare: Any = left.terms[0][1] if isinstance(constraint.left, Rate) else left
+        found.setdefault(name, []).append(replace(constraint, left=bare))
+    if not found:
+        raise InputError("subject_to", "no constraint", 'at least one, e.g. precision.on(label="fraud") >= 0.9')
+    return {name: tuple(found[name]) for name in classes if name in found}
+
+
+@dataclass(frozen=True)
+class Abstention:
+    """Decides where it is sure enough; call it with scores for class ids ``(n,)``, `ABSTAIN` (−1) for the others.
+
+    Attributes:
+        decision: On how sure a decision is; its `guarantee` is the promise.
+        coverage: Share of the calibration rows that are decided; 0 without a threshold.
+        cut: Binary scores above it are decided positive.
+    """
+
+    decision: Decision
+    coverage: float
+    cut: float
+
+    def __call__(self, scores: Tensor) -> Tensor:
+        chosen, sureness = _sureness(scores, self.cut)
+        if self.decision.threshold is None:
+            return torch.full_like(chosen, ABSTAIN)
+        return torch.where(self.decision(sureness), chosen, ABSTAIN)
+
+
+def decide_or_abstain(
+    scores: Tensor,
+    targets: Tensor,
+    *,
+    error: float = 0.01,
+    guarantee: float = 0.95,
+    learn: Learn = "split",
+    cut: float = 0.0,
+) -> Abstention:
+    """As many decisions as possible while at most ``error`` of them are wrong, with the confidence asked for.
+
+    Args:
+        scores: ``(n,)`` for two classes, or ``(n, c)``: the largest decides. Rows that took no part in training.
+        targets: ``(n,)`` class ids.
+        error: Share of wrong decisions among those that are made.
+        guarantee: Chance that this truly holds.
+        learn: As in `RateProblem.decide`; other rows as ``(scores, targets)`` of the same shapes.
+        cut: Of binary scores: 0 for log-odds, 0.5 for probabilities.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.rates import decide_or_abstain
+        >>> _ = torch.manual_seed(0)
+        >>> targets = torch.randint(3, (3000,))
+        >>> scores = torch.randn(3000, 3) + 3 * torch.nn.functional.one_hot(targets, 3)
+        >>> rule = decide_or_abstain(scores, targets, error=0.01)
+        >>> 0.5 < rule.coverage < 1, sorted(rule(scores).unique().tolist())
+        (True, [-1, 0, 1, 2])
+    """
+    checks.number("error", error, above=0, below=1)
+    batch = _right_or_wrong("scores", scores, targets, cut)
+    given: Learn = learn
+    if isinstance(learn, tuple):
+        other = _right_or_wrong("learn", learn[0], learn[1], cut)
+        given = (other.scores, other.targets)
+    constraint = precision >= 1.0 - error
+    wish = Wish("maximize", positive_rate, (constraint,), (), guarantee, both_classes=False)
+    decision = guaranteed(wish, learning_pairs(batch, given))
+    covered = 0.0 if decision.threshold is None else float(decision(batch.scores).double().mean())
+    return Abstention(decision, covered, cut)
+
+
+def _right_or_wrong(argument: str, scores: Tensor, targets: Tensor, cut: float) -> Batch:
+    """How sure each row's decision is, and whether it is right."""
+    if scores.ndim not in (1, 2) or targets.shape != scores.shape[:1] or targets.is_floating_point():
+        raise InputError(
+            argument,
+            f"scores of shape {tuple(scores.shape)} and targets of shape {tuple(targets.shape)}",
+            "(n,) or (n, c) and whole numbers (n,)",
+        )
+    chosen, sureness = _sureness(scores, cut)
+    return checked_rows(argument, sureness, chosen == targets.long(), None)
+
+
+def _sureness(scores: Tensor, cut: float) -> tuple[Tensor, Tensor]:
+    """The decided class, and how far ahead it is: of the cut, or of the runner-up."""
+    if scores.ndim == 1:
+        return (scores > cut).long(), (scores.double() - cut).abs()
+    best = scores.double().topk(2, dim=1)
+    return best.indices[:, 0], best.values[:, 0] - best.values[:, 1]
