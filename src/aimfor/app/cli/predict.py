@@ -28,6 +28,8 @@ def predict(
 ) -> None:
     """Scores, probabilities and decisions at the stored threshold, as CSV. Exit code 0 means every row was scored."""
     with one_line_errors():
+        from ..many.run import is_many
+        from ..many.run import predict as many_predict
         from ..masks import command as mask_command
         from ..masks.run import is_mask_run
         from ..run import predict as whole
@@ -37,6 +39,9 @@ def predict(
 
         if is_mask_run(run):
             mask_command.predict(run, data, out)
+            return
+        if is_many(run):
+            many_predict(run, data, out, encoding or "utf8", rows, skip_corrupt)
             return
         streamed = is_stream(data) or (command.is_streamed(run) and stream.can_stream(data))
         if streamed:

@@ -91,6 +91,8 @@ def train(
         from ...errors import InputError
         from ...fitting.backbones import WORTH, is_backbone
         from ...fitting.config import find_recipe, settings
+        from ..many import command as many_command
+        from ..many import run as many
         from ..masks import command as mask_command
         from ..masks.run import is_mask_run
         from ..run import training
@@ -101,6 +103,11 @@ def train(
 
         if resume is not None and is_mask_run(resume):
             mask_command.resume(resume, quiet)
+            return
+        if resume is not None and many.is_many(resume):
+            with progress.features(resume.resolve().parent, quiet) as work:
+                several = many_command.reopen(resume, work)
+            many_command.finish(resume, several, quiet)
             return
         if resume is not None and stream.is_streamed(resume):
             stream.resume(resume, quiet, trust)
@@ -170,9 +177,15 @@ def train(
             runs = Path("runs") if out is None else out.resolve().parent
             with progress.features(runs, quiet) as work:
                 source = read_source(given, work)
-                if source.images is not None and plan is None:
+                if source.label_names:
+                    folder, several = many.start(given, source, out, work)
+                elif source.images is not None and plan is None:
                     refuse_mixed(True, members, fast, budget, "pictures")
                     plan = find_recipe("auto")
                     source.notes.append(WORTH)
-                folder, ready = training.start(given, plan, out, source, work)
+                if not source.label_names:
+                    folder, ready = training.start(given, plan, out, source, work)
+            if source.label_names:
+                many_command.finish(folder, several, quiet)
+                return
         progress.training(folder, ready, plan, quiet)

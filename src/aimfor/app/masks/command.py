@@ -49,6 +49,12 @@ def _finish(folder: Path, settings: Settings, scenes: Scenes, size: tuple[int, i
     screen.print(_summary(folder, metrics))
 
 
+def rewrite_mask_report(folder: Path) -> Path:
+    """report.html anew, from the pictures and masks the run was trained on."""
+    run = masks.load_run(folder)
+    return write_mask_report(folder, run, masks.scenes_of(run.settings))
+
+
 @contextmanager
 def _line(quiet: bool) -> Iterator[Any]:
     live = bar(console(), quiet)

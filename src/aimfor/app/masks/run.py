@@ -80,7 +80,7 @@ def train(settings: Settings, out: Path | None) -> tuple[Path, Scenes, tuple[int
         load_backbone(settings.model)
     elif settings.model != "auto":
         raise InputError("--model", repr(settings.model), "efficientnet-lite0, timm/NAME, or nothing, for masks")
-    scenes = _scenes(settings)
+    scenes = scenes_of(settings)
     split(scenes, settings.seed)
     size = common_size(scenes.pictures, settings.image_size or SIDE)
     check_size(Path(settings.data), len(scenes.pictures) * size[0] * size[1] * 6)
@@ -101,14 +101,15 @@ def reopen(folder: Path) -> tuple[Settings, Scenes, tuple[int, int]]:
     if (folder / MASKS).exists():
         raise InputError("--resume", f"{folder}, which is finished", "a run that was stopped")
     settings = Settings(**config["settings"])
-    scenes = _scenes(settings)
+    scenes = scenes_of(settings)
     if scenes.classes != config["classes"]:
         raise InputError("--resume", f"{folder}, whose data has changed since", "the data the run was started with")
     height, width = (int(one) for one in config["size"])
     return settings, scenes, (height, width)
 
 
-def _scenes(settings: Settings) -> Scenes:
+def scenes_of(settings: Settings) -> Scenes:
+    """The pictures and masks of a run, read and checked."""
     assert settings.masks is not None
     classes = None if settings.classes is None else Path(settings.classes)
     return read_scenes(

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..many.command import write_many_report
+from ..many.run import is_many
+from ..masks.command import rewrite_mask_report
+from ..masks.run import is_mask_run
 from .comparison import write_comparison_report
 from .run import write_run_report
 
@@ -12,4 +16,8 @@ def write_report(folder: Path) -> Path:
     """Writes report.html anew. Raises `InputError` when the folder holds neither a run nor a comparison."""
     if (folder / "comparison.json").exists():
         return write_comparison_report(folder)
+    if is_mask_run(folder):
+        return rewrite_mask_report(folder)
+    if is_many(folder):
+        return write_many_report(folder)
     return write_run_report(folder)

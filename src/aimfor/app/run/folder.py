@@ -110,7 +110,7 @@ def prepare(
     assert source.labels is not None
     if settings.query is not None:
         return _prepare_lists(settings, source, objective, committee)
-    if source.labels.ndim > 1:
+    if source.labels.ndim > 1:  # `app.many` takes those
         raise InputError("target", f"{len(source.label_names)} labels at once", "one column of classes")
     objective = objective.on_classes(len(set(source.labels)), settings.positive)
     labels = fit_labels(source.labels, binary=objective.binary, positive=settings.positive)

@@ -1,0 +1,96 @@
+"""`aimfor train` on several labels, with a live line, a report and a few words at the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from ...errors import InputError
+from ...fitting import checkpoint
+from ...fitting.committee import Progress
+from ...fitting.config import Settings
+from ...fitting.fit import Interrupted
+from ..cli.bar import bar, console
+from ..data.features import Work
+from ..report.page import between, number, render
+from ..run.folder import read_source
+from ..run.signals import stop_on_signal
+from . import run as many
+
+
+def reopen(folder: Path, work: Work) -> many.Ready:
+    """A run to be continued. Raises `InputError` when it is finished or has other data now."""
+    config = checkpoint.read_json(folder / "config.json")
+    if (folder / many.LABELS).exists():
+        raise InputError("--resume", f"{folder}, which is finished", "a run that was stopped")
+    settings = Settings(**config["settings"])
+    ready = many.prepare(settings, read_source(settings, work), work)
+    if ready.encoder.state != config["encoder"] or ready.names != config["labels"]:
+        raise InputError("--resume", f"{folder}, whose data has changed since", "the data the run was started with")
+    return ready
+
+
+def finish(folder: Path, ready: many.Ready, quiet: bool) -> None:
+    """Learns with a live line, writes the report and says how good it is."""
+    screen = console()
+    for note in () if quiet else ready.notes:
+        screen.print(f"note: {note}")
+    live = bar(screen, quiet)
+    try:
+        with stop_on_signal() as stop, live:
+            line = live.add_task("training", total=len(ready.names), value="")
+
+            def tell(name: str, progress: Progress) -> None:
+                done = ready.names.index(name) + progress.done / max(1, progress.total)
+                live.update(line, completed=done, value=f"{name}, {progress.title}")
+
+            metrics = many.finish(folder, ready, tell, stop)
+    except Interrupted:
+        screen.print(f"Stopped; the state is saved. Continue with: aimfor train --resume {folder}")
+        raise
+    write_many_report(folder)
+    table, test = Table(box=None, show_header=False, pad_edge=False), metrics["test"]
+    table.add_row(
+        f"mean {metrics['metric']} on test pictures", f"{test['metric']:.4f} (95 %: {between(test['interval'])})"
+    )
+    for one in metrics["labels"]:
+        table.add_row(one["label"], f"{one['value']:.4f}, precision {one['precision']:.3f}, recall {one['recall']:.3f}")
+    table.add_row("report", str(folder / "report.html"))
+    screen.print(table)
+
+
+def write_many_report(folder: Path) -> Path:
+    """report.html: the mean, and a row for each label."""
+    metrics, config = (checkpoint.read_json(folder / name) for name in ("metrics.json", "config.json"))
+    with checkpoint.reading(folder / "metrics.json"):
+        page = render(
+            title=f"{Path(config['settings']['data']).name}: {len(metrics['labels'])} labels for {metrics['metric']}",
+            subtitle=f"{metrics['pictures']['train']} training and {metrics['pictures']['test']} test pictures",
+            metric=metrics["metric"],
+            headline=[_head(metrics)],
+            facts=[("model", config["settings"]["model"]), ("seconds", number(metrics["seconds"], 1))],
+            notes=metrics["notes"],
+            label_rows=[_row(one) for one in metrics["labels"]],
+        )
+    path = folder / "report.html"
+    checkpoint.write_text(path, page)
+    return path
+
+
+def _head(metrics: dict[str, Any]) -> tuple[str, str, str]:
+    test = metrics["test"]
+    return f"mean {metrics['metric']}, test", number(test["metric"]), f"95 %: {between(test['interval'])}"
+
+
+def _row(one: dict[str, Any]) -> dict[str, str]:
+    return {
+        "name": str(one["label"]),
+        "value": number(one["value"]),
+        "width": f"{8 * max(0.0, min(1.0, one['value'] or 0.0)):.2f}",
+        "positives": str(one["positives"]),
+        "threshold": number(one["threshold"], 3),
+        "precision": number(one["precision"], 3),
+        "recall": number(one["recall"], 3),
+    }

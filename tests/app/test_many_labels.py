@@ -1,0 +1,71 @@
+"""Several labels at once: a committee and a threshold each, unknown labels left out, one CSV of predictions."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score
+from typer.testing import CliRunner
+
+from aimfor.app.cli.main import app
+from aimfor.fitting import backbones
+
+from .pictures_samples import picture, tiny
+
+
+@pytest.fixture(autouse=True)
+def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backbones, "_lite0", tiny)
+
+
+def says(*words: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == code, result.output + repr(result.exception)
+    return result.output
+
+
+def table(folder: Path, n: int = 48) -> Path:
+    """Bright above, bright below, and a label that nearly nobody has."""
+    folder.mkdir()
+    lines = ["file,below,noisy,rare"]
+    for seed in range(n):
+        picture(seed % 2, seed).save(folder / f"{seed}.png")
+        noisy = "" if seed == 3 else str(int(seed % 5 > 2))
+        lines.append(f"{seed}.png,{seed % 2},{noisy},{int(seed == 7)}")
+    (folder / "labels.csv").write_text("\n".join(lines) + "\n")
+    return folder / "labels.csv"
+
+
+def test_each_label_has_its_own_committee_and_threshold(tmp_path: Path) -> None:
+    data, out = table(tmp_path / "photos"), tmp_path / "runs" / "one"
+    words = ("--metric", "ap", "--model", "efficientnet-lite0", "--image-size", 32, "--members", "linear")
+    said = says("train", data, "--target", "below,noisy,rare", *words, "--out", out)
+    assert "the label rare is left out" in said
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert [one["label"] for one in metrics["labels"]] == ["below", "noisy"]
+    assert metrics["labels"][0]["value"] > 0.9
+    assert metrics["test"]["metric"] == pytest.approx(np.mean([one["value"] for one in metrics["labels"]]))
+    low, high = metrics["test"]["interval"]
+    assert low <= metrics["test"]["metric"] <= high
+    page = (out / "report.html").read_text()
+    assert "<td>noisy</td>" in page
+    rows = list(csv.DictReader(says("predict", out, data).splitlines()))
+    assert len(rows) == 48
+    truth = np.array([int(Path(row["row"]).stem) % 2 for row in rows])
+    assert average_precision_score(truth, [float(row["score below"]) for row in rows]) > 0.95
+    cut = json.loads((out / "labels.json").read_text())["thresholds"][0]
+    assert [row["decision below"] for row in rows] == [str(int(float(row["score below"]) > cut)) for row in rows]
+    assert says("report", out).strip() == str(out / "report.html")
+    assert "finished" in says("train", "--resume", out, code=2)
+
+
+def test_what_does_not_go_with_several_labels_is_one_line(tmp_path: Path) -> None:
+    data = table(tmp_path / "photos", 12)
+    words = ("train", data, "--model", "efficientnet-lite0", "--image-size", 32, "--out", tmp_path / "runs" / "one")
+    assert "a metric of two classes" in says(*words, "--target", "below,noisy", "--metric", "f1_macro", code=2)
+    assert "too few pictures" in says(*words, "--target", "rare,rare", "--metric", "ap", code=2)
+    assert not (tmp_path / "runs" / "one").exists()
