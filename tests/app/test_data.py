@@ -5,14 +5,19 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
+from typer.testing import CliRunner
 
+from aimfor.app.cli.main import app
 from aimfor.app.data.encode import ImageEncoder, restore_encoder
 from aimfor.app.data.labels import fit_labels, split
 from aimfor.app.data.sources import load
 from aimfor.app.data.tables import read_table
+from aimfor.app.run.folder import prepare
 from aimfor.errors import InputError
 from aimfor.fitting.columns import TableEncoder
 
@@ -212,3 +217,15 @@ def test_image_folder_and_npz_of_the_same_images_encode_alike(tmp_path: Path) ->
     assert encoded.shape == (6, 3, 8, 8)
     np.testing.assert_allclose(encoded.mean((0, 2, 3)), 0, atol=1e-5)
     np.testing.assert_allclose(encoded.std((0, 2, 3)), 1, atol=1e-5)
+
+
+def test_the_demo_is_about_a_table_with_enough_rows_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr("aimfor.app.compare.command.compare", lambda settings, *rest, **more: given.extend(settings))
+    assert CliRunner().invoke(app, ["demo"]).exit_code == 0
+    assert [one.metric for one in given] == ["f1", "recall@precision=0.95"]
+    ready = prepare(given[0], committee=True)
+    assert len(ready.parts.train) + len(ready.parts.test) == 1797
+    truth = load_digits().target >= 5
+    np.testing.assert_array_equal(ready.ids.numpy(), truth)
+    assert ready.test[1].sum() > 150  # with seventeen positives no difference could be told
