@@ -42,14 +42,13 @@ LOSSES: dict[str, PixelLoss | None] = {
     "cross-entropy + soft IoU": None,  # the default of `fit_masks`
 }
 #: Finest map: a quarter of the picture's height and width.
-STRIDE, FOLDS, EPOCHS, DRAWS = 4, 3, 8, 1000
+STRIDE, FOLDS, EPOCHS, DRAWS = 4, 3, 6, 500
 Part = tuple[tuple[Tensor, ...], Tensor, Tensor]
 
 
 def cells(options: Options) -> list[Cell]:
-    return [
-        {"set": name, "loss": loss, "seed": seed} for seed in range(options.seeds) for name in SETS for loss in LOSSES
-    ]
+    seeds = range(options.seeds)
+    return [{"set": name, "loss": loss, "seed": seed} for seed in seeds for loss in LOSSES for name in SETS]
 
 
 @functools.cache

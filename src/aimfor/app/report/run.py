@@ -9,6 +9,7 @@ from ...fitting import checkpoint
 from . import figures
 from .evaluated import test_parts
 from .page import between, number, render, safe_svg
+from .sheets import read_sheets
 
 #: Columns shown in the picture of importance.
 MOST_COLUMNS = 20
@@ -19,13 +20,13 @@ def write_run_report(folder: Path) -> Path:
     metrics = checkpoint.read_json(folder / "metrics.json")
     config = checkpoint.read_json(folder / "config.json")
     with checkpoint.reading(folder / "metrics.json"):
-        page = _page(metrics, config)
+        page = _page(metrics, config, read_sheets(folder))
     path = folder / "report.html"
     checkpoint.write_text(path, page)
     return path
 
 
-def _page(metrics: dict[str, Any], config: dict[str, Any]) -> str:
+def _page(metrics: dict[str, Any], config: dict[str, Any], sheets: list[dict[str, Any]]) -> str:
     settings, test, rows = config["settings"], metrics["test"], metrics["rows"]
     metric = metrics["metric"]
     return render(
@@ -39,6 +40,7 @@ def _page(metrics: dict[str, Any], config: dict[str, Any]) -> str:
         group_name=settings.get("group") or "",
         facts=_facts(metrics, config),
         notes=metrics["notes"],
+        sheets=sheets,
         **test_parts(test, metrics["threshold"], config["labels"]["classes"], metric),
         **_learning(metrics, metric),
         **importance_part(metrics.get("importance"), metric),

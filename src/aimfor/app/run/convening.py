@@ -28,6 +28,7 @@ from ...fitting.importance import permutation_importance
 from ...fitting.ranked import list_importance
 from ...metrics.at_rate import AtRate
 from ..data.labels import Labels
+from ..report.sheets import write_sheets
 from .card import committee_card
 from .committee_files import CELLS, forget_cells, save_committee
 from .evaluate import evaluate
@@ -127,6 +128,7 @@ def finish_committee(
     )
     metrics = _results(ready, committee, Judging(ready, stop, report))
     metrics["seconds"] = round(time.monotonic() - began, 3)
+    write_sheets(folder, ready, committee.scores(ready.test[0]), committee.threshold.value)
     checkpoint.write_json(folder / "threshold.json", decision_of(ready.labels, committee, ready.lists is not None))
     save_committee(folder, committee)
     checkpoint.write_text(folder / "README.md", committee_card(ready, metrics))

@@ -20,6 +20,7 @@ from ...fitting.importance import permutation_importance
 from ...fitting.models import scores_of
 from ..data.features import Work
 from ..data.sources import Source
+from ..report.sheets import write_sheets
 from .card import model_card
 from .convening import check_committee, finish_committee
 from .evaluate import evaluate
@@ -97,6 +98,8 @@ def _finish_network(
     fit.run(path, stop)
     metrics = _results(ready, fit, Judging(ready, stop, report))
     threshold = fit.state.best["threshold"]
+    if ready.source.kind == "pictures":
+        write_sheets(folder, ready, scores_of(fit.model, ready.test[0], ready.labels.outputs), threshold)
     checkpoint.save(folder / "model.safetensors", fit.model.state_dict(), {"threshold": threshold})
     checkpoint.write_json(folder / "threshold.json", _decision(ready, fit))
     checkpoint.write_text(folder / "README.md", model_card(ready, recipe, metrics))
