@@ -14,6 +14,7 @@ NAMES: dict[str, str] = {
     "autogluon": "ours.autogluon",
     "recipe_search": "ours.recipe_search",
     "mq2008": "ours.mq2008",
+    "mq2008_committee": "ours.mq2008_committee",
     "retrieval": "ours.retrieval",
     "voc_features": "ours.voc_features",
     "mask_offsets": "ours.mask_offsets",

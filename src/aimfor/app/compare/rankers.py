@@ -11,7 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...fitting.committee.members import Rows
 from ...fitting.config import Recipe, Stage
+from ...fitting.objective import Objective
 from ..run.folder import Prepared
 
 LAMBDARANK = "lambdarank"
@@ -30,31 +32,40 @@ Array = NDArray[Any]
 
 
 def run_ranker(name: str, ready: Prepared) -> tuple[Tensor, float]:
-    """Scores of the test rows after learning anew from training and validation queries, and the validation value.
+    """Scores of the test rows, and the value on the validation queries, of one rival."""
+    rows = Rows(ready.x, ready.ids, lists=ready.lists)
+    train, validation = (rows.take(torch.from_numpy(part)) for part in (ready.parts.train, ready.parts.validation))
+    return rank_by(name, ready.objective, train, validation, ready.test[0], ready.settings.seed)
+
+
+def rank_by(
+    name: str, objective: Objective, train: Rows, validation: Rows, x: Tensor, seed: int = 0
+) -> tuple[Tensor, float]:
+    """Scores of ``x`` after learning anew from training and validation queries, and the value on the latter.
 
     The validation queries choose the rounds of trees, as a careful user would.
     """
-    train, validation = (torch.from_numpy(rows) for rows in (ready.parts.train, ready.parts.validation))
-    assert ready.lists is not None
-    lists, y = ready.lists, ready.ids
-    both, (x, _) = torch.cat((train, validation)), ready.test
     settings: tuple[int, ...] = ROUNDS if name != "pointwise_linear" else (0,)
+    x_of_both, y_of_both = torch.cat((train.x, validation.x)), torch.cat((train.y, validation.y))
+    both = Rows(x_of_both, y_of_both, lists=torch.cat((_lists(train), _lists(validation))))
     tried = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # feature names: the packages' own matters
         for rounds in settings:
-            score = _learned(name, ready, train, rounds)
-            found = ready.objective.value(score(ready.x[validation]), y[validation], lists=lists[validation])
-            tried.append((found, -rounds))
+            score = _learned(name, objective, train, rounds, seed)
+            tried.append((objective.value(score(validation.x), validation.y, lists=validation.lists), -rounds))
         best, rounds = max(tried)
-        return _learned(name, ready, both, -rounds)(x), best
+        return _learned(name, objective, both, -rounds, seed)(x), best
 
 
-def _learned(name: str, ready: Prepared, rows: Tensor, rounds: int) -> Callable[[Tensor], Tensor]:
-    assert ready.lists is not None
-    rows = rows[ready.lists[rows].argsort(stable=True)]  # lists must stand together
-    x, y = _plain(ready.x[rows]), ready.ids[rows].numpy()
-    seed = ready.settings.seed
+def _lists(rows: Rows) -> Tensor:
+    assert rows.lists is not None
+    return rows.lists
+
+
+def _learned(name: str, objective: Objective, rows: Rows, rounds: int, seed: int) -> Callable[[Tensor], Tensor]:
+    rows = rows.take(_lists(rows).argsort(stable=True))  # lists must stand together
+    x, y = _plain(rows.x), rows.y.numpy()
     model: Any
     if name == "pointwise_linear":
         from sklearn.linear_model import Ridge
@@ -65,9 +76,9 @@ def _learned(name: str, ready: Prepared, rows: Tensor, rounds: int) -> Callable[
 
         common: dict[str, Any] = {"n_estimators": rounds, "random_state": seed, "n_jobs": 1, "verbose": -1}
         if name == LAMBDARANK:
-            sizes = ready.lists[rows].unique(return_counts=True)[1].numpy()
-            gains = getattr(ready.objective.metric, "gains", lambda grades: grades.double())
-            worth = gains(torch.arange(int(ready.ids.max()) + 1)).tolist()
+            sizes = _lists(rows).unique(return_counts=True)[1].numpy()
+            gains = getattr(objective.metric, "gains", lambda grades: grades.double())
+            worth = gains(torch.arange(int(rows.y.max()) + 1)).tolist()
             model = LGBMRanker(label_gain=worth, **common).fit(x, y, group=sizes)
         else:
             model = LGBMRegressor(**common).fit(x, y)
