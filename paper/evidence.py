@@ -8,6 +8,7 @@ from pathlib import Path
 from . import NAMES
 from .claims import CLAIMS
 from .claims.judging import Entries
+from .experiments.ours import mq2008_committee, retrieval
 from .report.committee_board import summary_lines
 from .report.constraints_board import constraints_board
 from .report.scoreboard import Score, lines, markdown, score_table, scores
@@ -84,7 +85,8 @@ def render(results: dict[str, Entries]) -> str:
     summary = ", ".join(f"{count} {plural.get(verdict, verdict)}" for verdict, count in ordered)
     head = ("paper", "where", "claim", "our setting", "our numbers", "verdict")
     claims = f"## The papers' claims: {summary}\n\n{markdown(head, rows)}\n"
-    return "\n".join([INTRO, claims, AFTER_CLAIMS, *_committee(results), EARLIER, *_scoreboards(results)])
+    ours = [*_committee(results), *_lists(results)]
+    return "\n".join([INTRO, claims, AFTER_CLAIMS, *ours, EARLIER, *_scoreboards(results)])
 
 
 def _committee(results: dict[str, Entries]) -> list[str]:
@@ -92,6 +94,16 @@ def _committee(results: dict[str, Entries]) -> list[str]:
     if not entries:
         return [COMMITTEE, "Not measured yet: `python -m paper committee`.\n"]
     return [COMMITTEE, "\n".join(summary_lines(entries, "####")), ""]
+
+
+def _lists(results: dict[str, Entries]) -> list[str]:
+    """Ranked lists and retrieval, as far as they were measured."""
+    text: list[str] = []
+    for name, module in (("mq2008_committee", mq2008_committee), ("retrieval", retrieval)):
+        if results.get(name):
+            lines = "\n".join(module.summary_lines(results[name], "####"))
+            text += [f"### {module.TITLE} (`{name}`)", "", module.SETTING, "", lines, ""]
+    return text
 
 
 def _scoreboards(results: dict[str, Entries]) -> list[str]:
