@@ -1,10 +1,14 @@
 """What soft decisions and soft ranks cost, beside cross-entropy, a dense smooth AP and brute-force evaluation.
 
-PYTHONPATH=src python paper/benchmarks/bench_smooth.py [decisions] [ranks] [retrieval]
+PYTHONPATH=src python paper/benchmarks/bench_smooth.py [decisions] [ranks] [retrieval] [peers] [faiss]
+
+``peers`` needs pytorch-metric-learning; ``faiss`` a Python that has faiss-cpu, named by FAISS_PYTHON.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -136,7 +140,79 @@ def retrieval() -> None:
     record("retrieval", "Exact MAP@R, R-precision, recall@1 and @10 of every row against all others", COMMAND, rows)
 
 
+def peers() -> None:
+    """Of a batch of embeddings, n lists of n; as many classes as examples of each, where the package is right."""
+    from pytorch_metric_learning.losses import SmoothAPLoss
+
+    rows = []
+    for side in (8, 12, 16):
+        n = side * side
+        x, y = torch.randn(n, 64).requires_grad_(), torch.arange(side).repeat_interleave(side)
+        ours, theirs = aimfor.RetrievalLoss("ap", temperature=0.05), SmoothAPLoss(temperature=0.05)
+        seconds = median_seconds({"ours": step(ours, x, y), "theirs": step(theirs, x, y)}, 5, 1)
+        setup = (
+            "import aimfor; from pytorch_metric_learning.losses import SmoothAPLoss\n"
+            "f, g = aimfor.RetrievalLoss('ap'), SmoothAPLoss()\n"
+            f"x, y = torch.randn({n}, 64).requires_grad_(), torch.arange({side}).repeat_interleave({side})\n"
+            "t, z = torch.randn(16, 64).requires_grad_(), torch.arange(4).repeat_interleave(4)\n"
+            "f(t, z).backward(); g(t, z).backward()"
+        )
+        memory = {name: peak_extra_megabytes(setup, f"{name}(x, y).backward()") for name in "fg"}
+        rows.append(
+            {
+                "n (embeddings)": n,
+                "ours, ms": round(1e3 * seconds["ours"], 1),
+                "package, ms": round(1e3 * seconds["theirs"], 1),
+                "times faster": round(seconds["theirs"] / seconds["ours"], 1),
+                "ours, MB": round(memory["f"], 1),
+                "package, MB": round(memory["g"], 1),
+                "package's n³ tensor at n = 8,192": "2.2 TB",
+            }
+        )
+    title = "Smooth AP of a batch of embeddings (RetrievalLoss) against pytorch-metric-learning's SmoothAPLoss"
+    record("smooth_ap_peers", title, f"{COMMAND} peers", rows)
+
+
+FAISS = """
+import sys, time, faiss, numpy
+faiss.omp_set_num_threads(1)
+n = int(sys.argv[1])
+x = numpy.random.default_rng(0).standard_normal((n, 128), dtype=numpy.float32)
+x /= numpy.linalg.norm(x, axis=1, keepdims=True)
+start = time.process_time()
+index = faiss.IndexFlatIP(128)
+index.add(x)
+index.search(x, 11)
+print(time.process_time() - start)
+"""
+
+
+def beside_faiss() -> None:
+    """Ten classmates of each row, so that both look for the eleven nearest: faiss is timed for the search alone."""
+    rows = []
+    for n in (5_000, 20_000):
+        x, y = torch.randn(n, 128), torch.arange(n) % (n // 10)
+        torch.set_num_threads(1)
+        start = time.process_time()
+        evaluate(x, y, k=[1, 10])
+        ours = time.process_time() - start
+        done = subprocess.run(
+            [os.environ["FAISS_PYTHON"], "-c", FAISS, str(n)], capture_output=True, text=True, check=True
+        )
+        theirs = float(done.stdout)
+        rows.append(
+            {
+                "n × n × 128": f"{n:,}",
+                "evaluate, CPU seconds": round(ours, 2),
+                "faiss-cpu IndexFlatIP, search alone": round(theirs, 2),
+                "ratio": round(ours / theirs, 1),
+            }
+        )
+    title = "Exact recall@1 and @10, MAP@R and R-precision of every row against all others, beside faiss-cpu"
+    record("retrieval_faiss", title, f"{COMMAND} faiss", rows)
+
+
 if __name__ == "__main__":
-    parts = {"decisions": decisions, "ranks": ranks, "retrieval": retrieval}
-    for name in sys.argv[1:] or parts:
+    parts = {"decisions": decisions, "ranks": ranks, "retrieval": retrieval, "peers": peers, "faiss": beside_faiss}
+    for name in sys.argv[1:] or ("decisions", "ranks", "retrieval"):
         parts[name]()

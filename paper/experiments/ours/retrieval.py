@@ -121,8 +121,7 @@ def summary_lines(results: list[dict[str, Any]], level: str) -> list[str]:
     lines = []
     for name in SETS:
         found = [entry["result"] for entry in results if entry["cell"]["set"] == name]
-        if found:
-            lines += [f"{level} {name}", "", *_table(found), ""]
+        lines += [f"{level} {name}", "", *(_table(found) if found else ["Not measured yet."]), ""]
     return lines
 
 
