@@ -1,6 +1,6 @@
 """What the default loss of every registered metric costs, in units of cross-entropy on the same batch, and its memory.
 
-PYTHONPATH=src python paper/benchmarks/bench_small.py [--only f1,ap] [--memory]
+PYTHONPATH=src python paper/benchmarks/bench_small.py [--only f1,ap] [--memory] [--exact]
 
 Binary metrics stand beside binary cross-entropy, metrics of classes beside softmax cross-entropy of the same 3 columns,
 ranked lists beside binary cross-entropy of as many items. Targets are what a loader gives: int64.
@@ -9,6 +9,8 @@ ranked lists beside binary cross-entropy of as many items. Targets are what a lo
 from __future__ import annotations
 
 import argparse
+import ctypes
+import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +24,7 @@ import aimfor
 from aimfor.metrics import METRICS
 
 sys.path.insert(0, str(Path(__file__).parent))
-from common import median_seconds, peak_extra_megabytes, record
+from common import median_seconds, record
 
 COMMAND = "python paper/benchmarks/bench_small.py"
 SIZES = {128: 8, 8_192: 15}
@@ -65,24 +67,62 @@ def cost(name: str, n: int) -> tuple[float, float]:
     """(seconds of cross-entropy, seconds of the default loss)."""
     scores, targets = data(name, n)
     functions = {"ce": step(rival(scores), scores, targets), "ours": step(aimfor.MetricLoss(name), scores, targets)}
-    seconds = median_seconds(functions, 301 if n < 1_000 else 31, 20 if n < 1_000 else 3)
+    seconds = median_seconds(functions, 201 if n < 1_000 else 21, 20 if n < 1_000 else 3)
     return seconds["ce"], seconds["ours"]
 
 
 def memory(name: str, n: int) -> float:
-    setup = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        f"import bench_small as b, aimfor; f = aimfor.MetricLoss({name!r})\n"
-        f"s, y = b.data({name!r}, 64); f(s, y).backward(); s, y = b.data({name!r}, {n})"
+    """Peak megabytes that one step adds, in this process: what the allocator keeps is given back first (Linux)."""
+    loss_fn, (scores, targets) = aimfor.MetricLoss(name), data(name, n)
+    loss_fn(*data(name, 64)).backward()
+    gc.collect()
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")
+    before = _kilobytes("VmRSS")
+    loss_fn(scores, targets).backward()
+    return (_kilobytes("VmHWM") - before) / 1024
+
+
+def _kilobytes(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field))
+
+
+def exact_ndcg(n: int = 1_000_000) -> None:
+    """The exact value of a long list, beside torchmetrics and a bare sort."""
+    from torchmetrics.functional.retrieval import retrieval_normalized_dcg
+
+    generator = torch.Generator().manual_seed(0)
+    scores, grades = torch.randn(n, generator=generator), torch.randint(5, (n,), generator=generator)
+    metric = aimfor.NDCG()
+    seconds = median_seconds(
+        {
+            "ours": lambda: metric.value(scores, grades),
+            "theirs": lambda: retrieval_normalized_dcg(scores, grades),
+            "sort": lambda: scores.sort(descending=True),
+        },
+        7,
+        1,
     )
-    return peak_extra_megabytes(setup, "f(s, y).backward()")
+    row = {
+        "n": f"{n:,}",
+        "ours, ms": round(1e3 * seconds["ours"]),
+        "torchmetrics, ms": round(1e3 * seconds["theirs"]),
+        "torchmetrics / ours": round(seconds["theirs"] / seconds["ours"], 2),
+        "one sort, ms": round(1e3 * seconds["sort"]),
+    }
+    record("exact_ndcg", "Exact NDCG of one long list, grades 0 to 4", COMMAND + " --exact", [row])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="names, with commas between them; nothing is recorded")
     parser.add_argument("--memory", action="store_true", help="measure memory too")
+    parser.add_argument("--exact", action="store_true", help="the exact NDCG of a long list instead")
     options = parser.parse_args()
+    if options.exact:
+        exact_ndcg()
+        return
     names = options.only.split(",") if options.only else [entry.example for entry in METRICS]
     rows = []
     for name in names:
