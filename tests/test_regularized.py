@@ -34,7 +34,7 @@ def test_total_is_the_sum_in_value_and_gradient() -> None:
     torch.testing.assert_close(ours, expected)
 
 
-def test_both_terms_are_logged_apart_and_meaned_over_the_epoch() -> None:
+def test_both_terms_are_logged_apart_and_averaged_over_the_epoch() -> None:
     objective = make(0.5)
     seen = []
     for _ in range(3):

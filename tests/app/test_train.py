@@ -149,7 +149,7 @@ def test_a_stage_that_has_to_convince_gives_back_what_it_only_won_by_luck(
     assert asked
     assert all(ours >= theirs for ours, theirs in asked)  # each at its own threshold
     assert asked[0][1] == pytest.approx(max(e["validation"] for e in fit.state.history if "cross" in e["title"]))
-    assert any("not convincingly" in note for note in fit.state.notes) == (stages == 2)
+    assert any("not clearly" in note for note in fit.state.notes) == (stages == 2)
 
 
 @pytest.mark.parametrize("name", sorted(recipes()))

@@ -167,7 +167,7 @@ def test_auto_epsilon_of_average_precision_by_hand():
 
 
 def test_auto_epsilon_of_ndcg_moves_relevant_items_by_two_deviations():
-    """``ε · ΣD · gain / ideal``, meaned over the relevant items, is twice the standard deviation of the scores."""
+    """``ε · ΣD · gain / ideal``, averaged over the relevant items, is twice the standard deviation of the scores."""
     scores, grades = torch.randn(9, dtype=torch.float64), torch.tensor([0, 3, 0, 1, 0, 0, 2, 0, 0])
     output = aimfor.MetricLoss("ndcg", DirectEngine()).detailed(scores, grades)
     discounts = 1.0 / torch.log2(torch.arange(2.0, 11.0, dtype=torch.float64))

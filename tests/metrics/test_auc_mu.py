@@ -134,7 +134,7 @@ def test_a_class_without_examples_is_undefined(metric: aimfor.Metric) -> None:
 def loop_loss(
     metric: Any, scores: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor, fresh: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Squared hinge over all pairs of examples (with a fresh one), meaned over the problems there, by autograd."""
+    """Squared hinge over all pairs of examples (with a fresh one), averaged over the problems there, by autograd."""
     classes = scores.shape[1]
     if isinstance(metric, aimfor.AUROCOneVsRest):
         problems = [(scores[:, k], targets == k, targets != k) for k in range(classes)]

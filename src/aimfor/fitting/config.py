@@ -28,7 +28,7 @@ class Stage(_Strict):
     batch: int = Field(default=0, ge=-1)
     #: An optional stage is skipped, with a note, where the metric cannot be trained that way.
     optional: bool = False
-    #: What was best before the stage gives way only if validation rows are convinced that the stage's best is better.
+    #: The stage's best replaces what was best before only if it is clearly better on validation rows.
     convincing: bool = False
 
 

@@ -26,7 +26,7 @@ from .steps import Task, batch_size, epoch_batches, make_optimizer, take_step
 Event = dict[str, Any]
 #: A stage on all rows at once takes at least this many steps.
 _WHOLE_STEPS = 60
-#: In how many of the draws of validation rows a convincing stage is better.
+#: In what share of the draws of validation rows a stage must be better to be clearly better.
 CONVINCING = 0.95
 
 
@@ -45,7 +45,7 @@ class State:
     since_best: int = 0
     seconds: float = 0.0
     best: dict[str, Any] = field(default_factory=dict)
-    #: What was best before a stage that has to convince.
+    #: What was best before a stage that has to be clearly better.
     incumbent: dict[str, Any] = field(default_factory=dict)
     history: list[Event] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -116,7 +116,7 @@ class Fit:
             epochs = self.epochs(stage)
             while self.state.epoch < epochs and self.state.since_best < self._patience(stage):
                 self._epoch(stage, epochs, path, stop)
-            self._convince()
+            self._keep_if_clear()
         self.state.stage += 1
         self.state.epoch = self.state.step = self.state.since_best = 0
         self.state.loss_sum = 0.0
@@ -214,9 +214,9 @@ class Fit:
         if self.report is not None:
             self.report(event)
 
-    def _convince(self) -> None:
-        """Gives the best weights back to the stage that had them, unless validation rows are convinced that this
-        stage's are better: few rows are easily won by the luck of many looks."""
+    def _keep_if_clear(self) -> None:
+        """Gives the best weights back to the stage that had them, unless this stage's are clearly better on validation
+        rows: on few rows, the best of many looks is easily a matter of luck."""
         task, before = self.task, self.state.incumbent
         if before and self.state.best != before:
             ours, theirs = (
@@ -226,7 +226,7 @@ class Fit:
             if share_won(task.validation_value, ours, theirs, task.y_validation) < CONVINCING:
                 self.best, self.state.best = self.incumbent, before
                 title = stage_title(self.recipe.stages[self.state.stage])
-                self.state.notes.append(f"stage {title!r} was better on validation rows, but not convincingly")
+                self.state.notes.append(f"stage {title!r} was better on validation rows, but not clearly")
         self.incumbent, self.state.incumbent = {}, {}
 
     def _scores_with(self, weights: dict[str, Tensor]) -> Tensor:

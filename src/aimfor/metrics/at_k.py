@@ -77,7 +77,7 @@ class _AtK(Metric, HasArgmax, HasSmooth):
 
 @dataclass(frozen=True)
 class PrecisionAtK(_AtK):
-    """Positives among the first k places, divided by k; meaned over the lists that have a positive.
+    """Positives among the first k places, divided by k; averaged over the lists that have a positive.
 
     Items tied in score share their places.
 
@@ -99,7 +99,7 @@ class PrecisionAtK(_AtK):
 
 @dataclass(frozen=True)
 class RecallAtK(_AtK):
-    """Positives among the first k places, divided by all positives; meaned over the lists that have one.
+    """Positives among the first k places, divided by all positives; averaged over the lists that have one.
 
     Args:
         k: >= 1.

@@ -1,4 +1,4 @@
-"""ClassFBeta: F_β of several classes, meaned over the classes or of all decisions together."""
+"""ClassFBeta: F_β of several classes, averaged over the classes or of all decisions together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""IoU: intersection over union of masks, over a data set or image by image, of one class or meaned over classes."""
+"""IoU: intersection over union of masks, over a data set or image by image, of one class or averaged over classes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .programs import Coefficients, RatioOfCounts
 
 @dataclass(frozen=True)
 class IoU(RatioOfCounts, CountMetric):
-    """Intersection over union (Jaccard): ``tp / (tp + fp + fn)``, of one mask, of a class, or meaned over classes.
+    """Intersection over union (Jaccard): ``tp / (tp + fp + fn)``, of one mask, of a class, or averaged over classes.
 
     Which of the many IoUs it is stands in the two options. An image or class with an empty union (nothing there,
     nothing decided) is undefined and left out of means; the value is NaN if nothing is left.

@@ -24,7 +24,7 @@ HIGHEST_EXPONENT = 1000
 
 @dataclass(frozen=True)
 class NDCG(Metric, HasArgmax, HasSmooth):
-    """Normalised discounted cumulative gain, meaned over lists.
+    """Normalised discounted cumulative gain, averaged over lists.
 
     ``DCG = Σ_i g(rel_i) / log₂(1 + rank_i)`` over the first k places, divided by the DCG of the ideal order. Items
     with equal scores share the mean of their places' discounts, as in scikit-learn. A list without relevant items

@@ -91,6 +91,7 @@ def train(
         from ...errors import InputError
         from ...fitting.backbones import WORTH, is_backbone
         from ...fitting.config import find_recipe, settings
+        from ...fitting.default import default_recipe
         from ..many import command as many_command
         from ..many import run as many
         from ..masks import command as mask_command
@@ -123,7 +124,7 @@ def train(
             one_network = network_options(model, epochs, batch_size, learning_rate, hidden) or (
                 "--shard" if shard else None
             )
-            plan = find_recipe(recipe or "auto") if recipe or one_network else None
+            plan = find_recipe(recipe) if recipe else default_recipe("table", one_network=bool(one_network))
             if is_backbone(model) and plan is not None and masks is None:
                 raise InputError("--recipe" if recipe else str(one_network), f"it with {model}", "the committee alone")
             if query is not None:
@@ -181,7 +182,7 @@ def train(
                     folder, several = many.start(given, source, out, work)
                 elif source.images is not None and plan is None:
                     refuse_mixed(True, members, fast, budget, "pictures")
-                    plan = find_recipe("auto")
+                    plan = default_recipe("pictures")
                     source.notes.append(WORTH)
                 if not source.label_names:
                     folder, ready = training.start(given, plan, out, source, work)

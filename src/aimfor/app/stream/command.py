@@ -12,7 +12,8 @@ from typing import Any
 from ... import __version__
 from ...errors import InputError
 from ...fitting import checkpoint
-from ...fitting.config import Recipe, Settings, find_recipe
+from ...fitting.config import Recipe, Settings
+from ...fitting.default import default_recipe
 from ...fitting.fit import Event, Interrupted
 from ..data.tables import memory_needed
 from ..run.folder import CHECKPOINT, new_folder
@@ -111,7 +112,7 @@ class _Work:
         self.kinds = ("network",) if recipe is not None else kinds_of(ready.settings)
         self.fit: StreamFit | None = None
         if "network" in self.kinds:
-            self.fit = StreamFit(ready, recipe or find_recipe("cross_entropy"), ranks, self._report)
+            self.fit = StreamFit(ready, recipe or default_recipe("stream"), ranks, self._report)
 
     def finish(self) -> None:
         self._tell()

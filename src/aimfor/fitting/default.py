@@ -1,0 +1,31 @@
+"""What is made where nobody says what: the one place that decides it, for every kind of input."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .config import Recipe, find_recipe
+
+Kind = Literal["table", "pictures", "stream"]
+
+
+def default_recipe(kind: Kind, *, one_network: bool = False) -> Recipe | None:
+    """The recipe for one network, or None: the committee (`fit_committee`), which is the default wherever it can be.
+
+    A committee needs columns that linear models and trees can read, and has members of its own. So it cannot be used
+    for pixels, nor where the user brings or shapes a network. There the default is the recipe ``auto``: cross-entropy,
+    also on balanced batches, then metric and head where they are clearly better on validation rows. A stream is read
+    once an epoch and is not kept, so its network is trained by cross-entropy alone.
+
+    Args:
+        kind: What the data are: a table in memory, pictures, or a table that is read as a stream.
+        one_network: The user names a model, its size, or how it is trained.
+
+    Example:
+        >>> from aimfor.fitting.default import default_recipe
+        >>> default_recipe("table") is None, default_recipe("pictures").name, default_recipe("stream").name
+        (True, 'auto', 'cross_entropy')
+    """
+    if kind == "stream":
+        return find_recipe("cross_entropy")
+    return find_recipe("auto") if kind == "pictures" or one_network else None
