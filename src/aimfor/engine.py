@@ -15,7 +15,13 @@ __all__ = ["Batch", "Engine", "EngineOutput", "Status"]
 
 
 class Status(Enum):
-    """How a solve ended, with a sentence for the user and the next move."""
+    """How a solve ended, with a sentence for the user and the next move.
+
+    Example:
+        >>> import aimfor
+        >>> aimfor.Status.fallback.message, aimfor.Status.fallback.remedy
+        ('the engine could not certify its own answer and HiGHS solved it', 'the answer is right; it was slower')
+    """
 
     ok = ("solved", "")
     undefined_batch = (
@@ -58,6 +64,13 @@ class Batch:
         groups: Group label of each example by attribute name.
         one_list: The entries are one ranked list, ``(1, l)``: batches of several processes are joined along it.
         joined: The batches of all processes stand in it, so that nothing counted from it needs a sum over processes.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.engine import Batch
+        >>> batch = Batch(torch.zeros(2), torch.tensor([True, False]), where=torch.tensor([True, False]))
+        >>> batch.effective_weights().tolist()
+        [1.0, 0.0]
     """
 
     scores: Tensor
@@ -85,6 +98,12 @@ class EngineOutput:
         loss: Scalar tensor; finite, always.
         status: How the solve ended.
         stats: Detached numbers for logs (names and meaning stand in the engine's documentation).
+
+    Example:
+        >>> import torch, aimfor
+        >>> output = aimfor.MetricLoss("auroc").detailed(torch.tensor([1.0, 0.0]), torch.tensor([1, 0]))
+        >>> output.status.name, float(output.loss)
+        ('ok', 0.0)
     """
 
     loss: Tensor

@@ -13,7 +13,7 @@ SOURCE = Path(aimfor.__file__).parent
 def test_a_committee_wherever_it_can_be() -> None:
     assert default_recipe("table") is None
     found = {
-        (kind, one): default_recipe(kind, one_network=one)  # type: ignore[arg-type]
+        (kind, one): default_recipe(kind, one_network=one)
         for kind in ("table", "pictures", "stream")
         for one in (False, True)
     }

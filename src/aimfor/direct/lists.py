@@ -24,6 +24,12 @@ class Rows:
         scores: ``(b, l)``, attached to the graph.
         positive: ``(b, l)`` bool.
         where: ``(b, l)`` bool or None.
+
+    Example:
+        >>> import torch, aimfor
+        >>> from aimfor.direct import Rows
+        >>> Rows(torch.zeros(1, 3), torch.tensor([[True, False, True]]), None).counted().tolist()
+        [[True, True, True]]
     """
 
     scores: Tensor
@@ -54,6 +60,12 @@ def rows_of(batch: Batch, *, by_list: bool = False, threshold: float = 0.0) -> R
 
     Raises:
         InputError: For weights that are not whole numbers.
+
+    Example:
+        >>> import torch, aimfor
+        >>> from aimfor.direct import rows_of
+        >>> rows_of(aimfor.FBeta(1.0).check(torch.tensor([2.0, -1.0]), torch.tensor([1, 0]))).positive.tolist()
+        [[True, False]]
     """
     scores = batch.scores if batch.scores.ndim == 2 else batch.scores[None]
     scores = scores - threshold if threshold else scores

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import Sampler
 
 from .. import checks
 from ..errors import InputError
+from .sampler import ResumableBatches
 
 __all__ = ["PerClassBatchSampler"]
 
 
-class PerClassBatchSampler(Sampler[list[int]]):
+class PerClassBatchSampler(ResumableBatches):
     """Batches of ``classes`` different classes with ``per_class`` examples of each, no example twice in a batch.
 
     Classes and, within each, examples come in shuffled passes, so that all are seen equally often. Classes with a
@@ -87,22 +86,6 @@ class PerClassBatchSampler(Sampler[list[int]]):
             drawn = [_different(streams[one], min(self.per_class, len(self.members[one]))) for one in chosen]
             found.append([row for rows in drawn[self.rank :: self.world_size] for row in rows])
         return found
-
-    def __iter__(self) -> Iterator[list[int]]:
-        for batch in self.epoch_batches()[self.position :]:
-            self.position += 1
-            yield batch
-        self.epoch, self.position = self.epoch + 1, 0
-
-    def state_dict(self, consumed: int | None = None) -> dict[str, Any]:
-        """Where it stands. A loader with workers asks ahead: pass ``consumed``, the batches really used this epoch."""
-        return {"epoch": self.epoch, "position": self.position if consumed is None else consumed, "seed": self.seed}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from a `state_dict`; the next batch is the one that would have come."""
-        if state["seed"] != self.seed:
-            raise InputError("state", f"a sampler with seed {state['seed']}", f"seed {self.seed}, as this sampler's")
-        self.epoch, self.position = int(state["epoch"]), int(state["position"])
 
 
 def _passes(values: Tensor, generator: torch.Generator) -> Iterator[int]:

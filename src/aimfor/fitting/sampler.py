@@ -13,7 +13,35 @@ from .. import checks
 from ..errors import InputError
 
 
-class BalancedBatchSampler(Sampler[list[int]]):
+class ResumableBatches(Sampler[list[int]]):
+    """Batches that (seed, epoch) decide, and a place among them that can be saved."""
+
+    seed: int
+    epoch: int
+    position: int
+
+    def epoch_batches(self) -> Sequence[list[int]] | Tensor:
+        """All batches of the present epoch, ``(batches, size)``."""
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for batch in self.epoch_batches()[self.position :]:
+            self.position += 1
+            yield batch.tolist() if isinstance(batch, Tensor) else batch
+        self.epoch, self.position = self.epoch + 1, 0
+
+    def state_dict(self, consumed: int | None = None) -> dict[str, Any]:
+        """Where it stands. A loader with workers asks ahead: pass ``consumed``, the batches really used this epoch."""
+        return {"epoch": self.epoch, "position": self.position if consumed is None else consumed, "seed": self.seed}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues from a `state_dict`; the next batch is the one that would have come."""
+        if state["seed"] != self.seed:
+            raise InputError("state", f"a sampler with seed {state['seed']}", f"seed {self.seed}, as this sampler's")
+        self.epoch, self.position = int(state["epoch"]), int(state["position"])
+
+
+class BalancedBatchSampler(ResumableBatches):
     """Batches in which every class has the same share, as far as its size allows.
 
     Each class is a stream: a shuffled pass over its members, then another. Within a batch no example comes twice, so
@@ -81,22 +109,6 @@ class BalancedBatchSampler(Sampler[list[int]]):
             stream = _stream(members, min(share * self.world_size, len(members)), self.batches, generator)
             columns.append(stream[:, self.rank % stream.shape[1] :: self.world_size][:, :share])
         return torch.cat(columns, dim=1)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        for batch in self.epoch_batches()[self.position :]:
-            self.position += 1
-            yield batch.tolist()
-        self.epoch, self.position = self.epoch + 1, 0
-
-    def state_dict(self, consumed: int | None = None) -> dict[str, Any]:
-        """Where it stands. A loader with workers asks ahead: pass ``consumed``, the batches really used this epoch."""
-        return {"epoch": self.epoch, "position": self.position if consumed is None else consumed, "seed": self.seed}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from a `state_dict`; the next batch is the one that would have come."""
-        if state["seed"] != self.seed:
-            raise InputError("state", f"a sampler with seed {state['seed']}", f"seed {self.seed}, as this sampler's")
-        self.epoch, self.position = int(state["epoch"]), int(state["position"])
 
 
 def _stream(members: Tensor, share: int, batches: int, generator: torch.Generator) -> Tensor:

@@ -82,6 +82,11 @@ def metric_from_name(text: str) -> Metric:
 
     Case does not matter, and other names of the same thing are known: ``"roc_auc"``, ``"dice"``, ``"jaccard"``,
     ``"map"``, ``"F2"``, … (see `names`).
+
+    Example:
+        >>> from aimfor.metrics import metric_from_name
+        >>> metric_from_name("F2"), metric_from_name("ndcg@10")
+        (FBeta(beta=2.0, threshold=0.0), NDCG(k=10, gain='linear'))
     """
     if not isinstance(text, str):
         raise InputError("metric", f"a {type(text).__name__}", "a metric's name")
@@ -116,12 +121,24 @@ def trainers(metric: Metric) -> list[type[Engine]]:
 
 
 def engines_for(metric: Metric) -> list[str]:
-    """Names of the engines that can train this metric."""
+    """Names of the engines that can train this metric.
+
+    Example:
+        >>> import aimfor
+        >>> aimfor.metrics.engines_for(aimfor.AveragePrecision())
+        ['SmoothEngine', 'DirectEngine']
+    """
     return [engine.__name__ for engine in trainers(metric)]
 
 
 def support() -> str:
-    """The table of metrics × engines, with what each pair costs: generated from the classes, never by hand."""
+    """The table of metrics × engines, with what each pair costs: generated from the classes, never by hand.
+
+    Example:
+        >>> import aimfor
+        >>> aimfor.support().split()[:4]
+        ['metric', 'class', 'sorted', 'smooth']
+    """
     head = ["metric", "class", *(f"{engine.name}" for engine in ENGINES)]
     rows = [
         [

@@ -31,7 +31,13 @@ MOST_TIMES_MORE = 1024.0
 
 
 class Verdict(StrEnum):
-    """What the data say about one constraint."""
+    """What the data say about one constraint.
+
+    Example:
+        >>> from aimfor.rates import Verdict
+        >>> [verdict.name for verdict in Verdict]
+        ['met', 'missed', 'undecided', 'infeasible']
+    """
 
     met = "met"
     missed = "missed"
@@ -54,6 +60,14 @@ class Finding:
         examples: Smallest number of examples that any rate of the constraint was measured on.
         more: About how many more examples like these would decide it; None where that has no answer.
         note: What to know or do next.
+
+    Example:
+        >>> import torch, aimfor
+        >>> from aimfor.rates import precision, recall
+        >>> problem = aimfor.maximize(recall, subject_to=[precision >= 0.5])
+        >>> (finding,) = problem.certificate(torch.arange(40.0) - 20, torch.arange(40) >= 20).findings
+        >>> finding.constraint, finding.value, round(finding.low, 3)
+        ('precision >= 0.5', 1.0, 0.854)
     """
 
     constraint: str
@@ -70,7 +84,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Findings on all constraints of a problem. Prints as text; `to_dict` and `to_json` for programs."""
+    """Findings on all constraints of a problem. Prints as text; `to_dict` and `to_json` for programs.
+
+    Example:
+        >>> import torch, aimfor
+        >>> from aimfor.rates import precision, recall
+        >>> problem = aimfor.maximize(recall, subject_to=[precision >= 0.5])
+        >>> certificate = problem.certificate(torch.arange(40.0) - 20, torch.arange(40) >= 20)
+        >>> [finding.verdict.name for finding in certificate.findings]
+        ['met']
+    """
 
     objective: str
     objective_value: float

@@ -29,6 +29,14 @@ class Guarantee:
         today: Without a threshold: the hardest bounds that these rows do support, all together.
         start: Without a threshold: the threshold where they do (or one for each group label); else the first tried.
         region: The lowest and highest threshold that were accepted, where one threshold is for everyone.
+
+    Example:
+        >>> import torch, aimfor
+        >>> from aimfor.rates import precision, recall
+        >>> problem = aimfor.maximize(recall, subject_to=[precision >= 0.5])
+        >>> decision = problem.decide(torch.arange(200.0), torch.arange(200) >= 100, guarantee=0.95)
+        >>> decision.guarantee.confidence, decision.guarantee.rows + decision.guarantee.learned_on
+        (0.95, 200)
     """
 
     confidence: float
@@ -59,6 +67,12 @@ class Decision:
         margin: "guarantee", or the margin that was reached: "certify", "confident", "none", or "infeasible".
         certificate: On the data that chose the thresholds: optimistic, for orientation only.
         guarantee: What was promised, where a guarantee was asked for.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.rates import Decision
+        >>> Decision(threshold=0.5)(torch.tensor([0.4, 0.5, 0.6])).tolist()
+        [False, False, True]
     """
 
     threshold: float | None

@@ -34,14 +34,27 @@ class DualOptimizer(ABC):
 
 
 class Ascent(DualOptimizer):
-    """Projected gradient ascent: ``λ ← max(0, λ + rate·violation)``."""
+    """Projected gradient ascent: ``λ ← max(0, λ + rate·violation)``.
+
+    Example:
+        >>> from aimfor.rates import Ascent
+        >>> Ascent(rate=0.5).step("precision >= 0.9", multiplier=1.0, violation=0.5)
+        1.25
+    """
 
     def increment(self, name: str, violation: float) -> float:
         return self.rate * violation
 
 
 class MomentumAscent(DualOptimizer):
-    """Ascent along a running sum of violations: ``v ← momentum·v + violation``, ``λ ← max(0, λ + rate·v)``."""
+    """Ascent along a running sum of violations: ``v ← momentum·v + violation``, ``λ ← max(0, λ + rate·v)``.
+
+    Example:
+        >>> from aimfor.rates import MomentumAscent
+        >>> dual = MomentumAscent(rate=0.5)
+        >>> dual.step("precision >= 0.9", 1.0, 0.5), dual.step("precision >= 0.9", 1.25, 0.0)
+        (1.25, 1.375)
+    """
 
     def __init__(self, rate: float, momentum: float = 0.5) -> None:
         super().__init__(rate)
@@ -57,6 +70,12 @@ class NuPI(DualOptimizer):
 
     With ``ξₜ = ν ξₜ₋₁ + (1 − ν) eₜ`` and ``ξ₀ = e₀``: ``λ ← max(0, λ + rate·eₜ + proportional·(ξₜ − ξₜ₋₁))``. The
     proportional part damps the oscillation that plain ascent shows around an active constraint.
+
+    Example:
+        >>> from aimfor.rates import NuPI
+        >>> dual = NuPI(rate=0.5, proportional=1.0)
+        >>> dual.step("precision >= 0.9", 1.0, 0.5), dual.step("precision >= 0.9", 1.25, 0.0)
+        (1.25, 0.75)
 
     References:
         Sohrabi, Ramirez, Zhang, Lacoste-Julien, Gallego-Posada, On PI controllers for updating Lagrange multipliers

@@ -50,6 +50,13 @@ class RateEngine(Engine):
 
     Stats:
         ``thresholds``, ``multipliers``: one number for each anchor.
+
+    Example:
+        >>> import torch, aimfor
+        >>> loss_fn = aimfor.MetricLoss("recall@precision=0.9", aimfor.RateEngine(every=0))
+        >>> scores = torch.tensor([2.0, -1.0, 0.5, -3.0], requires_grad=True)
+        >>> loss_fn(scores, torch.tensor([1, 1, 0, 0])).backward()
+        >>> loss_fn.end_epoch()
     """
 
     name: ClassVar[str] = "rates"

@@ -95,6 +95,11 @@ class Rate(Sum):
         numerator: Cells (of tp, fp, fn, tn) that count.
         denominator: Cells they are a share of, a superset; empty for a count.
         conditions: ``(attribute, label)`` pairs that must all hold.
+
+    Example:
+        >>> from aimfor.rates import precision, recall
+        >>> recall, recall - 0.5 * precision, recall.gap("sex")
+        (recall, recall - 0.5*precision, gap(recall, sex))
     """
 
     name: str
@@ -227,7 +232,13 @@ class Worst(Expression):
 
 @dataclass(frozen=True)
 class Constraint:
-    """``left sense bound``, with ``sense`` one of ``>=`` and ``<=``."""
+    """``left sense bound``, with ``sense`` one of ``>=`` and ``<=``.
+
+    Example:
+        >>> from aimfor.rates import precision
+        >>> (precision >= 0.9).bound, (precision >= 0.9).sense
+        (0.9, '>=')
+    """
 
     left: Expression
     sense: str

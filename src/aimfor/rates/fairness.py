@@ -21,10 +21,22 @@ def demographic_parity(groups: str, within: float = 0.05) -> list[Constraint]:
 
 
 def equal_opportunity(groups: str, within: float = 0.05) -> list[Constraint]:
-    """Positives of every group are found equally often: ``gap(recall) <= within``."""
+    """Positives of every group are found equally often: ``gap(recall) <= within``.
+
+    Example:
+        >>> from aimfor.rates import equal_opportunity
+        >>> equal_opportunity("sex", within=0.02)
+        [gap(recall, sex) <= 0.02]
+    """
     return [recall.gap(groups) <= within]
 
 
 def equalized_odds(groups: str, within: float = 0.05) -> list[Constraint]:
-    """Positives are found, and negatives accused, equally often in every group: gaps of recall and of fpr."""
+    """Positives are found, and negatives accused, equally often in every group: gaps of recall and of fpr.
+
+    Example:
+        >>> from aimfor.rates import equalized_odds
+        >>> equalized_odds("sex", within=0.02)
+        [gap(recall, sex) <= 0.02, gap(fpr, sex) <= 0.02]
+    """
     return [recall.gap(groups) <= within, fpr.gap(groups) <= within]

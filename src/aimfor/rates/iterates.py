@@ -143,7 +143,13 @@ class Iterates:
 
 @dataclass(frozen=True)
 class Mixture:
-    """A random choice among iterates, drawn anew for each example, the same for the same seed."""
+    """A random choice among iterates, drawn anew for each example, the same for the same seed.
+
+    Example:
+        >>> from aimfor.rates import Mixture
+        >>> Mixture(candidates=(), weights=(0.25, 0.75)).weights
+        (0.25, 0.75)
+    """
 
     candidates: tuple[Candidate, ...]
     weights: tuple[float, ...]

@@ -35,6 +35,12 @@ class RateProblem(nn.Module):
 
     Make one with `aimfor.maximize` or `aimfor.minimize`; the arguments are explained there.
 
+    Example:
+        >>> import aimfor
+        >>> from aimfor.rates import precision, recall
+        >>> aimfor.maximize(recall, subject_to=[precision >= 0.9]).constraints
+        (precision >= 0.9,)
+
     References:
         Cotter, Jiang, Gupta, Wang, Narayan, You, Sridharan, Optimization with non-differentiable constraints with
         applications to fairness, recall, churn, and other goals, 2019.

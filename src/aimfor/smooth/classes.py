@@ -25,6 +25,13 @@ class ClassDecisions(SmoothForm):
         targets: ``(b, l)`` class ids.
         mass: ``(b, l)``, or None for ones.
         measure: The metric of counts ``(b, c)`` each, a scalar.
+
+    Example:
+        >>> import torch, aimfor
+        >>> metric = aimfor.Accuracy()
+        >>> batch = metric.check(torch.tensor([[2.0, 1.0], [0.0, 1.0]]), torch.tensor([0, 0]))
+        >>> type(metric.smooth_form(batch)).__name__
+        'ClassDecisions'
     """
 
     scores: Tensor

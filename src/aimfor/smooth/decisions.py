@@ -37,6 +37,13 @@ class Decisions(SmoothForm):
         measure: The metric of counts ``(r,)`` (``()`` for one row), a scalar.
         lines: For one row and a ratio of lines in the counts: numerator's and denominator's coefficients. They say what
             ``measure`` says, and are evaluated without tensors, which is what small batches spend their time on.
+
+    Example:
+        >>> import torch, aimfor
+        >>> metric = aimfor.FBeta(1.0)
+        >>> form = metric.smooth_form(metric.check(torch.tensor([2.0, -1.0, 0.5]), torch.tensor([1, 1, 0])))
+        >>> type(form).__name__, round(form.spread(), 4)
+        ('Decisions', 1.3229)
     """
 
     scores: Tensor

@@ -57,7 +57,16 @@ class SmoothForm(ABC):
 
 @dataclass(frozen=True)
 class SmoothSum(SmoothForm):
-    """``Σ scale · (1 − metric)`` over parts, on the scale of those that are defined."""
+    """``Σ scale · (1 − metric)`` over parts, on the scale of those that are defined.
+
+    Example:
+        >>> import torch, aimfor
+        >>> from aimfor.smooth import SmoothSum
+        >>> metric = aimfor.FBeta(1.0)
+        >>> form = metric.smooth_form(metric.check(torch.tensor([1.0, -2.0]), torch.tensor([1, 0])))
+        >>> round(SmoothSum(form.scores, ((0.5, form), (0.5, form))).spread(), 4)
+        1.5811
+    """
 
     scores: Tensor
     parts: tuple[tuple[float, SmoothForm], ...]

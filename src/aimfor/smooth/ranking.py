@@ -21,6 +21,12 @@ class Asked(NamedTuple):
     Attributes:
         places: ``(b, p)`` positions, padded.
         there: ``(b, p)`` False for padding; None where there is none.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.smooth import Asked
+        >>> Asked(torch.tensor([[0, 2]]), None).take(torch.tensor([[5.0, 6.0, 7.0]])).tolist()
+        [[5.0, 7.0]]
     """
 
     places: Tensor
@@ -33,7 +39,14 @@ class Asked(NamedTuple):
 
 
 def asked_items(mask: Tensor) -> Asked:
-    """``(b, l)`` bool to the positions of its True entries."""
+    """``(b, l)`` bool to the positions of its True entries.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.smooth import asked_items
+        >>> asked_items(torch.tensor([[True, False, True]])).places.tolist()
+        [[0, 2]]
+    """
     if len(mask) == 1:
         return Asked(mask[0].nonzero().t(), None)
     count = mask.sum(1)
@@ -61,6 +74,13 @@ class Ranking(SmoothForm):
         cuts: The measure has indicators of its own (a cut at k, a floor) and asks for the relative softness.
         hits: The first of the masses is 0 off the asked items.
         priced: The measure with its slopes, where they are known: what autograd would find, in fewer steps.
+
+    Example:
+        >>> import torch, aimfor
+        >>> metric = aimfor.AveragePrecision()
+        >>> form = metric.smooth_form(metric.check(torch.tensor([2.0, -1.0, 0.5]), torch.tensor([1, 1, 0])))
+        >>> form.asked.places.tolist(), round(form.spread(), 4)
+        ([[0, 1]], 1.2247)
     """
 
     scores: Tensor

@@ -93,6 +93,13 @@ def load(folder: str | Path, trust: str | None = None) -> Model:
 
     Raises:
         InputError: No finished run there, or a damaged one.
+
+    Example:
+        >>> import aimfor
+        >>> aimfor.load("no/such/run")
+        Traceback (most recent call last):
+            ...
+        aimfor.errors.InputError: run: got no/such/run, which is no folder, expected the folder of an aimfor run.
     """
     if not isinstance(folder, str | Path):
         raise InputError("folder", f"a {type(folder).__name__}", "the path of a run folder")

@@ -29,6 +29,13 @@ class ClassForm(LinearForm):
         share: ``(n,)`` weight of each example, summing to 1; 0 where masked.
         loss: The exact value of the loss.
         cost: ``(c, c)``, row = truth, column = decision, 0 on the diagonal; None for the 0-1 loss.
+
+    Example:
+        >>> import torch, aimfor
+        >>> metric, scores = aimfor.Accuracy(), torch.tensor([[2.0, 1.0], [0.0, 1.0]])
+        >>> form = metric.argmax_form(metric.check(scores, torch.tensor([0, 0])))
+        >>> form.predict().tolist(), float(form.loss())
+        ([[0.5, 0.0], [0.0, 0.5]], 0.5)
     """
 
     def __init__(
@@ -70,7 +77,15 @@ def margins(scores: Tensor) -> Tensor:
 
 
 def class_rows(batch: Batch) -> Rows:
-    """Images ``(b, l, c)``, or one image ``(l, c)``, as ``b · c`` binary rows of length l, image by image."""
+    """Images ``(b, l, c)``, or one image ``(l, c)``, as ``b · c`` binary rows of length l, image by image.
+
+    Example:
+        >>> import torch, aimfor
+        >>> from aimfor.direct import class_rows
+        >>> batch = aimfor.IoU(classes="mean").check(torch.zeros(1, 2, 1, 3), torch.tensor([[[0, 1, 1]]]))
+        >>> class_rows(batch).positive.tolist()
+        [[True, False, False], [False, True, True]]
+    """
     scores = batch.scores if batch.scores.ndim == 3 else batch.scores[None]
     b, length, classes = scores.shape
     targets = batch.targets.reshape(b, 1, length)
@@ -94,7 +109,14 @@ def class_rows(batch: Batch) -> Rows:
 
 
 def mean_shares(defined: Tensor) -> Tensor:
-    """``(images, classes)`` bool: the weight of each cell in the mean over images of the mean over classes."""
+    """``(images, classes)`` bool: the weight of each cell in the mean over images of the mean over classes.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.direct import mean_shares
+        >>> mean_shares(torch.tensor([[True, False], [True, True]])).tolist()
+        [[0.5, 0.0], [0.25, 0.25]]
+    """
     present = defined.double()
     of_image = present / present.sum(1, keepdim=True).clamp_min(1.0)
     return of_image / present.any(1).sum().clamp_min(1)

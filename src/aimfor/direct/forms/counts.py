@@ -40,6 +40,11 @@ class CountRule:
         convex_in_fp: Convex and never rising in fp, never falling in tp (then sign +1 is O(n log n)).
         concave_in_tp: Concave and never falling in tp, never rising in fp (then sign −1 is O(n log n)).
         span: Largest minus smallest value, or None if unknown.
+
+    Example:
+        >>> from aimfor.direct import CountRule
+        >>> CountRule(lambda tp, fp, fn, tn: tp / (tp + fp + fn)).measure(2.0, 1.0, 1.0, 5.0)
+        0.5
     """
 
     measure: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -70,6 +75,13 @@ class CountForm(LinearForm):
         share: ``(b,)`` weight of each row in the mean, summing to 1; 0 for rows that are undefined.
         loss: The exact 1 − metric.
         rule: The metric.
+
+    Example:
+        >>> import torch, aimfor
+        >>> metric = aimfor.FBeta(1.0)
+        >>> form = metric.argmax_form(metric.check(torch.tensor([2.0, -1.0, 0.5]), torch.tensor([1, 1, 0])))
+        >>> type(form).__name__, round(float(form.loss()), 4)
+        ('CountForm', 0.5)
     """
 
     def __init__(self, rows: Rows, share: Tensor, loss: Tensor, rule: CountRule) -> None:

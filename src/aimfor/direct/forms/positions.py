@@ -33,6 +33,13 @@ class PositionForm(LinearForm):
         where: ``(b, l)`` bool or None.
         share: ``(b,)`` weight of each list in the mean, summing to 1.
         loss: The exact 1 − metric.
+
+    Example:
+        >>> import torch, aimfor
+        >>> metric = aimfor.NDCG()
+        >>> form = metric.argmax_form(metric.check(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0, 2, 1])))
+        >>> type(form).__name__, round(float(form.loss()), 4)
+        ('PositionForm', 0.1403)
     """
 
     def __init__(

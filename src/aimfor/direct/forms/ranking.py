@@ -29,6 +29,13 @@ class RankingForm(LinearForm):
         share: ``(b,)`` weight of each list in the mean, summing to 1; 0 for lists that are undefined.
         measure: The metric's own definition, of ``(b, positives)`` tables: 1 for each positive (0 for padding), the
             positives at or above it, and all items at or above it.
+
+    Example:
+        >>> import torch, aimfor
+        >>> metric = aimfor.AveragePrecision()
+        >>> form = metric.argmax_form(metric.check(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1, 0, 1])))
+        >>> type(form).__name__, round(float(form.loss()), 4)
+        ('RankingForm', 0.1667)
     """
 
     def __init__(self, rows: Rows, share: Tensor, measure: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
