@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, overload
 
 from .config import Recipe, find_recipe
 
 Kind = Literal["table", "pictures", "stream"]
 
 
+@overload
+def default_recipe(kind: Literal["pictures", "stream"], *, one_network: bool = False) -> Recipe: ...
+@overload
+def default_recipe(kind: Kind, *, one_network: bool = False) -> Recipe | None: ...
 def default_recipe(kind: Kind, *, one_network: bool = False) -> Recipe | None:
     """The recipe for one network, or None: the committee (`fit_committee`), which is the default wherever it can be.
 
     A committee needs columns that linear models and trees can read, and has members of its own. So it cannot be used
-    for pixels, nor where the user brings or shapes a network. There the default is the recipe ``auto``: cross-entropy,
-    also on balanced batches, then metric and head where they are clearly better on validation rows. A stream is read
-    once an epoch and is not kept, so its network is trained by cross-entropy alone.
+    for pixels (the features of a backbone are a table), nor where the user brings or shapes a network. There the
+    default is the recipe ``auto``: cross-entropy, also on balanced batches, then metric and head where they are clearly
+    better on validation rows. A stream is read once an epoch and is not kept, so its network is trained by
+    cross-entropy alone.
 
     Args:
         kind: What the data are: a table in memory, pictures, or a table that is read as a stream.
