@@ -11,6 +11,7 @@ from .claims.judging import Entries
 from .experiments.ours import mq2008_committee, retrieval
 from .report.committee_board import summary_lines
 from .report.constraints_board import constraints_board
+from .report.guarantee_board import guarantee_board
 from .report.scoreboard import Score, lines, markdown, score_table, scores
 from .run import GATHERED, load
 
@@ -86,7 +87,8 @@ def render(results: dict[str, Entries]) -> str:
     head = ("paper", "where", "claim", "our setting", "our numbers", "verdict")
     claims = f"## The papers' claims: {summary}\n\n{markdown(head, rows)}\n"
     ours = [*_committee(results), *_lists(results)]
-    return "\n".join([INTRO, claims, AFTER_CLAIMS, *ours, EARLIER, *_scoreboards(results)])
+    boards = [*_scoreboards(results), *guarantee_board(results)]
+    return "\n".join([INTRO, claims, AFTER_CLAIMS, *ours, EARLIER, *boards])
 
 
 def _committee(results: dict[str, Entries]) -> list[str]:

@@ -129,6 +129,7 @@ def test_bad_scores_are_one_line(change: object, expected: str) -> None:
 
 def test_too_few_rows_are_one_line() -> None:
     refused([scores("cal.csv", 25, 0), *BASE, *FLOOR], "at least 20")
+    assert not Path("decisions").exists()
 
 
 def watch(*words: str) -> tuple[int, str, str]:

@@ -87,16 +87,17 @@ def report(rows: Sequence[dict[str, Any]], folder: Path) -> None:
         'held out, as measured there; "clearly broken" those where it fails by more than their sampling error explains',
         "(exact one-sided test at 5 %).",
         "",
-        "| floor | thresholds given | kept | clearly broken | objective, mean |",
-        "|---|---|---|---|---|",
+        *board(rows),
     ]
-    every: list[dict[str, Any]] = []
-    for name in FLOORS:
-        mine = [row["result"]["floors"][name] for row in rows]
-        every += mine
-        lines.append(f"| {name} | {_summary(mine)} |")
-    lines.append(f"| all | {_summary(every)} |")
     (folder / "table.md").write_text("\n".join(lines) + "\n")
+
+
+def board(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The lines of the table."""
+    lines = ["| floor | thresholds given | kept | clearly broken | objective, mean |", "|---|---|---|---|---|"]
+    lines += [f"| {name} | {_summary([row['result']['floors'][name] for row in rows])} |" for name in FLOORS]
+    lines.append(f"| all | {_summary([row['result']['floors'][name] for row in rows for name in FLOORS])} |")
+    return lines
 
 
 def _summary(outcomes: Sequence[dict[str, Any]]) -> str:

@@ -159,7 +159,9 @@ def one_draw(setting: Setting, seed: int) -> tuple[Decision, bool]:
 
 
 def cells(options: Options) -> list[Cell]:
-    return [{"setting": name, "seed": chunk} for chunk in range(DRAWS // CHUNK) for name in SETTINGS]
+    """Cells say by which order of tests they were measured; those of the earlier one carry no such word."""
+    chunks = range(DRAWS // CHUNK)
+    return [{"setting": name, "seed": chunk, "order": "rehearsal"} for chunk in chunks for name in SETTINGS]
 
 
 def run(cell: Cell, options: Options) -> Result:
