@@ -23,8 +23,8 @@ from .prepare import MEMORY, Ready
 #: Rounds at most and at least, and rows passed in all of them together, between which their number follows from the
 #: rows: a long table gets fewer rounds, each of a larger step.
 ROUNDS, FEWEST_ROUNDS, PASSED = 200, 50, 1_500_000_000
-#: Bytes of a row beside its bins: label, score, gradient, and the places of rows in leaves and draws.
-_BESIDE = 48
+#: Bytes of a row beside its bins: label, score, gradient, and the places of rows in leaves and draws. Measured: 80.
+_BESIDE = 100
 _FEWEST = 1_000
 
 
