@@ -3,8 +3,8 @@
 python paper/benchmarks/bench_bytes.py [--times]
 
 Counted are the bytes that the kernel says the process's own sockets have received (TCP_INFO), so other programs do not
-disturb the count. `--times` adds CPU time and the share of it that goes into joining the batch; it needs a quiet machine: on a
-busy one even CPU time changes by a factor of two from run to run.
+disturb the count. `--times` adds CPU time and the share of it spent on joining the batch. It needs a quiet machine:
+on a busy one even CPU time changes by a factor of two from run to run.
 """
 
 from __future__ import annotations

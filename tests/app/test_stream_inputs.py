@@ -23,6 +23,8 @@ from aimfor.app.stream import fit as fit_module
 from aimfor.app.stream import memory as memory_module
 from aimfor.app.stream.prepare import prepare
 from aimfor.app.stream.ranks import Ranks
+from aimfor.app.stream.survey import TEST, TRAIN, VALIDATION, Cut
+from aimfor.app.stream.table import columns_of_batch
 from aimfor.errors import InputError
 from aimfor.fitting.config import Settings
 
@@ -142,13 +144,11 @@ def test_split_by_keeps_rows_together_and_group_breaks_rates_down(parts: Path, t
     assert {row["group"] for row in found["test"]["groups"]} == {"Bern", "Rome", "Oslo"}
     assert sum(row["n"] for row in found["test"]["groups"]) == found["rows"]["test"]
     whole = pa.concat_tables([pq.read_table(file) for file in sorted(many.glob("*.parquet"))])
-    sizes = sorted(np.unique(whole["person"].to_numpy(), return_counts=True)[1].tolist())
-    # Whole persons only: the test part is a sum of some of their sizes, 20 % of the rows being no such thing by itself.
-    reachable = {0}
-    for size in sizes:
-        reachable |= {total + size for total in reachable}
-    assert found["rows"]["test"] in reachable
-    assert found["rows"]["test"] >= sizes[0]
+    _, part, _ = Cut("y", 0.2, 0, "person").parts(columns_of_batch(whole))
+    assert found["rows"]["test"] == int((part == TEST).sum())
+    persons = [set(whole["person"].to_numpy()[part == one].tolist()) for one in (TRAIN, VALIDATION, TEST)]
+    assert not persons[0] & persons[1] | persons[0] & persons[2] | persons[1] & persons[2]
+    assert all(persons)
 
 
 def test_trees_and_a_network_form_a_committee_that_predicts_and_reports(parts: Path, tmp_path: Path) -> None:
