@@ -12,6 +12,7 @@ from .experiments.ours import mq2008_committee, retrieval
 from .report.committee_board import summary_lines
 from .report.constraints_board import constraints_board
 from .report.guarantee_board import guarantee_board
+from .report.pictures_board import FEATURES, MASKS, mask_lines, voc_lines
 from .report.scoreboard import Score, lines, markdown, score_table, scores
 from .run import GATHERED, load
 
@@ -86,7 +87,7 @@ def render(results: dict[str, Entries]) -> str:
     summary = ", ".join(f"{count} {plural.get(verdict, verdict)}" for verdict, count in ordered)
     head = ("paper", "where", "claim", "our setting", "our numbers", "verdict")
     claims = f"## The papers' claims: {summary}\n\n{markdown(head, rows)}\n"
-    ours = [*_committee(results), *_lists(results)]
+    ours = [*_committee(results), *_pictures(results), *_lists(results)]
     boards = [*_scoreboards(results), *guarantee_board(results)]
     return "\n".join([INTRO, claims, AFTER_CLAIMS, *ours, EARLIER, *boards])
 
@@ -105,6 +106,16 @@ def _lists(results: dict[str, Entries]) -> list[str]:
         if results.get(name):
             lines = "\n".join(module.summary_lines(results[name], "####"))
             text += [f"### {module.TITLE} (`{name}`)", "", module.SETTING, "", lines, ""]
+    return text
+
+
+def _pictures(results: dict[str, Entries]) -> list[str]:
+    """Pretrained features and masks, where they were measured."""
+    text: list[str] = []
+    if results.get("voc_features"):
+        text += [FEATURES, *voc_lines(results["voc_features"]), ""]
+    if results.get("mask_offsets"):
+        text += [MASKS, *mask_lines(results["mask_offsets"]), ""]
     return text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
 from aimfor.app.masks.data import coarse, common_size, read_scenes
-from aimfor.app.masks.run import load_run
+from aimfor.app.masks.run import load_run, split
 from aimfor.errors import InputError
 from aimfor.fitting import backbones
 
@@ -157,6 +158,14 @@ def test_bad_masks_are_one_line_and_nothing_is_written(tmp_path: Path) -> None:
     refused("at least", "--group", "drive")
     (tmp_path / "one.txt").write_text("ground\n")
     refused("at least two classes", "--classes", tmp_path / "one.txt")
+
+
+def test_the_largest_drive_is_not_the_one_that_judges(tmp_path: Path) -> None:
+    pictures, masks = scenes(tmp_path, 8)
+    found = replace(read_scenes(pictures, masks), groups=["a"] * 5 + ["b", "b", "c"])
+    learn, judge = split(found, seed=0)
+    assert {found.groups[row] for row in judge} in ({"b"}, {"c"})
+    assert sorted(learn + judge) == list(range(8))
 
 
 def test_masks_are_brought_to_the_grid_by_the_middle_of_each_cell(tmp_path: Path) -> None:

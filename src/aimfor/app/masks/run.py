@@ -118,9 +118,11 @@ def scenes_of(settings: Settings) -> Scenes:
 
 
 def split(scenes: Scenes, seed: int) -> tuple[list[int], list[int]]:
-    """Rows to learn from and to judge by, whole groups each."""
+    """Rows to learn from and to judge by, whole groups each; about a fifth judges, whatever the sizes of groups."""
     fold = group_folds(_numbers(scenes.groups), TEST_FOLDS, seed + 1)
-    parts = [(fold == 0).nonzero().reshape(-1).tolist(), (fold != 0).nonzero().reshape(-1).tolist()]
+    sizes = torch.bincount(fold).float()
+    aside = int((sizes - len(fold) / TEST_FOLDS).abs().argmin())
+    parts = [(fold == aside).nonzero().reshape(-1).tolist(), (fold != aside).nonzero().reshape(-1).tolist()]
     if len({scenes.groups[row] for row in parts[1]}) < 2:
         groups = len(set(scenes.groups))
         raise InputError("--group", f"{groups} groups", "at least 3: two to learn from in turn, one to judge by")
