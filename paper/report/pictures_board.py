@@ -37,8 +37,7 @@ def voc_lines(results: Entries) -> list[str]:
     actions = ", ".join(
         f"{name} {statistics.mean(one['actions'][name] for one in found):.3f}" for name in found[0]["actions"]
     )
-    seconds = statistics.mean(one["committee"]["seconds"] for one in found)
-    tail = f"{len(found)} seeds; {seconds:.0f} s for ten committees. By action: {actions}."
+    tail = f"{len(found)} seeds. By action: {actions}."
     return [markdown(head, rows), "", tail]
 
 
