@@ -57,10 +57,12 @@ class Graph:
         return name
 
     def input(self, name: str, kind: int, shape: Sequence[str | int]) -> str:
+        """An input of the whole; returns its name."""
         self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
         return name
 
     def output(self, name: str, value: str, kind: int, shape: Sequence[str | int]) -> None:
+        """Makes a value an output of the whole, under this name."""
         self.nodes.append(helper.make_node("Identity", [value], [name]))
         self.outputs.append(helper.make_tensor_value_info(name, kind, shape))
 
@@ -79,6 +81,7 @@ class Graph:
         return self("Unsqueeze", vector, np.array([1]))
 
     def cast(self, value: str, kind: int) -> str:
+        """The same numbers in another type."""
         return self("Cast", value, to=kind)
 
     def bounded(self, value: str, most: float) -> str:

@@ -29,6 +29,7 @@ class _Program:
 
 
 def this_is_the_program() -> None:
+    """Called by the entry point: from now on a signal may end this process from within."""
     _Program.own_process = True
 
 

@@ -83,6 +83,7 @@ def finish(
 
 
 def how_to_go_on(folder: Path) -> str:
+    """What a user is told after a stop."""
     return f"Stopped; the state is saved. Continue with: aimfor train --resume {folder}"
 
 
