@@ -12,7 +12,7 @@ from .options import Jobs, Out, Quiet, executor_of
 
 def demo(
     out: Out = None,
-    seeds: Annotated[int, typer.Option(help="Paired seeds and splits.")] = 4,
+    seeds: Annotated[int, typer.Option(help="Paired seeds and splits.")] = 5,
     jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
