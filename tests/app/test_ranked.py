@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import aimfor
 from aimfor.app.cli.main import app
 from aimfor.app.data.lists import split_lists
+from aimfor.app.run import training
 from aimfor.app.run.folder import prepare
 from aimfor.errors import InputError
 from aimfor.fitting.config import settings
@@ -150,6 +151,26 @@ def test_compare_sets_the_committee_against_lambdarank_and_pointwise(table: Path
     assert all(0.5 < row["test"] <= 1.0 for row in part["table"])
     assert "Query by query" in (tmp_path / "report.html").read_text()
     assert (tmp_path / "run-ndcg@10" / "committee.json").exists() or "worse" in part["verdicts"][0]
+
+
+def test_parquet_and_a_run_that_goes_on_see_the_same_lists(table: Path, tmp_path: Path) -> None:
+    from pyarrow import csv as arrow
+    from pyarrow import parquet
+
+    parquet.write_table(arrow.read_csv(table), tmp_path / "search.parquet")
+    given = [
+        settings(data=str(path), target="grade", metric="ndcg@10", query="qid")
+        for path in (table, tmp_path / "search.parquet")
+    ]
+    first, second = (prepare(one, committee=True) for one in given)
+    assert first.fingerprint() == second.fingerprint()
+    folder, ready = training.start(given[1], None, tmp_path / "run")
+    again, recipe = training.reopen(folder)
+    assert recipe is None
+    assert again.lists is not None
+    assert ready.lists is not None
+    assert again.lists.tolist() == ready.lists.tolist()
+    assert again.parts.test.tolist() == ready.parts.test.tolist()
 
 
 def test_rows_set_aside_for_testing_must_be_whole_queries() -> None:
