@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from aimfor.ties import first_places, last_places, shared_worth, tied
+from aimfor.ties import first_places, last_places, of_first, of_last, shared_worth
 
 ROWS = [
     torch.tensor([[5.0, 4.0, 4.0, 4.0, 1.0], [3.0, 3.0, 2.0, 2.0, 2.0], [9.0, 8.0, 7.0, 6.0, 5.0]]),
@@ -23,13 +23,11 @@ def test_places_and_worth_of_runs_are_a_loops(rows: torch.Tensor) -> None:
     worth = torch.rand(rows.shape[-1], dtype=torch.float64)
     first, last, shared = first_places(rows), last_places(rows), shared_worth(rows, worth)
     assert first.shape == last.shape == shared.shape == rows.shape
-    any_tie = False
-    for row, f, g, s in zip(
-        *(part[None] if part.ndim == 1 else part for part in (rows, first, last, shared)), strict=True
-    ):
+    values = torch.rand(rows.shape, dtype=torch.float64)
+    parts = rows, values, first, last, shared, of_first(rows, values), of_last(rows, values)
+    for row, own, f, g, s, begins, ends in zip(*(p[None] if p.ndim == 1 else p for p in parts), strict=True):
         for place, value in enumerate(row.tolist()):
             run = [other for other, same in enumerate(row.tolist()) if same == value]
-            any_tie |= len(run) > 1
             assert (int(f[place]), int(g[place])) == (run[0], run[-1])
             assert float(s[place]) == pytest.approx(float(worth[run].mean()), rel=1e-14)
-    assert tied(rows) == any_tie
+            assert (float(begins[place]), float(ends[place])) == (float(own[run[0]]), float(own[run[-1]]))

@@ -42,11 +42,6 @@ def runs_of(ordered: Tensor) -> Runs | None:
     return Runs(others[opens] - 1, others, run, torch.bincount(run))
 
 
-def tied(ordered: Tensor) -> bool:
-    """Whether two neighbours of any row are equal."""
-    return bool((ordered[..., 1:] == ordered[..., :-1]).any())
-
-
 def first_places(ordered: Tensor) -> Tensor:
     """For each place the first place of its run, as the rows."""
     places = torch.arange(ordered.shape[-1], device=ordered.device).expand(ordered.shape)
@@ -64,6 +59,21 @@ def last_places(ordered: Tensor) -> Tensor:
         return places
     last = found.first % ordered.shape[-1] + found.more
     return _with(places, torch.cat((found.first, found.others)), torch.cat((last, last[found.run])))
+
+
+def of_first(ordered: Tensor, values: Tensor) -> Tensor:
+    """Values of the places, as the rows, with every place of a run having its first place's."""
+    found = runs_of(ordered)
+    return values if found is None else _with(values, found.others, values.reshape(-1)[found.first][found.run])
+
+
+def of_last(ordered: Tensor, values: Tensor) -> Tensor:
+    """Values of the places, as the rows, with every place of a run having its last place's."""
+    found = runs_of(ordered)
+    if found is None:
+        return values
+    last = values.reshape(-1)[found.first + found.more]
+    return _with(values, torch.cat((found.first, found.others)), torch.cat((last, last[found.run])))
 
 
 def shared_worth(ordered: Tensor, worth: Tensor) -> Tensor:

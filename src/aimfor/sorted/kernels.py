@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..ties import first_places, last_places, tied
+from ..ties import first_places, last_places, of_first, of_last
 
 Kernel = Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
 
@@ -113,16 +113,13 @@ def _shifted(x: Tensor, a: Tensor, margin: float) -> Tensor:
 
 def _strictly_below(k: Tensor, mass: Tensor) -> Tensor:
     """For each entry of sorted ``k``: the mass at strictly smaller keys."""
-    before = mass.cumsum(-1) - mass
-    return before.gather(-1, first_places(k)) if tied(k) else before
+    return of_first(k, mass.cumsum(-1) - mass)
 
 
 def _strictly_above(k: Tensor, mass: Tensor) -> Tensor:
     """For each entry of sorted ``k``: the mass at strictly larger keys."""
     through = mass.cumsum(-1)
-    if tied(k):
-        through = through.gather(-1, last_places(k))
-    return through[..., -1:] - through
+    return through[..., -1:] - of_last(k, through)
 
 
 def top_fraction(x: Tensor, b: Tensor, fraction: float) -> Tensor:
