@@ -87,7 +87,7 @@ def test_decisions_are_kept_as_a_table_of_fixed_size() -> None:
     for _ in range(5):
         binary.update(torch.randn(100, generator=generator), torch.arange(100) % 2)
         classes.update(torch.randn(100, 3, generator=generator), torch.arange(100) % 3)
-    assert [len(part) for part in (binary.scores[0], classes.scores[0])] == [4, 9]
+    assert [len(part) for part in (binary.masses[0], classes.masses[0])] == [4, 9]
     assert len(binary.scores) == len(classes.scores) == 1
     assert float(binary.masses[0].sum()) == 500
 
@@ -122,16 +122,22 @@ def test_ignored_labels_masks_and_bad_input() -> None:
         ExactMetric(3)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["auroc", "f1", "f1_macro", "ndcg@10", "auc_mu"])
-def test_processes_are_synchronised(name: str) -> None:
+@pytest.mark.parametrize("empty", [False, True], ids=["both", "one has seen nothing"])
+@pytest.mark.parametrize("name", ["auroc", "f1", "f1_macro", "ndcg@10", "auc_mu", "multilabel"])
+def test_processes_are_synchronised(name: str, empty: bool) -> None:
     """With a gather in place of a network; the states come in the order in which they were added."""
     metric, scores, targets, _ = data(name)
-    cut, second = len(scores) // 3, ExactMetric(metric)
-    second.update(scores[cut:], targets[cut:])
-    theirs = iter([*(torch.cat(getattr(second, part)) for part in ("scores", "targets", "masses")), second.key])
+    cut, second = len(scores) if empty else len(scores) // 3, ExactMetric(metric)
+    if not empty:
+        second.update(scores[cut:], targets[cut:])
+    nothing = torch.tensor([], dtype=second.dtype)  # what torchmetrics sends for an empty list
+    lists = [torch.cat(getattr(second, part)) if not empty else nothing for part in ("scores", "targets", "masses")]
+    theirs = iter([*lists, second.columns, second.kind, second.key])
 
     def gather(mine: Tensor, group: Any = None) -> list[Tensor]:
-        return [mine, next(theirs)]
+        other = next(theirs)
+        assert (mine.dtype, mine.ndim) == (other.dtype, other.ndim)  # or the network would stop the program
+        return [mine, other]
 
     first = ExactMetric(metric, dist_sync_fn=gather, distributed_available_fn=lambda: True)
     first.update(scores[:cut], targets[:cut])

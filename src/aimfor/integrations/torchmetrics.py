@@ -20,6 +20,10 @@ from ..metrics import ClassFBeta, CountMetric, Metric, metric_from_name
 
 __all__ = ["ExactMetric"]
 
+#: What a state holds, by its number: nothing yet, targets of these dtypes, or (the last) one value for each list.
+KINDS = (None, torch.bool, torch.int64, torch.float64, torch.float64)
+VALUES = 4
+
 
 class ExactMetric(TorchMetric):
     """An exact metric over all batches since `reset`, and over all processes.
@@ -56,6 +60,8 @@ class ExactMetric(TorchMetric):
     scores: list[Tensor]
     targets: list[Tensor]
     masses: list[Tensor]
+    columns: Tensor
+    kind: Tensor
 
     def __init__(self, metric: Metric | str, *, ignore_index: int | None = None, **options: Any) -> None:
         super().__init__(**options)
@@ -63,11 +69,15 @@ class ExactMetric(TorchMetric):
         if not isinstance(self.metric, Metric):
             raise InputError("metric", f"a {type(metric).__name__}", "a Metric or a metric's name")
         self.ignore_index = conventions.ignored_label(ignore_index)
-        for name in ("scores", "targets", "masses"):
-            self.add_state(name, default=[], dist_reduce_fx="cat")
-        # A MetricCollection lets metrics whose states are equal share them; equal by chance must not be enough.
         by_rows = self.metric.layout in conventions.ROWS
         self._counts = isinstance(self.metric, (CountMetric, ClassFBeta)) and not by_rows
+        # All in one dimension and one dtype, which is what torchmetrics sends for a process that has seen nothing.
+        for name in ("scores", "targets", "masses"):
+            self.add_state(name, default=[], dist_reduce_fx="cat")
+        self.set_dtype(torch.float64)
+        for name in ("columns", "kind"):
+            self.add_state(name, default=torch.tensor(0), dist_reduce_fx="max")
+        # A MetricCollection lets metrics whose states are equal share them; equal by chance must not be enough.
         key = zlib.crc32(repr((self.ignore_index, self.metric if by_rows else None)).encode())
         self.add_state("key", default=torch.tensor(key), dist_reduce_fx="max")
 
@@ -77,60 +87,73 @@ class ExactMetric(TorchMetric):
             rest["where"] = conventions.counted(targets, rest.get("where"), self.ignore_index)
         with torch.no_grad():
             batch = self.metric.check(scores, targets, **rest)
-            self._keep(self._smaller(batch))
+            rows = self.metric.layout in conventions.ROWS and not batch.one_list
+            kind = (
+                VALUES if rows else KINDS.index(batch.targets.dtype if batch.targets.dtype in KINDS else torch.float64)
+            )
+            if int(self.kind) not in (0, kind):
+                raise InputError(
+                    "scores", "one list in some batches and many in others", "one kind of batch until reset()"
+                )
+            self._keep(kind, *(self._values(batch) if rows else self._examples(batch)))
 
     def compute(self) -> Tensor:
         """The metric as a float64 scalar; NaN where it is undefined, also before the first batch."""
-        if not len(self.scores):
+        if not int(self.kind):
             return torch.tensor(torch.nan, dtype=torch.float64, device=self.device)
-        scores, targets, masses = (torch.cat(part) for part in self._kept())
-        if targets.dtype == torch.float64:  # one value for each list or image
+        scores, targets, masses = self._kept()
+        if int(self.kind) == VALUES:
             return (scores * masses).sum() / masses.sum()
-        batch = Batch(scores, targets, masses)
         if self.metric.layout == "lists":
-            batch = Batch(scores[None], targets[None], masses[None])
-        return self.metric.exact(batch)
+            scores, targets, masses = scores[None], targets[None], masses[None]
+        return self.metric.exact(Batch(scores, targets, masses))
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """One value or several over time, as every torchmetrics metric draws them."""
         return self._plot(val, ax)
 
-    def _smaller(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores, targets and masses that are as good as the batch for the final value."""
-        if self.metric.layout in conventions.ROWS and not batch.one_list:
-            return self._values(batch)
+    def _examples(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores, targets and masses of the entries that count."""
         scores, targets, weights = batch.scores, batch.targets, batch.effective_weights()
         masses = torch.ones_like(targets, dtype=torch.float64) if weights is None else weights.double()
         masses = masses.expand_as(targets)
         if batch.one_list:
             return scores[0], targets[0], masses[0]
-        if self._counts:
-            return self._tallied(scores, targets, masses)
         if batch.where is None or self.metric.layout == "multilabel":
             return scores, targets, masses
         return scores[batch.where], targets[batch.where], masses[batch.where]
 
     def _values(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """(value, 0, weight) of each list or image on which the metric is defined."""
-        values = torch.stack([self.metric.exact(row) for row in conventions.rows(batch)] or [batch.scores.new_zeros(0)])
-        values = values.double().reshape(-1)
+        found = [self.metric.exact(row) for row in conventions.rows(batch)]
+        values = torch.stack(found).double() if found else batch.scores.new_zeros(0, dtype=torch.float64)
         by_row = batch.weights is not None and batch.weights.shape != batch.targets.shape
         masses = batch.weights[:, 0].double() if by_row and batch.weights is not None else torch.ones_like(values)
         defined = ~values.isnan()
         return values[defined], torch.zeros_like(values[defined]), masses[defined]
 
-    def _keep(self, parts: tuple[Tensor, Tensor, Tensor]) -> None:
-        if len(self.targets) and (self.targets[0].dtype == torch.float64) != (parts[1].dtype == torch.float64):
-            raise InputError("scores", "one list in some batches and many in others", "one kind of batch until reset()")
-        scores, targets, masses = ([*old, new] for old, new in zip(self._kept(), parts, strict=True))
+    def _keep(self, kind: int, scores: Tensor, targets: Tensor, masses: Tensor) -> None:
+        columns = scores.shape[1] if scores.ndim == 2 else 0
+        self.kind, self.columns = torch.full_like(self.kind, kind), torch.full_like(self.columns, columns)
         if self._counts:
-            scores, targets, masses = ([part] for part in self._tallied(*map(torch.cat, (scores, targets, masses))))
-        self.scores, self.targets, self.masses = scores, targets, masses
+            if len(self.scores):
+                pairs = zip(self._kept(), self._tallied(scores, targets, masses), strict=True)
+                scores, targets, masses = (torch.cat(pair) for pair in pairs)
+            scores, targets, masses = self._tallied(scores, targets, masses)
+            self.scores, self.targets, self.masses = [], [], []
+        for state, part in ((self.scores, scores), (self.targets, targets), (self.masses, masses)):
+            state.append(part.double().reshape(-1))
 
-    def _kept(self) -> tuple[list[Tensor], ...]:
-        """The states as lists; after synchronisation each is one tensor."""
+    def _kept(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The states in the shapes and dtypes of a batch. After synchronisation each is one tensor."""
         states: tuple[Any, ...] = (self.scores, self.targets, self.masses)
-        return tuple([part] if isinstance(part, Tensor) else list(part) for part in states)
+        scores, targets, masses = (part if isinstance(part, Tensor) else torch.cat(part) for part in states)
+        targets, columns = targets.to(KINDS[int(self.kind)]), int(self.columns)
+        if not columns:
+            return scores, targets, masses
+        if self.metric.layout == "multilabel":
+            targets, masses = targets.reshape(-1, columns), masses.reshape(-1, columns)
+        return scores.reshape(-1, columns), targets, masses
 
     def _tallied(self, scores: Tensor, targets: Tensor, masses: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """One example for each pair of true and decided class, with the mass of all that it stands for."""
