@@ -116,7 +116,7 @@ def main() -> None:
         going = [entrant for entrant in going if n <= entrant.most]
         found = times(going, n)
         rows += [row(entrant, n, found) for entrant in going]
-        keep(rows, absent)
+        keep(rows, absent, sizes[-1])
         going = [entrant for entrant in going if found[entrant.name] < PATIENCE]
 
 
@@ -130,7 +130,7 @@ def row(entrant: Entrant, n: int, found: dict[str, float]) -> dict[str, object]:
     }
 
 
-def keep(rows: list[dict[str, object]], absent: list[str]) -> None:
+def keep(rows: list[dict[str, object]], absent: list[str], most: int) -> None:
     """Recorded after every n, so that an interrupted run leaves what it has."""
     peers = [name for name in ("libauc", "ap_perf") if name not in absent]
     versions = ", ".join(f"{name} {importlib.metadata.version(name.replace('_', '-'))}" for name in peers)
@@ -138,7 +138,7 @@ def keep(rows: list[dict[str, object]], absent: list[str]) -> None:
     title += f" (peers: {versions or 'none'}; not installed: {', '.join(absent) or 'none'})"
     order = [entrant.name for entrant in ENTRANTS]
     ordered = sorted(rows, key=lambda one: order.index(str(one["loss"])))
-    record("curves", title, "python paper/benchmarks/bench_curves.py", ordered)
+    record("curves", title, f"python paper/benchmarks/bench_curves.py --most {most}", ordered)
 
 
 if __name__ == "__main__":
