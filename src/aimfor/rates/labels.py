@@ -34,6 +34,13 @@ class LabelDecisions:
     Attributes:
         classes: Names, in the order of the columns.
         decisions: By class. Those without a threshold decide for no row.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.rates import Decision, LabelDecisions
+        >>> found = LabelDecisions(("rest", "fraud"), {"fraud": Decision(0.5)})
+        >>> found(torch.tensor([[0.9, 0.1], [0.2, 0.8]])).tolist()
+        [[False, False], [False, True]]
     """
 
     classes: tuple[str, ...]
@@ -147,6 +154,12 @@ class Abstention:
         decision: On how sure a decision is; its `guarantee` is the promise.
         coverage: Share of the calibration rows that are decided; 0 without a threshold.
         cut: Binary scores above it are decided positive.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.rates import Abstention, Decision
+        >>> Abstention(Decision(1.0), 0.5, cut=0.0)(torch.tensor([-2.0, 0.3, 2.0])).tolist()
+        [0, -1, 1]
     """
 
     decision: Decision
