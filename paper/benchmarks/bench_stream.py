@@ -176,7 +176,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=["loader", "fast", "network", "trees"])
     given = parser.parse_args()
     make(given.folder, given.rows)
-    command = f"python paper/benchmarks/bench_stream.py --rows {given.rows}"
+    command = f"python paper/benchmarks/bench_stream.py --rows {given.rows} --memory {given.memory}"
     if "loader" in given.only:
         record("stream_loader", "Loader of tables on disk, 20 float64 columns", command, measure_loader(given.folder))
     for name, words in (("fast", ["--fast"]), ("network", ["--epochs", "1"])):

@@ -165,6 +165,9 @@ def test_trees_and_a_network_form_a_committee_that_predicts_and_reports(parts: P
     assert {line[0] for line in lines[1:]} == {"Bern", "Rome", "Oslo"}
     assert len(lines) == 1_501
     assert "f1 on 1500 labelled rows" in result.stderr
+    pytest.importorskip("onnxruntime")
+    exported = call("export", folder, "--onnx")  # which compares what the file says with the committee
+    assert exported.exit_code == 0, exported.output
     # A block at a time, a file at a time, from CSV: the same scores.
     arrow_csv.write_csv(pq.read_table(parts / "1.parquet").drop_columns(["y"]), tmp_path / "one.csv")
     alone = scores(call("predict", folder, tmp_path / "one.csv"))
