@@ -41,7 +41,7 @@ def test_exif_rotation_is_undone() -> None:
     [
         (Image.new("L", (4, 4), 100), "PNG"),
         (Image.new("CMYK", (4, 4), (0, 0, 0, 155)), "TIFF"),
-        (Image.fromarray(np.full((4, 4), 100 * 257, dtype=np.uint16)), "PNG"),
+        (Image.fromarray(np.full((4, 4), 100 * 257 + 100, dtype=np.uint16)), "PNG"),
         (Image.new("RGBA", (4, 4), (100, 100, 100, 255)), "PNG"),
         (Image.new("P", (4, 4), 0), "GIF"),
     ],
