@@ -8,7 +8,7 @@ from pathlib import Path
 from . import NAMES
 from .claims import CLAIMS
 from .claims.judging import Entries
-from .experiments.ours import mq2008_committee, retrieval
+from .experiments.ours import autogluon, mq2008_committee, retrieval
 from .report.committee_board import summary_lines
 from .report.constraints_board import constraints_board
 from .report.guarantee_board import guarantee_board
@@ -87,7 +87,7 @@ def render(results: dict[str, Entries]) -> str:
     summary = ", ".join(f"{count} {plural.get(verdict, verdict)}" for verdict, count in ordered)
     head = ("paper", "where", "claim", "our setting", "our numbers", "verdict")
     claims = f"## The papers' claims: {summary}\n\n{markdown(head, rows)}\n"
-    ours = [*_committee(results), *_pictures(results), *_lists(results)]
+    ours = [*_committee(results), *_lists(results), *_pictures(results)]
     boards = [*_scoreboards(results), *guarantee_board(results)]
     return "\n".join([INTRO, claims, AFTER_CLAIMS, *ours, EARLIER, *boards])
 
@@ -100,9 +100,9 @@ def _committee(results: dict[str, Entries]) -> list[str]:
 
 
 def _lists(results: dict[str, Entries]) -> list[str]:
-    """Ranked lists and retrieval, as far as they were measured."""
+    """AutoGluon's tables, ranked lists and retrieval, as far as they were measured."""
     text: list[str] = []
-    for name, module in (("mq2008_committee", mq2008_committee), ("retrieval", retrieval)):
+    for name, module in (("autogluon", autogluon), ("mq2008_committee", mq2008_committee), ("retrieval", retrieval)):
         if results.get(name):
             lines = "\n".join(module.summary_lines(results[name], "####"))
             text += [f"### {module.TITLE} (`{name}`)", "", module.SETTING, "", lines, ""]
