@@ -41,7 +41,7 @@ def test_the_promise_is_broken_no_more_often_than_it_says(name: str) -> None:
 def test_where_every_threshold_misses_by_a_hair_the_sequence_is_rarely_fooled_and_a_search_often() -> None:
     """Scores that say nothing about labels: precision is 0.795 at every threshold, below its floor of 0.8."""
     fooled = searched = 0
-    for seed in range(150):
+    for seed in range(100):
         generator = torch.Generator().manual_seed(seed)
         scores = torch.randn(600, generator=generator)
         y = torch.rand(600, generator=generator) < 0.795
@@ -50,8 +50,8 @@ def test_where_every_threshold_misses_by_a_hair_the_sequence_is_rarely_fooled_an
         )
         hits = y[:300][scores[:300].argsort(descending=True)].cumsum(0).tolist()
         searched += any(share_passes(Share(hits[k - 1], k, 0.8), 0.05) for k in range(1, 301))
-    assert fooled <= 15  # 7.5 expected at most; more than 15 has probability 0.5 %
-    assert searched > 25  # what the best of all pointwise tests would do
+    assert fooled <= 11  # 5 expected at most; more than 11 has probability 0.4 %
+    assert searched > 16  # what the best of all pointwise tests would do
 
 
 def test_the_answer_passes_its_own_test_and_the_next_step_does_not_come_for_free() -> None:
