@@ -59,7 +59,7 @@ figure = Figure(figsize=(6.4, 2.3), layout="constrained")
 shown = [("picture", x_test[0, 0]), ("mask", y_test[0].where(y_test[0] != 255, torch.tensor(0)))]
 shown += [(f"{name}: {found[name]:.2f}", (one[0] > 0).long()) for name, one in scores.items()]
 for axes, (title, picture) in zip(figure.subplots(1, 4), shown, strict=True):
-    axes.imshow(picture, cmap="gray")
+    axes.imshow(picture.numpy(), cmap="gray")
     axes.set(title=title, xticks=[], yticks=[])
 figure.savefig("rare_masks.svg")
 assert found["IoU"] > found["cross-entropy"]

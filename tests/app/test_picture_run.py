@@ -75,7 +75,7 @@ def test_features_are_computed_once_and_found_by_content(tmp_path: Path, monkeyp
         raise AssertionError("computed again")
 
     monkeypatch.setattr(backbones.Backbone, "features", never)
-    monkeypatch.setattr(Pictures, "open", never)
+    monkeypatch.setattr(Pictures, "square", never)
     train(photos, tmp_path / "runs" / "two")
     one, two = (json.loads((tmp_path / "runs" / name / "metrics.json").read_text()) for name in ("one", "two"))
     assert one["rows"] == two["rows"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -129,6 +130,7 @@ def test_changed_data_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_no_pickle_is_written_or_read() -> None:
     for path in Path(loop.__file__).parent.rglob("*.py"):
         text = path.read_text()
-        assert "torch.load" not in text
+        # The one file of torch's own that is read, a backbone's weights, is read as tensors and nothing else.
+        assert text.count("torch.load(") == text.count("weights_only=True")
         assert "torch.save" not in text
-        assert "import pickle" not in text
+        assert not re.search(r"pickle\.(loads?|dumps?|Unpickler)|import (dumps?|loads?)|joblib", text)

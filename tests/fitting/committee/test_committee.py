@@ -12,7 +12,7 @@ from torch import Tensor
 
 from aimfor.errors import InputError
 from aimfor.fitting.committee import Committee, FolderStore, MemoryStore, fit_committee
-from aimfor.fitting.committee.members import KINDS, Job, Rows, members
+from aimfor.fitting.committee.members import FOR_FEATURES, FOR_TABLES, KINDS, Job, Rows, members
 from aimfor.fitting.committee.members.linear import Linear
 from aimfor.fitting.fit import Interrupted
 from aimfor.fitting.objective import Objective
@@ -271,4 +271,4 @@ def test_members_come_in_the_order_they_need_each_other() -> None:
     everyone = members()
     for place, member in enumerate(everyone):
         assert member.starts_from is None or member.starts_from in [one.name for one in everyone[:place]]
-    assert set(KINDS) == {"linear", "trees", "network"}
+    assert set(KINDS) == {*FOR_TABLES, *FOR_FEATURES}
