@@ -223,7 +223,7 @@ def test_the_demo_is_about_a_table_with_enough_rows_to_tell(monkeypatch: pytest.
     given: list[Any] = []
     monkeypatch.setattr("aimfor.app.compare.command.compare", lambda settings, *rest, **more: given.extend(settings))
     assert CliRunner().invoke(app, ["demo"]).exit_code == 0
-    assert [one.metric for one in given] == ["f1", "recall@precision=0.95"]
+    assert [one.metric for one in given] == ["f1", "recall@precision=0.97"]
     ready = prepare(given[0], committee=True)
     assert len(ready.parts.train) + len(ready.parts.test) == 1797
     truth = load_digits().target >= 5
