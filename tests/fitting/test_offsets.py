@@ -114,3 +114,26 @@ def test_bad_input_is_one_sentence(change: object, said: str) -> None:
         fit_offsets([scores], [y], groups=[0, 1])
     with pytest.raises(InputError, match="measure"):
         fit_offsets([scores], [y], measure="f1")
+
+
+def test_the_part_that_is_taken_is_the_best_on_groups_left_out() -> None:
+    from sklearn.metrics import jaccard_score
+
+    blocks = [images(seed, n=1, noise=2.0) for seed in (9, 10, 11)]
+    scores, targets = [one for one, _ in blocks], [one for _, one in blocks]
+    pixels, judged = _checked(scores, targets, None, 255, "iou"), torch.ones(3, dtype=torch.bool)
+    truth = torch.cat([one.flatten() for one in targets])
+
+    def value(part: float) -> float:
+        called = []
+        for place, one in enumerate(scores):
+            offsets = part * _ascend([p for p in pixels if p.group != place], judged, "iou")
+            called.append((one + offsets.float().view(1, -1, 1, 1)).argmax(1).flatten())
+        return float(jaccard_score(truth, torch.cat(called), average="macro"))
+
+    by_part = {part: value(part) for part in (0.0, 0.25, 0.5, 0.75, 1.0)}
+    best = max(by_part, key=by_part.__getitem__)
+    assert 0 < best < 1, by_part  # else the case says nothing about parts
+    found = fit_offsets(scores, targets)
+    assert found.promised == pytest.approx(by_part[best])
+    torch.testing.assert_close(found.values, best * _ascend(pixels, judged, "iou"))
