@@ -135,7 +135,7 @@ def test_missing_weights_are_one_line_and_nothing_is_written(tmp_path: Path, mon
     [
         (("--recipe", "auto"), "the committee alone"),
         (("--epochs", "3"), "the committee alone"),
-        (("--members", "linear,head,forest"), "'features_forest'"),
+        (("--members", "linear,head,forest"), "'forest'"),
     ],
 )
 def test_options_that_do_not_belong_are_refused(more: tuple[str, ...], said: str, tmp_path: Path) -> None:

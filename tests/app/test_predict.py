@@ -161,3 +161,27 @@ def test_a_run_of_an_older_version_is_refused_in_one_line(folder: Path, tmp_path
     assert refused.exit_code == 2
     assert "Train it again" in refused.stderr
     assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", ["masks", "many"])
+@pytest.mark.parametrize("option", [["--evaluate"], ["--id", "name"]])
+def test_options_that_mean_nothing_for_a_run_are_refused(tmp_path: Path, kind: str, option: list[str]) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"kind": kind}))
+    result = CliRunner().invoke(app, ["predict", str(tmp_path), "photos", "--out", str(tmp_path / "out"), *option])
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert option[0] in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["t.csv", "--members", "features_linear"], "linear, trees, network"),
+        (["photos", "--members", "tree", "--model", "efficientnet-lite0"], "linear, head, trees, network"),
+    ],
+)
+def test_members_are_named_as_the_user_knows_them(words: list[str], expected: str) -> None:
+    result = CliRunner().invoke(app, ["train", *words, "--metric", "ap"])
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert f"'{words[2]}'" in result.stderr
+    assert expected in result.stderr

@@ -55,7 +55,7 @@ class SmoothEngine(Engine):
 
     name: ClassVar[str] = "smooth"
     capability: ClassVar[type] = HasSmooth
-    cost: ClassVar[str] = "O(n); ranks O(p n)"
+    cost: ClassVar[str] = "O(n)"
 
     step: Tensor
     counts: Tensor

@@ -91,12 +91,17 @@ def executor_of(jobs: int | None, executor: str | None) -> str | None:
 
 def kinds_of(members: str | None, *, features: bool = False) -> tuple[str, ...] | None:
     """``"linear, trees"`` as a tuple; None where nothing was given. On ``features`` each has a form of its own."""
-    from ...fitting.committee import FOR_FEATURES
+    from ...errors import InputError, nearest
+    from ...fitting.committee import FOR_FEATURES, FOR_TABLES
 
-    words = None if members is None else tuple(word.strip() for word in members.split(",") if word.strip())
-    if not features:
-        return words
-    return FOR_FEATURES if words is None else tuple(f"features_{word}" for word in words)
+    if members is None:
+        return FOR_FEATURES if features else None
+    words = tuple(word.strip() for word in members.split(",") if word.strip())
+    known = [name.removeprefix("features_") for name in (FOR_FEATURES if features else FOR_TABLES)]
+    for word in words:
+        if word not in known:
+            raise InputError("--members", repr(word), f"some of {', '.join(known)}", nearest(word, known))
+    return tuple(f"features_{word}" for word in words) if features else words
 
 
 def network_options(

@@ -28,22 +28,24 @@ def predict(
 ) -> None:
     """Scores, probabilities and decisions at the stored threshold, as CSV. Exit code 0 means every row was scored."""
     with one_line_errors():
-        from ..many.run import is_many
         from ..many.run import predict as many_predict
         from ..masks import command as mask_command
-        from ..masks.run import is_mask_run
         from ..run import predict as whole
-        from ..stream import command
+        from ..run.folder import kind_of
         from ..stream import predict as stream
         from ..stream.table import is_stream
 
-        if is_mask_run(run):
+        kind = kind_of(run)
+        if kind == "masks":
+            given = {"--skip-corrupt": skip_corrupt, "--rows": rows is not None, "--encoding": encoding is not None}
+            _refuse("masks", {"--id": id_column is not None, "--evaluate": evaluate, **given})
             mask_command.predict(run, data, out)
             return
-        if is_many(run):
+        if kind == "many":
+            _refuse("several labels", {"--id": id_column is not None, "--evaluate": evaluate})
             many_predict(run, data, out, encoding or "utf8", rows, skip_corrupt)
             return
-        streamed = is_stream(data) or (command.is_streamed(run) and stream.can_stream(data))
+        streamed = is_stream(data) or (kind == "stream" and stream.can_stream(data))
         if streamed:
             stream.predict(run, data, out, encoding or "utf8", rows, trust, id_column=id_column, judge=evaluate)
             return
@@ -58,3 +60,12 @@ def predict(
             judge=evaluate,
             skip_corrupt=skip_corrupt,
         )
+
+
+def _refuse(what: str, given: dict[str, bool]) -> None:
+    """Options that mean nothing for this sort of run are an error, not silence."""
+    from ...errors import InputError
+
+    for name, there in given.items():
+        if there:
+            raise InputError(name, f"given for a run of {what}", "a run on tables", "Leave it out.")

@@ -95,22 +95,22 @@ def train(
         from ..many import command as many_command
         from ..many import run as many
         from ..masks import command as mask_command
-        from ..masks.run import is_mask_run
         from ..run import training
-        from ..run.folder import read_source
+        from ..run.folder import kind_of, read_source
         from ..run.trust import find_typed_code
         from ..stream import command as stream
         from . import progress
 
-        if resume is not None and is_mask_run(resume):
+        kind = "" if resume is None else kind_of(resume)
+        if resume is not None and kind == "masks":
             mask_command.resume(resume, quiet)
             return
-        if resume is not None and many.is_many(resume):
+        if resume is not None and kind == "many":
             with progress.features(resume.resolve().parent, quiet) as work:
                 several = many_command.reopen(resume, work)
             many_command.finish(resume, several, quiet)
             return
-        if resume is not None and stream.is_streamed(resume):
+        if resume is not None and kind == "stream":
             stream.resume(resume, quiet, trust)
             return
         if resume is not None:

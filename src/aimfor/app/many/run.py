@@ -53,14 +53,6 @@ class Ready:
     notes: list[str]
 
 
-def is_many(folder: Path) -> bool:
-    """Whether config.json says so."""
-    try:
-        return checkpoint.read_json(folder / "config.json").get("kind") == "many"
-    except InputError:
-        return False
-
-
 def prepare(settings: Settings, source: Source, work: Work) -> Ready:
     """Splits and encodes. Labels without enough pictures are left out, and named."""
     objective = Objective.of(settings.metric)
@@ -181,7 +173,8 @@ def predict(folder: Path, data: str, out: Path | None, encoding: str, rows: int 
         committees = [load_committee(folder / str(place)) for place in range(len(names))]
     with checkpoint.reading(folder / "config.json"):
         encoder = restore_encoder(config["encoder"])
-    assert isinstance(encoder, FeatureEncoder)
+        if not isinstance(encoder, FeatureEncoder):
+            raise ValueError("its encoder is not one of pictures")
     encoder.work = Work(folder.resolve().parent, write=False)
     source = load(data, None, labelled=False, encoding=encoding, rows=rows, lazy=True, skip_corrupt=skip_corrupt)
     text = _table(source, torch.from_numpy(encode(encoder, source)), names, thresholds, committees)

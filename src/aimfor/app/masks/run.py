@@ -52,14 +52,6 @@ class MaskRun:
         return np.asarray(self.fit.offsets.decide(enlarged(scores, (height, width)))[0].numpy(), dtype=np.uint8)
 
 
-def is_mask_run(folder: Path) -> bool:
-    """Whether config.json says so; anything else is somebody else's folder."""
-    try:
-        return checkpoint.read_json(folder / "config.json").get("kind") == "masks"
-    except InputError:
-        return False
-
-
 def maps_of(pictures: Pictures, rows: Sequence[int], model: str, size: tuple[int, int]) -> tuple[Tensor, ...]:
     """What networks see of the pictures, in half precision: maps of the backbone, or the pictures themselves."""
     backbone = load_backbone(model) if is_backbone(model) else None

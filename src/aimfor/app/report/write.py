@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..many.command import write_many_report
-from ..many.run import is_many
 from ..masks.command import rewrite_mask_report
-from ..masks.run import is_mask_run
+from ..run.folder import kind_of
 from .comparison import write_comparison_report
 from .run import write_run_report
 
@@ -16,8 +15,9 @@ def write_report(folder: Path) -> Path:
     """Writes report.html anew. Raises `InputError` when the folder holds neither a run nor a comparison."""
     if (folder / "comparison.json").exists():
         return write_comparison_report(folder)
-    if is_mask_run(folder):
+    kind = kind_of(folder)
+    if kind == "masks":
         return rewrite_mask_report(folder)
-    if is_many(folder):
+    if kind == "many":
         return write_many_report(folder)
     return write_run_report(folder)

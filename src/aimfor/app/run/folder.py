@@ -150,6 +150,17 @@ def _prepare_lists(settings: Settings, source: Source, objective: Objective, com
     return Prepared(source, objective, labels, ids, parts, encoder, x, settings, numbers)
 
 
+def kind_of(folder: Path) -> str:
+    """What sort of run config.json says it is: ``masks``, ``many`` (labels), ``stream``; empty for all others.
+
+    A folder that cannot be read has no kind either; whoever opens it says why.
+    """
+    try:
+        return str(checkpoint.read_json(folder / "config.json").get("kind", ""))
+    except InputError:
+        return ""
+
+
 def new_folder(out: Path | None, name: str) -> Path:
     """The output folder, made and writable; by default the next free ``runs/NAME``, ``runs/NAME-2``, …"""
     if out is None:

@@ -72,12 +72,6 @@ def is_wanted(data: str, memory: int) -> bool:
     return is_stream(data)
 
 
-def is_streamed(folder: Path) -> bool:
-    """Whether a run folder is of a streamed run."""
-    path = folder / "config.json"
-    return path.exists() and checkpoint.read_json(path).get("kind") == "stream"
-
-
 def _go_on(folder: Path, ranks: Ranks, quiet: bool, trust: str | None) -> None:
     config = checkpoint.read_json(folder / "config.json")
     if (folder / "metrics.json").exists():
