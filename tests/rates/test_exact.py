@@ -14,8 +14,9 @@ from aimfor.rates.binomial import lower_bound
 from aimfor.rates.contrast import accepts, contrast_bound, critical_z
 from aimfor.rates.counts import Counts, Levels
 from aimfor.rates.exact import Claim, Share, mean_passes, share_passes, tail_probability
-from aimfor.rates.expressions import Constraint, Rate, disjoint
+from aimfor.rates.expressions import Constraint, Rate
 from aimfor.rates.parts import parts_of
+from aimfor.rates.relations import disjoint
 
 FN_SHARE, FP_SHARE = Rate("fn_share", (2,), (0, 1, 2, 3)), Rate("fp_share", (1,), (0, 1, 2, 3))
 

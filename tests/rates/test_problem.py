@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import cvxpy
 import numpy as np
@@ -475,3 +477,12 @@ def test_counts_are_those_of_the_decisions() -> None:
     problem = aimfor.maximize(recall, fpr.gap("sex") <= 0.1)
     counts: Counts = problem.count(x.sum(1), y, groups=groups)
     assert float(counts.cells((("sex", 1.0),))[0]) == float(((x.sum(1) >= 0) & y & (groups["sex"] == 1)).sum())
+
+
+@pytest.mark.parametrize("stated", [aimfor.maximize, aimfor.minimize])
+def test_the_options_of_a_statement_are_those_of_the_problem(stated: Any) -> None:
+    own = dict(inspect.signature(stated).parameters)
+    full = {name: one for name, one in inspect.signature(RateProblem).parameters.items() if name != "direction"}
+    assert own == full
+    given = stated(recall, precision >= 0.8, temperature=0.7, dual="plain", dual_rate=0.3, initial=2.0, held_out=99)
+    assert (given.temperature, given.dual.rate, given.initial, given.held_out) == (0.7, 0.3, 2.0, 99)

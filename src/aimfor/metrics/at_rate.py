@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .. import checks
 from ..engine import Batch, Engine
-from ..rates import expressions
+from ..rates import named
 from ..rates.engine import RateEngine
 from ..rates.form import Anchor, HasRates, grid, precision_at_recall, recall_at_precision, tpr_at_fpr
 from ..rates.problem import RateProblem
@@ -126,7 +126,7 @@ class PrecisionAtRecall(AtRate):
         return (precision_at_recall(self.recall),)
 
     def problem(self) -> RateProblem:
-        return maximize(expressions.precision, expressions.recall >= self.recall)
+        return maximize(named.precision, named.recall >= self.recall)
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class RecallAtPrecision(AtRate):
         return (recall_at_precision(self.precision),)
 
     def problem(self) -> RateProblem:
-        return maximize(expressions.recall, expressions.precision >= self.precision)
+        return maximize(named.recall, named.precision >= self.precision)
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class TPRAtFPR(AtRate):
         return (tpr_at_fpr(self.fpr),)
 
     def problem(self) -> RateProblem:
-        return maximize(expressions.tpr, expressions.fpr <= self.fpr)
+        return maximize(named.tpr, named.fpr <= self.fpr)
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,11 @@ from .certificate import Certificate, Finding, Verdict
 from .decision import Decision, Guarantee
 from .duals import Ascent, DualOptimizer, MomentumAscent, NuPI
 from .engine import RateEngine
-from .expressions import (
-    Constraint,
-    Rate,
+from .expressions import Constraint, Rate
+from .fairness import demographic_parity, equal_opportunity, equalized_odds
+from .iterates import Iterates, Mixture
+from .labels import ABSTAIN, Abstention, LabelDecisions, decide_labels, decide_or_abstain
+from .named import (
     accuracy,
     error_rate,
     fn,
@@ -23,9 +25,6 @@ from .expressions import (
     tp,
     tpr,
 )
-from .fairness import demographic_parity, equal_opportunity, equalized_odds
-from .iterates import Iterates, Mixture
-from .labels import ABSTAIN, Abstention, LabelDecisions, decide_labels, decide_or_abstain
 from .parse import parse
 from .problem import RateProblem
 from .statement import maximize, minimize

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from .binomial import log_tail, lower_bound
 from .contrast import accepts, critical_z
 from .counts import Counts
-from .expressions import ALL_CELLS, Rate, Terms, disjoint, rows_of
+from .expressions import ALL_CELLS, Rate, Terms
 from .parts import Part
+from .relations import disjoint, rows_of
 
 
 @dataclass(frozen=True)

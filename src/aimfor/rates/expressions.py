@@ -14,6 +14,7 @@ from torch import Tensor
 from ..checks import number
 from ..errors import InputError
 from .counts import FN, FP, TN, TP, Counts
+from .reachable import bound_of, check_reachable
 
 ALL_CELLS = (TP, FP, FN, TN)
 #: (attribute, label) pairs; the label is a number, or for the attribute "label" the name of a class.
@@ -256,17 +257,6 @@ class Constraint:
         return f"{self.left!r} {self.sense} {self.bound:g}"
 
 
-def rows_of(rate: Rate) -> tuple[int, ...]:
-    """Cells of the examples that a rate is measured on; all of them for a count."""
-    return tuple(sorted(rate.denominator or ALL_CELLS))
-
-
-def disjoint(one: Rate, other: Rate) -> bool:
-    """Whether no example can be in both denominators."""
-    apart = any(a == b and x != y for a, x in one.conditions for b, y in other.conditions)
-    return apart or not set(rows_of(one)) & set(rows_of(other))
-
-
 def describe(conditions: Conditions) -> str:
     words = [f"{name}={label if isinstance(label, str) else format(label, 'g')}" for name, label in conditions]
     return "[" + ", ".join(words) + "]" if words else ""
@@ -301,38 +291,3 @@ def compare(left: Sum, sense: str, right: Any) -> Constraint:
     bare = LinearSum(moved.terms)
     check_reachable(bare, sense, bound)
     return Constraint(bare, sense, bound + 0.0)
-
-
-def bound_of(rate: Rate, sense: str, bound: Any) -> float:
-    name = f"bound of {rate!r} {sense}"
-    return number(name, bound, at_least=0) if rate.is_count else number(name, bound, at_least=0, at_most=1)
-
-
-def check_reachable(left: LinearSum, sense: str, bound: float) -> None:
-    """Refuses what no values of the rates in [0, 1] can satisfy."""
-    if any(rate.is_count for _, rate in left.terms):
-        return
-    highest = sum(c for c, _ in left.terms if c > 0)
-    lowest = sum(c for c, _ in left.terms if c < 0)
-    if (sense == ">=" and bound > highest) or (sense == "<=" and bound < lowest):
-        raise InputError(
-            "constraint",
-            f"{left!r} {sense} {bound:g}",
-            f"a bound that the left side can reach; it lies in [{lowest:g}, {highest:g}]",
-        )
-
-
-recall = tpr = Rate("recall", (TP,), (TP, FN))
-fnr = Rate("fnr", (FN,), (TP, FN))
-fpr = Rate("fpr", (FP,), (FP, TN))
-tnr = Rate("tnr", (TN,), (FP, TN))
-precision = Rate("precision", (TP,), (TP, FP))
-npv = Rate("npv", (TN,), (FN, TN))
-positive_rate = Rate("positive_rate", (TP, FP), (TP, FP, FN, TN))
-accuracy = Rate("accuracy", (TP, TN), (TP, FP, FN, TN))
-error_rate = Rate("error_rate", (FP, FN), (TP, FP, FN, TN))
-tp = Rate("tp", (TP,), ())
-fp = Rate("fp", (FP,), ())
-fn = Rate("fn", (FN,), ())
-tn = Rate("tn", (TN,), ())
-predicted_positives = Rate("predicted_positives", (TP, FP), ())

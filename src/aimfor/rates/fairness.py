@@ -6,7 +6,8 @@ apart from trivial cases they exclude one another.
 
 from __future__ import annotations
 
-from .expressions import Constraint, fpr, positive_rate, recall
+from .expressions import Constraint
+from .named import fpr, positive_rate, recall
 
 
 def demographic_parity(groups: str, within: float = 0.05) -> list[Constraint]:

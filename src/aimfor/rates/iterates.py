@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..checks import integer
 from ..errors import SolverError
-from .certificate import plain_value
+from .bounds import plain_value
 from .counts import Counts, counts_from_state
 from .decision import Decision
 from .prices import all_parts

@@ -19,9 +19,10 @@ from .. import checks
 from ..engine import Batch
 from ..errors import InputError, nearest
 from .decision import Decision
-from .expressions import Constraint, LinearSum, Rate, positive_rate, precision
+from .expressions import Constraint, LinearSum, Rate
 from .guarantee import Problem, Wish, guaranteed
 from .learning import Learn, checked_rows, learning_pairs
+from .named import positive_rate, precision
 
 #: What `Abstention` answers for rows that it leaves to a person.
 ABSTAIN = -1

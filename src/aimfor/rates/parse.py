@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ..errors import InputError, nearest
-from . import expressions
+from . import named
 from .expressions import Constraint, Expression, Gap, Rate, Worst
 
 _RATES = """recall tpr fnr fpr tnr precision npv positive_rate accuracy error_rate tp fp fn tn predicted_positives"""
-NAMES: dict[str, Rate] = {name: getattr(expressions, name) for name in _RATES.split()}
+NAMES: dict[str, Rate] = {name: getattr(named, name) for name in _RATES.split()}
 METHODS = ("on", "gap", "worst")
 #: Turns a group label that is a word into its number: (attribute, word) → number.
 LabelOf = Callable[[str, str], float]

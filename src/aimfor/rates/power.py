@@ -10,8 +10,9 @@ from torch import Tensor
 
 from .binomial import tail_deviate
 from .counts import Counts
-from .expressions import Rate, rows_of
+from .expressions import Rate
 from .parts import Part
+from .relations import rows_of
 
 
 def parts_power(parts: Sequence[Part], counts: Counts) -> Tensor:

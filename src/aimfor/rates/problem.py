@@ -1,4 +1,4 @@
-"""RateProblem: a loss whose minimum is the best objective under the constraints, and the questions one asks of it."""
+"""RateProblem: a loss whose minimum is the best objective under the constraints."""
 
 from __future__ import annotations
 
@@ -7,26 +7,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .. import checks, distributed
 from ..engine import Batch, attached_zero
 from ..errors import InputError
-from .certificate import Certificate, certify
 from .counts import Counts, counts_from_state, encode, no_counts, tally
-from .decision import Decision
 from .duals import DualOptimizer, dual_optimizer
 from .expressions import Constraint, Expression
-from .feasible import attributes_of, checked_constraints, checked_objective, is_difference
-from .guarantee import guaranteed_by
-from .learning import Learn, checked_rows
+from .feasible import is_difference
 from .parts import Part
 from .prices import Prices, all_parts, objective_members, objective_terms, prices, proxy_slack
 from .proxies import PROXIES, PricedDecisions, proxy
-from .thresholds import decide, tightened
+from .stated import StatedProblem
+from .thresholds import tightened
 
 
-class RateProblem(nn.Module):
+class RateProblem(StatedProblem):
     """Maximize or minimize a rate subject to bounds on others, by the proxy-Lagrangian.
 
     The loss is a smooth proxy of ``−objective − Σ λ·slack``; the multipliers λ see the exact 0-1 rates over the data
@@ -61,10 +58,7 @@ class RateProblem(nn.Module):
         initial: float | None = None,
         held_out: int = 0,
     ) -> None:
-        super().__init__()
-        self.direction = checks.one_of("direction", direction, ("maximize", "minimize"))
-        self.objective = checked_objective(objective)
-        self.constraints = checked_constraints(subject_to)
+        super().__init__(direction, objective, subject_to)
         differs = any(is_difference(constraint.left) for constraint in self.constraints)
         chosen = ("sigmoid" if differs else "logistic") if proxy == "auto" else proxy
         self.proxy = checks.one_of("proxy", chosen, PROXIES)
@@ -75,7 +69,6 @@ class RateProblem(nn.Module):
         self.initial = None if initial is None else checks.number("initial", initial, at_least=0)
         self.held_out = checks.integer("held_out", held_out, at_least=0)
         self.dual = dual_optimizer(dual, checks.number("dual_rate", dual_rate, above=0))
-        self.attributes = attributes_of(self.objective, self.constraints)
         self._reset()
 
     def _reset(self) -> None:
@@ -221,91 +214,7 @@ class RateProblem(nn.Module):
         total = sum(shares.values())
         self.shares = {name: max(share / total, 1e-6) for name, share in shares.items()}
 
-    # ------------------------------------------------------------ answers
-
-    def count(
-        self,
-        scores: Tensor,
-        targets: Tensor,
-        *,
-        groups: Mapping[str, Tensor] | None = None,
-        where: Tensor | None = None,
-        decision: Decision | None = None,
-    ) -> Counts:
-        """Exact counts of the decisions ``score > 0``, or of a `Decision`, on these data."""
-        batch = checks.binary(scores.detach(), targets, where=where, groups=groups)
-        codes, levels = encode(batch, no_counts(self.attributes).levels)
-        predicted = batch.scores > 0 if decision is None else decision(batch.scores, batch.groups)
-        return tally(batch, predicted, codes, levels)
-
-    def certificate(
-        self,
-        scores: Tensor,
-        targets: Tensor,
-        *,
-        groups: Mapping[str, Tensor] | None = None,
-        where: Tensor | None = None,
-        decision: Decision | None = None,
-        confidence: float = 0.95,
-    ) -> Certificate:
-        """What these data say about each constraint. Use data that chose neither the model nor the threshold."""
-        counts = self.count(scores, targets, groups=groups, where=where, decision=decision)
-        return certify(self.objective, self.constraints, counts, confidence)
-
-    def decide(
-        self,
-        scores: Tensor,
-        targets: Tensor,
-        *,
-        groups: Mapping[str, Tensor] | None = None,
-        per_group: str | None = None,
-        guarantee: float | None = None,
-        learn: Learn = "split",
-        starts: int = 1,
-        margin: str | None = None,
-        confidence: float = 0.95,
-        weights: None = None,
-    ) -> Decision:
-        """Threshold(s) with the best objective among those that keep all constraints: by guarantee, or with a margin.
-
-        With ``guarantee=0.95`` the constraints truly hold at the answer with at least that probability, for any
-        distribution of independent rows, or the answer is a `Decision` without threshold that says how many rows are
-        missing. Without it a ``margin`` ("none", "confident", "certify", the default) keeps clear of the bounds on
-        these data (see `aimfor.rates.thresholds.decide`), which is no theorem.
-
-        Args:
-            scores: ``(n,)``, of rows that took no part in training.
-            targets: ``(n,)`` of 0 and 1.
-            groups: Labels ``(n,)`` by attribute.
-            per_group: Attribute whose labels get thresholds of their own.
-            guarantee: The confidence of the promise, in (0.5, 1).
-            learn: What chooses the order of the tests: ``(scores, targets)`` or ``(scores, targets, groups)`` of
-                other rows (training rows will do), ``"split"`` for a random 30 % of these rows, or fold ids ``(n,)``:
-                each fold orders the tests on the others, at its share of the error.
-            starts: Starts of the sequence of tests; more are for objectives that one path may miss.
-            margin: Without a guarantee: how far inside the bounds to stay on these data.
-            confidence: Of the margin.
-            weights: Not supported: exact tests count rows.
-        """
-        if weights is not None:
-            raise InputError("weights", "weights", "None", "Exact bounds count independent rows; repeat no row.")
-        if guarantee is not None and margin is not None:
-            raise InputError("margin", f"{margin!r} with a guarantee", "one of the two")
-        batch = checked_rows("scores", scores, targets, groups)
-        if guarantee is not None:
-            return guaranteed_by(self, batch, guarantee, learn, per_group, starts)
-        return decide(
-            self.direction,
-            self.objective,
-            self.constraints,
-            batch,
-            self.attributes,
-            per_group=per_group,
-            margin=margin or "certify",
-            confidence=confidence,
-        )
-
-    # ------------------------------------------------------------ state and print
+    # ------------------------------------------------------------ state
 
     def get_extra_state(self) -> dict[str, Any]:
         return {
@@ -329,12 +238,6 @@ class RateProblem(nn.Module):
         self._window, self._epoch, self._basis = (counts_from_state(one) for one in state["counts"])
         self._soft = state["soft"].clone()
         self._prices = None
-
-    def __repr__(self) -> str:
-        lines = [f"{self.direction:<12}{self.objective!r}"]
-        for place, constraint in enumerate(self.constraints):
-            lines.append(f"{'' if place else 'subject to':<12}{constraint!r}")
-        return "\n".join(lines)
 
 
 def _is_time(call: int) -> bool:

@@ -59,19 +59,7 @@ def maximize(
         >>> loss.backward()
         >>> problem.end_epoch()
     """
-    return RateProblem(
-        "maximize",
-        objective,
-        subject_to,
-        proxy=proxy,
-        temperature=temperature,
-        dual=dual,
-        dual_rate=dual_rate,
-        dual_every=dual_every,
-        dual_rates=dual_rates,
-        initial=initial,
-        held_out=held_out,
-    )
+    return RateProblem("maximize", **locals())  # the arguments, which are those of RateProblem by the same names
 
 
 def minimize(
@@ -96,16 +84,4 @@ def minimize(
         minimize    error_rate
         subject to  gap(positive_rate, sex) <= 0.05
     """
-    return RateProblem(
-        "minimize",
-        objective,
-        subject_to,
-        proxy=proxy,
-        temperature=temperature,
-        dual=dual,
-        dual_rate=dual_rate,
-        dual_every=dual_every,
-        dual_rates=dual_rates,
-        initial=initial,
-        held_out=held_out,
-    )
+    return RateProblem("minimize", **locals())  # the arguments, which are those of RateProblem by the same names

@@ -13,7 +13,7 @@ from ... import __version__
 from ...errors import InputError
 from ...fitting import checkpoint
 from ...rates import Constraint, Decision, RateProblem
-from ...rates.certificate import plain_value
+from ...rates.bounds import plain_value
 from ...rates.counts import Counts, empty_levels, encode
 from ...rates.expressions import Expression, Rate
 from ...rates.learning import checked_rows
