@@ -44,4 +44,21 @@ def class_folders(folder: Path, n: int = 24, names: tuple[str, str] = ("cat", "d
     return folder
 
 
-__all__ = ["Tiny", "class_folders", "picture", "tiny", "torch"]
+def patterned(kind: int, seed: int, side: int = 24) -> Image.Image:
+    """A pattern of 3 × 3 gray cells for each kind, in noise and at any brightness."""
+    cells = np.random.default_rng([7, kind]).integers(0, 2, (3, 3)) * 60
+    random = np.random.default_rng([kind, seed])
+    pixels = np.kron(cells, np.ones((side // 3, side // 3)))[..., None] + random.integers(0, 60, (side, side, 3))
+    return Image.fromarray((pixels + 40 * random.random()).astype(np.uint8))
+
+
+def many_classes(folder: Path, classes: int = 8, each: int = 4) -> Path:
+    for kind in range(classes):
+        place = folder / f"kind{kind}"
+        place.mkdir(parents=True)
+        for seed in range(each):
+            patterned(kind, seed).save(place / f"{seed}.png")
+    return folder
+
+
+__all__ = ["Tiny", "class_folders", "many_classes", "patterned", "picture", "tiny", "torch"]

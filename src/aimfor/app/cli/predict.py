@@ -28,6 +28,7 @@ def predict(
 ) -> None:
     """Scores, probabilities and decisions at the stored threshold, as CSV. Exit code 0 means every row was scored."""
     with one_line_errors():
+        from ...errors import InputError
         from ..many.run import predict as many_predict
         from ..masks import command as mask_command
         from ..run import predict as whole
@@ -36,6 +37,10 @@ def predict(
         from ..stream.table import is_stream
 
         kind = kind_of(run)
+        if kind == "retrieval":
+            raise InputError(
+                "run", f"{run}, which finds neighbours", "a run that decides", "Use aimfor embed or search."
+            )
         if kind == "masks":
             given = {"--skip-corrupt": skip_corrupt, "--rows": rows is not None, "--encoding": encoding is not None}
             _refuse("masks", {"--id": id_column is not None, "--evaluate": evaluate, **given})

@@ -95,6 +95,7 @@ def train(
         from ..many import command as many_command
         from ..many import run as many
         from ..masks import command as mask_command
+        from ..retrieval import command as retrieval_command
         from ..run import training
         from ..run.folder import kind_of, read_source
         from ..run.trust import find_typed_code
@@ -110,6 +111,9 @@ def train(
                 several = many_command.reopen(resume, work)
             many_command.finish(resume, several, quiet)
             return
+        if resume is not None and kind == "retrieval":
+            retrieval_command.resume(resume, quiet)
+            return
         if resume is not None and kind == "stream":
             stream.resume(resume, quiet, trust)
             return
@@ -120,6 +124,34 @@ def train(
         else:
             if data is None or metric is None:
                 raise missing("DATA" if data is None else "--metric")
+            if masks is None and retrieval_command.is_wanted(data, metric, model, query):
+                own = settings(
+                    data=data,
+                    target=target,
+                    metric=metric,
+                    model=model,
+                    epochs=epochs,
+                    seed=seed,
+                    image_size=image_size,
+                    skip_corrupt=skip_corrupt,
+                    encoding=encoding,
+                    rows=rows,
+                )
+                meaningless: dict[str, object] = {
+                    "--recipe": recipe,
+                    "--members": members,
+                    "--fast": fast,
+                    "--budget": budget,
+                    "--positive": positive,
+                    "--group": group,
+                    "--column": column,
+                    "--hidden": hidden,
+                    "--batch-size": batch_size,
+                    "--learning-rate": learning_rate,
+                    "--shard": shard,
+                }
+                retrieval_command.train(own, out, quiet, meaningless)
+                return
             find_typed_code(model)
             one_network = network_options(model, epochs, batch_size, learning_rate, hidden) or (
                 "--shard" if shard else None

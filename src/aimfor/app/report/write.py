@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..many.command import write_many_report
 from ..masks.command import rewrite_mask_report
+from ..retrieval.report import write_retrieval_report
 from ..run.folder import kind_of
 from .comparison import write_comparison_report
 from .run import write_run_report
@@ -20,4 +21,6 @@ def write_report(folder: Path) -> Path:
         return rewrite_mask_report(folder)
     if kind == "many":
         return write_many_report(folder)
+    if kind == "retrieval":
+        return write_retrieval_report(folder)
     return write_run_report(folder)

@@ -151,7 +151,7 @@ def _prepare_lists(settings: Settings, source: Source, objective: Objective, com
 
 
 def kind_of(folder: Path) -> str:
-    """What sort of run config.json says it is: ``masks``, ``many`` (labels), ``stream``; empty for all others.
+    """What sort of run it is: ``masks``, ``many`` (labels), ``retrieval``, ``stream``; empty for all others.
 
     A folder that cannot be read has no kind either; whoever opens it says why.
     """
@@ -269,6 +269,8 @@ def load_run(folder: Path, trust: str | None = None) -> Run:
     if not folder.is_dir():
         raise InputError("run", f"{folder}, which is no folder", "the folder of an aimfor run")
     config = checkpoint.read_json(folder / "config.json")
+    if config.get("kind") in ("masks", "many", "retrieval"):
+        raise InputError("run", f"{folder}, one of another kind ({config['kind']})", "one column of classes or a table")
     if not any((folder / name).exists() for name in ("model.safetensors", COMMITTEE)):
         raise InputError("run", f"{folder}, which is not finished", "a finished run", "Continue it with --resume.")
     decision = checkpoint.read_json(folder / "threshold.json")

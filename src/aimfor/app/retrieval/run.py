@@ -1,0 +1,177 @@
+"""A run on retrieval: ``aimfor train photos/ --metric map@r``, and what `embed` and `search` read back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ... import __version__
+from ...errors import InputError
+from ...fitting import checkpoint
+from ...fitting.backbones import WORTH, is_backbone
+from ...fitting.committee import FolderStore
+from ...fitting.config import Settings
+from ...fitting.embedding import EmbeddingFit, Part, fit_embedding, query_values
+from ...fitting.embedding.fit import CLASSES, EXAMPLES, TITLES, vectors_of
+from ...fitting.embedding.near import depth_of
+from ...fitting.embedding.networks import empty
+from ..data.features import Work
+from ..data.pictures import Pictures
+from ..data.sources import Source
+from ..run.committee_files import CELLS, forget_cells
+from ..run.folder import new_folder, write_config
+from .data import Gallery, Sight, gallery_of
+from .vectors import Vectors, write_vectors
+
+KIND, DONE, OWN = "retrieval", "retrieval.json", "vectors.npy"
+#: Places that are reported beside the metric, and draws of test classes for intervals.
+DEPTHS, DRAWS = (1, 5, 10), 1000
+
+
+@dataclass
+class Ready:
+    """Pictures as numbers, and who judges."""
+
+    settings: Settings
+    gallery: Gallery
+    sight: Sight
+    x: Tensor
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """What a resumed run must find again."""
+        return {"classes": self.gallery.names, "test": self.gallery.test.tolist(), "pictures": len(self.gallery.y)}
+
+
+def prepare(settings: Settings, source: Source, work: Work) -> Ready:
+    """Checks the classes first: features of a folder that cannot be used need not be computed."""
+    gallery = gallery_of(settings, source)
+    if not is_backbone(settings.model):
+        if settings.model != "auto":
+            raise InputError("--model", repr(settings.model), "efficientnet-lite0, timm/NAME, or nothing, for map@r")
+        gallery.notes.append(WORTH.split(". ")[0])
+    sight = Sight.of(settings)
+    work.hashes = source.hashes
+    return Ready(settings, gallery, sight, sight.see(gallery.pictures, work))
+
+
+def start(settings: Settings, source: Source, out: Path | None, work: Work) -> tuple[Path, Ready]:
+    """Checks everything, then makes the folder and writes config.json."""
+    ready = prepare(settings, source, work)
+    folder = new_folder(out, f"{source.name}-{settings.metric}")
+    config = {
+        "aimfor": __version__,
+        "kind": KIND,
+        "settings": settings.model_dump(),
+        "sight": asdict(ready.sight),
+        **ready.fingerprint,
+    }
+    write_config(folder, config)
+    return folder, ready
+
+
+def finish(
+    folder: Path, ready: Ready, tell: Callable[[int, int], None] | None, stop: Callable[[], bool]
+) -> dict[str, Any]:
+    """Learns what is not in the folder yet, judges on classes that took no part, writes every file."""
+    began, gallery = time.monotonic(), ready.gallery
+    learn, judge = (torch.from_numpy(gallery.rows(test=aside)) for aside in (False, True))
+    y = torch.from_numpy(gallery.y)
+    fit = fit_embedding(
+        Part(ready.x[learn], y[learn].unique(return_inverse=True)[1]),
+        ready.settings.metric,
+        steps=ready.settings.epochs * max(1, len(learn) // (CLASSES * EXAMPLES)),
+        seed=ready.settings.seed,
+        store=FolderStore(folder / CELLS),
+        tell=tell,
+        stop=stop,
+    )
+    vectors = fit.vectors(ready.x)
+    labels = [gallery.names[one] for one in gallery.y]
+    metrics = {
+        "metric": ready.settings.metric,
+        "test": judged(vectors[judge], y[judge], ready.settings),
+        "untrained": judged(fit_plain(ready.x[judge]), y[judge], ready.settings, draws=0),
+        "ways": {TITLES[way]: value for way, value in fit.judged.items()},
+        "chosen": TITLES[fit.way],
+        "steps": fit.steps,
+        "width": vectors.shape[1],
+        "classes": {"train": int((~gallery.test).sum()), "test": int(gallery.test.sum())},
+        "pictures": {"train": len(learn), "test": len(judge)},
+        "test_classes": [name for name, aside in zip(gallery.names, gallery.test, strict=True) if aside],
+        "notes": gallery.notes,
+        "seconds": round(time.monotonic() - began, 3),
+    }
+    save(folder, fit, vectors.shape[1])
+    write_vectors(folder / OWN, Vectors(gallery.pictures.names, vectors.numpy(), labels))
+    checkpoint.write_json(folder / "metrics.json", metrics)
+    checkpoint.write_json(folder / DONE, {"way": fit.way, "width": vectors.shape[1]})
+    forget_cells(folder)
+    return metrics
+
+
+def fit_plain(x: Tensor) -> Tensor:
+    """What there is without any training: the numbers as they are."""
+    return vectors_of(nn.Flatten(), x)
+
+
+def judged(vectors: Tensor, y: Tensor, settings: Settings, draws: int = DRAWS) -> dict[str, Any]:
+    """Means over queries of the test classes, with 95 % of bootstrap draws of classes."""
+    depths = sorted({one for one in (*DEPTHS, depth_of(settings.metric)) if one < len(y)})
+    values = query_values(vectors, y, tuple(depths))
+    classes = [(y == one).nonzero().reshape(-1) for one in y.unique()]
+    random = np.random.default_rng([settings.seed, 7])
+    drawn = [random.integers(0, len(classes), len(classes)) for _ in range(draws)]
+    found: dict[str, Any] = {}
+    for name, each in values.items():
+        sums, sizes = (np.array([float(f(each[rows])) for rows in classes]) for f in (torch.sum, len))
+        spread = [sums[pick].sum() / sizes[pick].sum() for pick in drawn]
+        interval = np.quantile(spread, (0.025, 0.975)).tolist() if spread else None
+        found[name] = {"value": float(each.mean()), "interval": interval}
+    return {"metric": found[settings.metric]["value"], "interval": found[settings.metric]["interval"], "all": found}
+
+
+def save(folder: Path, fit: EmbeddingFit, width: int) -> None:
+    tensors = dict(fit.network.state_dict()) or {"none": torch.zeros(1)}
+    checkpoint.save(folder / "model.safetensors", tensors, {"way": fit.way, "width": width})
+
+
+@dataclass
+class RetrievalRun:
+    """A finished run, ready to embed."""
+
+    folder: Path
+    settings: Settings
+    sight: Sight
+    network: nn.Module
+
+    def vectors(self, pictures: Pictures, work: Work | None = None) -> Tensor:
+        work = work or Work(self.folder.resolve().parent, write=False)
+        return vectors_of(self.network, self.sight.see(pictures, work))
+
+
+def load_run(folder: Path) -> RetrievalRun:
+    """Raises `InputError` for an unfinished or damaged run, or one of another kind."""
+    if not folder.is_dir():
+        raise InputError("run", f"{folder}, which is no folder", "the folder of a run with --metric map@r")
+    config = checkpoint.read_json(folder / "config.json")
+    if config.get("kind") != KIND:
+        raise InputError("run", f"{folder}, which has no embedding", "a run with --metric map@r or recall@1")
+    if not (folder / DONE).exists():
+        raise InputError("run", f"{folder}, which is not finished", "a finished run", "Continue it with --resume.")
+    tensors, facts = checkpoint.load(folder / "model.safetensors")
+    with checkpoint.reading(folder / "config.json"):
+        settings, sight = Settings(**config["settings"]), Sight(**config["sight"])
+        shape = sight.shape
+    with checkpoint.reading(folder / "model.safetensors"):
+        network = empty(str(facts["way"]), shape, int(facts["width"]))
+        if facts["way"] != "plain":
+            network.load_state_dict(tensors)
+    return RetrievalRun(folder, settings, sight, network.eval())

@@ -1,0 +1,256 @@
+"""Which embedding finds classes it has never seen: tried on classes kept aside, and the metric chooses.
+
+Classes, not examples, are dealt to folds. Each way (numbers as they are, whitened, or trained by one of three losses)
+learns from the other classes and is judged by the exact metric on the lists that the kept ones make; trained ways are
+judged after a quarter, a half and all of their steps. The best of all is then made from all classes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ...retrieval import RetrievalLoss
+from ..committee.members.base import Never
+from ..committee.store import MemoryStore, Store
+from ..fit import Interrupted
+from ..models import in_blocks
+from ..per_class import PerClassBatchSampler
+from .near import depth_of, query_values
+from .networks import trainable, untrained
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+#: Classes and examples of each in a batch.
+CLASSES, EXAMPLES = 16, 4
+#: Steps on features and on pictures; the shares of them after which a way is judged.
+STEPS = {2: 240, 4: 320}
+LOOKS = (0.25, 0.5, 1.0)
+#: Folds of classes on features and on pictures, where a network takes a hundred times as long.
+FOLDS = {2: 3, 4: 1}
+RATES = {2: 1e-3, 4: 2e-3}
+TITLES = {
+    "plain": "as they are",
+    "whitened": "whitened",
+    "metric": "trained for the metric",
+    "contrastive": "trained by supervised contrast",
+    "softmax": "trained by softmax",
+}
+UNTRAINED = ("plain", "whitened")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Features ``(n, d)`` or pictures ``(n, c, h, w)`` with class ids from 0."""
+
+    x: Tensor
+    y: Tensor
+
+    def of(self, classes: Sequence[int]) -> Part:
+        """The examples of these classes, numbered from 0."""
+        rows = torch.isin(self.y, torch.tensor(list(classes))).nonzero().reshape(-1)
+        return Part(self.x[rows], self.y[rows].unique(return_inverse=True)[1])
+
+
+@dataclass(frozen=True)
+class EmbeddingFit:
+    """The chosen network, and what every way reached.
+
+    Attributes:
+        way: Key of `TITLES`.
+        steps: Of training; 0 for ways without.
+        network: In evaluation mode.
+        judged: The mean over folds for every way, at its best look; NaN where there was nothing to judge by.
+    """
+
+    way: str
+    steps: int
+    network: nn.Module
+    judged: dict[str, float]
+
+    def vectors(self, x: Tensor) -> Tensor:
+        return vectors_of(self.network, x)
+
+
+def vectors_of(network: nn.Module, x: Tensor) -> Tensor:
+    """``(n, width)``, each of length 1; a vector of zeros stays one."""
+    with torch.no_grad():
+        return functional.normalize(in_blocks(network, x).float())
+
+
+class _Softmax(nn.Module):
+    """Cross-entropy over the training classes by cosines with a learned vector of each, at a scale of 16."""
+
+    def __init__(self, classes: int, width: int) -> None:
+        super().__init__()
+        self.last = nn.Linear(width, classes, bias=False)
+
+    def forward(self, vectors: Tensor, y: Tensor) -> Tensor:
+        cosines = functional.normalize(vectors) @ functional.normalize(self.last.weight).t()
+        return functional.cross_entropy(16.0 * cosines, y)
+
+
+def _contrastive(vectors: Tensor, y: Tensor) -> Tensor:
+    """Khosla et al. 2020, at a temperature of 0.1."""
+    unit, own = functional.normalize(vectors), torch.eye(len(y), dtype=torch.bool)
+    same = (y[:, None] == y) & ~own
+    logits = (unit @ unit.t() / 0.1).masked_fill(own, -torch.inf)
+    logs = logits - logits.logsumexp(1, keepdim=True)
+    return -(torch.where(same, logs, 0.0).sum(1) / same.sum(1).clamp_min(1)).mean()
+
+
+def make_loss(way: str, metric: str, classes: int, width: int) -> Loss:
+    """Raises KeyError for a way without training."""
+    made: dict[str, Callable[[], Loss]] = {
+        "metric": lambda: RetrievalLoss(metric, temperature=0.05),
+        "contrastive": lambda: _contrastive,
+        "softmax": lambda: _Softmax(classes, width),
+    }
+    return made[way]()
+
+
+def fit_embedding(
+    data: Part,
+    metric: str,
+    *,
+    steps: int = 0,
+    seed: int = 0,
+    store: Store | None = None,
+    tell: Callable[[int, int], None] | None = None,
+    stop: Callable[[], bool] = Never,
+) -> EmbeddingFit:
+    """Tries every way on classes kept aside and makes the best from all classes.
+
+    Args:
+        data: The classes there are to learn from, at least two.
+        metric: ``map@r``, ``r_precision`` or ``recall@k``.
+        steps: Of training; 0 takes what suits features or pictures.
+        seed: Decides folds, first weights and batches.
+        store: Where finished cells are kept; a second call with the same store goes on from there.
+        tell: Called with steps done and in all.
+        stop: True ends with `Interrupted`; finished cells are kept.
+    """
+    kind, kept = data.x.ndim, store or MemoryStore()
+    steps = steps or STEPS[kind]
+    ways = [way for way in TITLES if kind == 2 or way != "whitened"]
+    folds = class_folds(int(data.y.max()) + 1, seed, FOLDS[kind])
+    key = _key(data, metric, steps, seed)
+    count = _Count(tell, stop, steps, (len(ways) - 1) * len(folds) + 1)
+    values: dict[tuple[str, int], list[float]] = {}
+    for fold, (learn, judge) in enumerate(folds):
+        for way in ways:
+            name, looks = f"{way}-{fold}", _looks(way, steps)
+            found = kept.get(name)
+            if found is None or found[1].get("key") != key:
+                numbers = _judged(data.of(learn), data.of(judge), way, metric, looks, seed, count)
+                kept.put(name, {"values": torch.tensor(numbers, dtype=torch.float64)}, {"key": key})
+            else:
+                numbers = found[0]["values"].tolist()
+            for look, number in zip(looks, numbers, strict=True):
+                values.setdefault((way, look), []).append(number)
+    means = {one: sum(numbers) / len(numbers) for one, numbers in values.items()}
+    way, chosen = max(means, key=means.__getitem__) if means else (("plain" if kind == 2 else "metric"), steps)
+    network = _made(data, way, chosen, metric, seed, kept, key, count)
+    best = {way: max((v for (w, _), v in means.items() if w == way), default=math.nan) for way in ways}
+    return EmbeddingFit(way, chosen if way not in UNTRAINED else 0, network, best)
+
+
+def class_folds(classes: int, seed: int, number: int) -> list[tuple[list[int], list[int]]]:
+    """Classes to learn from and to judge by, at least two each; none where there are fewer than four."""
+    order = torch.randperm(classes, generator=torch.Generator().manual_seed(seed + 17)).tolist()
+    share = 3 if number == 1 else number  # one fold is a third of the classes
+    share = min(share, classes // 2)
+    if classes < 4:
+        return []
+    parts = [(sorted(set(order) - set(order[one::share])), sorted(order[one::share])) for one in range(share)]
+    return parts[:number]
+
+
+def _looks(way: str, steps: int) -> list[int]:
+    return [0] if way in UNTRAINED else sorted({max(1, round(share * steps)) for share in LOOKS})
+
+
+class _Count:
+    """Steps done, for the live line, and the question whether to stop."""
+
+    def __init__(
+        self, tell: Callable[[int, int], None] | None, stop: Callable[[], bool], steps: int, cells: int
+    ) -> None:
+        self.tell, self.stop, self.total, self.done = tell, stop, steps * cells, 0
+
+    def step(self) -> None:
+        if self.stop():
+            raise Interrupted("stopped; finished cells are kept")
+        self.done += 1
+        if self.tell is not None:
+            self.tell(min(self.done, self.total), self.total)
+
+
+def _judged(learn: Part, judge: Part, way: str, metric: str, looks: list[int], seed: int, count: _Count) -> list[float]:
+    """The metric on the kept classes at each look."""
+    depth = min(depth_of(metric), len(judge.y) - 1)
+    name = metric if not metric.startswith("recall@") else f"recall@{depth}"
+
+    def value(network: nn.Module) -> float:
+        return float(query_values(vectors_of(network, judge.x), judge.y, (depth,))[name].nanmean())
+
+    if way in UNTRAINED:
+        return [value(untrained(way, learn.x))]
+    return [value(network) for network in _trained(learn, way, metric, looks, seed, count)]
+
+
+def _trained(learn: Part, way: str, metric: str, looks: Sequence[int], seed: int, count: _Count) -> Iterator[nn.Module]:
+    """The network after so many steps, in evaluation mode."""
+    torch.manual_seed(seed * 1009 + 1)
+    network, classes = trainable(learn.x), int(learn.y.max()) + 1
+    width = _width(network, learn.x)
+    loss = make_loss(way, metric, classes, width)
+    own = list(loss.parameters()) if isinstance(loss, nn.Module) else []
+    optimizer = torch.optim.AdamW([*network.parameters(), *own], RATES[learn.x.ndim], weight_decay=1e-3)
+    batches = _batches(learn.y, min(CLASSES, classes), seed)
+    for step in range(1, max(looks) + 1):
+        count.step()
+        rows = next(batches)
+        network.train()
+        optimizer.zero_grad()
+        loss(network(learn.x[rows]), learn.y[rows]).backward()
+        optimizer.step()
+        if step in looks:
+            yield network.eval()
+
+
+def _batches(y: Tensor, classes: int, seed: int) -> Iterator[list[int]]:
+    sampler, epoch = PerClassBatchSampler(y, classes, EXAMPLES, seed=seed), 0
+    while True:
+        sampler.set_epoch(epoch)
+        yield from sampler.epoch_batches()
+        epoch += 1
+
+
+def _width(network: nn.Module, x: Tensor) -> int:
+    with torch.no_grad():
+        return int(network.eval()(x[:1]).shape[1])
+
+
+def _made(data: Part, way: str, steps: int, metric: str, seed: int, kept: Store, key: str, count: _Count) -> nn.Module:
+    if way in UNTRAINED:
+        return untrained(way, data.x).eval()
+    found = kept.get("all")
+    if found is not None and found[1].get("key") == f"{key}-{way}-{steps}":
+        network = trainable(data.x)
+        network.load_state_dict(found[0])
+        return network.eval()
+    (network,) = _trained(data, way, metric, [steps], seed, count)
+    kept.put("all", dict(network.state_dict()), {"key": f"{key}-{way}-{steps}"})
+    return network
+
+
+def _key(data: Part, metric: str, steps: int, seed: int) -> str:
+    total = hashlib.sha256(repr((metric, steps, seed, tuple(data.x.shape))).encode())
+    total.update(data.x.contiguous().numpy().tobytes() + data.y.numpy().tobytes())
+    return total.hexdigest()[:24]
