@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import BaseModel, ConfigDict
 
 from ...errors import InputError
 from ...fitting import checkpoint
@@ -46,36 +47,68 @@ def look(
     scores, targets, groups = what.read(data, encoding)
     print_of_file = hashlib.sha256(data.read_bytes()).hexdigest()
     past = _past(log, repr(problem))
-    if print_of_file in [line["sha256"] for line in past]:
+    if print_of_file in [line.sha256 for line in past]:
         raise InputError("data", f"{data.name}, which the log has counted before", "rows that arrived since")
     counts = problem.count(scores, targets, groups=groups, decision=what.decision)
     if past:
-        state = past[-1]["counts"]
-        before = counts_from_state({**state, "table": torch.tensor(state["table"], dtype=torch.float64)})
-        counts = before.plus(counts)
+        with checkpoint.reading(log):
+            counts = _counts(past[-1].counts, counts.levels.names).plus(counts)
     certificate = certify_so_far(problem.objective, problem.constraints, counts, confidence)
     line = {
         "file": data.name, "sha256": print_of_file, "rows": len(scores), "total": round(counts.total),
         "verdict": certificate.verdict.value, "confidence": confidence, "problem": repr(problem),
         "counts": _state(counts),
     }  # fmt: skip
-    checkpoint.write_text(log, "".join(json.dumps(one) + "\n" for one in [*past, line]))
+    before = log.read_text(encoding="utf8").rstrip("\n") + "\n" if past else ""
+    checkpoint.write_text(log, before + json.dumps(line) + "\n")
     return Looked(certificate, round(counts.total), len(scores), log)
 
 
-def _past(log: Path, problem: str) -> list[dict[str, Any]]:
+class _Counted(BaseModel):
+    """Counts in a line of the log: by combination of group labels, the four cells of a table of decisions."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    names: list[str]
+    labels: list[list[float]]
+    table: Any
+
+
+class _Line(BaseModel):
+    """A line of the log."""
+
+    model_config = ConfigDict(strict=True)
+
+    sha256: str
+    problem: str
+    counts: _Counted
+
+
+def _past(log: Path, problem: str) -> list[_Line]:
     if not log.exists():
         return []
     try:
-        lines = [json.loads(line) for line in log.read_text(encoding="utf8").splitlines() if line.strip()]
-        other = next((line["problem"] for line in lines if line["problem"] != problem), None)
-    except (json.JSONDecodeError, KeyError, TypeError):
+        lines = [
+            _Line.model_validate_json(line) for line in log.read_text(encoding="utf8").splitlines() if line.strip()
+        ]
+    except ValueError:  # of pydantic, and of bytes that are no text
         raise InputError("log", f"{log.name}, which is not a log of aimfor check", "the log of this decision") from None
+    other = next((line.problem for line in lines if line.problem != problem), None)
     if other is not None:
         raise InputError(
             "log", f"the log of another problem ({other})", "the log of this decision", "Name another --log."
         )
     return lines
+
+
+def _counts(state: _Counted, names: tuple[str, ...]) -> Counts:
+    """Raises `ValueError` for counts that no rows can have."""
+    table = torch.tensor(state.table, dtype=torch.float64)
+    shape = (*(len(labels) for labels in state.labels), 4)
+    possible = bool(((table >= 0) & (table < 2**53)).all())
+    if tuple(state.names) != tuple(names) or tuple(table.shape) != shape or not possible:
+        raise ValueError("its counts are not those of this decision")
+    return counts_from_state({"names": state.names, "labels": state.labels, "table": table})
 
 
 def _state(counts: Counts) -> dict[str, Any]:

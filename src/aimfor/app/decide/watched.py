@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import torch
+from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
 from ...errors import InputError
@@ -66,24 +67,52 @@ def _of_run(run: Run) -> Watched:
     return Watched(metric.problem(), Decision(run.threshold), read, run.folder)
 
 
+class _Cuts(BaseModel):
+    """The thresholds in decision.json."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    threshold: float | None
+    attribute: str | None
+    thresholds: dict[str, float]
+
+
+class _Document(BaseModel):
+    """What decision.json must hold for somebody to watch it."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    score: str
+    target: str
+    positive: str
+    groups: dict[str, list[str]]
+    direction: Literal["maximize", "minimize"]
+    objective: str
+    constraints: list[str]
+    decision: _Cuts
+
+
 def _of_decision(path: Path) -> Watched:
     document = _document(path)
-    words = Vocabulary(Labels(["rest", document["positive"]], True), dict(document["groups"]))
+    words = Vocabulary(Labels(["rest", document.positive], True), document.groups)
 
     def read(data: Path, encoding: str) -> Rows:
-        return tensors(read_scores(data, document["score"], document["target"], encoding), words)
+        return tensors(read_scores(data, document.score, document.target, encoding), words)
 
-    problem = RateProblem(
-        document["direction"],
-        parse_objective(document["objective"]),
-        [parse_constraint(text) for text in document["constraints"]],
-    )
-    plain = document["decision"]
-    own = {float(label): float(cut) for label, cut in plain["thresholds"].items()}
-    return Watched(problem, Decision(plain["threshold"], plain["attribute"], own), read, path.parent)
+    plain = document.decision
+    with checkpoint.reading(path):
+        problem = RateProblem(
+            document.direction,
+            parse_objective(document.objective),
+            [parse_constraint(text) for text in document.constraints],
+        )
+        own = {float(label): cut for label, cut in plain.thresholds.items()}
+        if plain.attribute is not None and plain.attribute not in words.groups:
+            raise ValueError(f"thresholds by {plain.attribute!r}, which is not among its groups")
+    return Watched(problem, Decision(plain.threshold, plain.attribute, own), read, path.parent)
 
 
-def _document(path: Path) -> dict[str, Any]:
+def _document(path: Path) -> _Document:
     if not path.exists():
         raise InputError(
             "decision", f"{path}, which does not exist", "decision.json of aimfor decide, or its folder, or a run"
@@ -91,6 +120,8 @@ def _document(path: Path) -> dict[str, Any]:
     document = checkpoint.read_json(path)
     if document.get("kind") != "decision":
         raise InputError("decision", f"{path.name}, which holds no decision", "decision.json of aimfor decide")
-    if document["decision"]["threshold"] is None:
+    with checkpoint.reading(path):  # pydantic's errors are ValueErrors
+        found = _Document.model_validate(document)
+    if found.decision.threshold is None:
         raise InputError("decision", "no threshold", "a decision with a threshold", "There is nothing to watch.")
-    return document
+    return found
