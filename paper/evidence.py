@@ -8,10 +8,11 @@ from pathlib import Path
 from . import NAMES
 from .claims import CLAIMS
 from .claims.judging import Entries
-from .experiments.ours import autogluon, mq2008_committee, retrieval
+from .experiments.ours import autogluon, mq2008_committee, retrieval, retrieval_features
 from .report.committee_board import summary_lines
 from .report.constraints_board import constraints_board
 from .report.guarantee_board import guarantee_board
+from .report.meng_board import MENG, meng_lines
 from .report.pictures_board import FEATURES, MASKS, mask_lines, voc_lines
 from .report.scoreboard import Score, lines, markdown, score_table, scores
 from .run import GATHERED, load
@@ -114,6 +115,11 @@ def _pictures(results: dict[str, Entries]) -> list[str]:
     text: list[str] = []
     if results.get("voc_features"):
         text += [FEATURES, *voc_lines(results["voc_features"]), ""]
+    if results.get("meng_features"):
+        text += [MENG, *meng_lines(results["meng_features"]), ""]
+    if results.get("retrieval_features"):
+        lines_of = retrieval_features.retrieval_lines(list(results["retrieval_features"]))
+        text += [retrieval_features.TEXT, *lines_of, ""]
     if results.get("mask_offsets"):
         text += [MASKS, *mask_lines(results["mask_offsets"]), ""]
     return text

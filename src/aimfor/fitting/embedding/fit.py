@@ -118,6 +118,7 @@ def fit_embedding(
     data: Part,
     metric: str,
     *,
+    ways: Sequence[str] = tuple(TITLES),
     steps: int = 0,
     seed: int = 0,
     store: Store | None = None,
@@ -129,6 +130,7 @@ def fit_embedding(
     Args:
         data: The classes there are to learn from, at least two.
         metric: ``map@r``, ``r_precision`` or ``recall@k``.
+        ways: Keys of `TITLES` to choose from.
         steps: Of training; 0 takes what suits features or pictures.
         seed: Decides folds, first weights and batches.
         store: Where finished cells are kept; a second call with the same store goes on from there.
@@ -137,7 +139,7 @@ def fit_embedding(
     """
     kind, kept = data.x.ndim, store or MemoryStore()
     steps = steps or STEPS[kind]
-    ways = [way for way in TITLES if kind == 2 or way != "whitened"]
+    ways = [way for way in ways if kind == 2 or way != "whitened"]
     folds = class_folds(int(data.y.max()) + 1, seed, FOLDS[kind])
     key = _key(data, metric, steps, seed)
     count = _Count(tell, stop, steps, (len(ways) - 1) * len(folds) + 1)
@@ -154,7 +156,8 @@ def fit_embedding(
             for look, number in zip(looks, numbers, strict=True):
                 values.setdefault((way, look), []).append(number)
     means = {one: sum(numbers) / len(numbers) for one, numbers in values.items()}
-    way, chosen = max(means, key=means.__getitem__) if means else (("plain" if kind == 2 else "metric"), steps)
+    unjudged = ways[0] if kind == 2 or "metric" not in ways else "metric"
+    way, chosen = max(means, key=means.__getitem__) if means else (unjudged, steps)
     network = _made(data, way, chosen, metric, seed, kept, key, count)
     best = {way: max((v for (w, _), v in means.items() if w == way), default=math.nan) for way in ways}
     return EmbeddingFit(way, chosen if way not in UNTRAINED else 0, network, best)

@@ -1,0 +1,77 @@
+"""Meng's cells on pretrained features: tables for EVIDENCE.md from cached cells."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from ..experiments.meng import table1, table2
+from .scoreboard import markdown
+
+Entries = Sequence[dict[str, Any]]
+MENG = """### Meng's cells on pretrained features (`meng_features`)
+
+The 16 binary cells of Table 1 and the 8 three-class cells of Table 2, with their imbalances, on frozen features of
+EfficientNet-Lite0 (at most 2,500 training and 1,500 test images of a set, at most 1,000 of a class, scaled to 96
+pixels). The committee against linear layers on the same features; loss (plain, weighted, focal) and penalty of the
+rival are chosen by five folds. Test values in percent; *CE* and *Meng*: the paper's own, from networks without
+pretraining.
+"""
+
+
+def meng_lines(results: Entries) -> list[str]:
+    """One row a cell and metric, means over seeds, then what holds over all of them."""
+    if not results:
+        return ["Not measured yet: `python -m paper meng_features`."]
+    rows, gaps = [], []
+    for name, metric, found in _grouped(results):
+        ours, rival, plain = (
+            100 * statistics.mean(values)
+            for values in (
+                [one["committee"]["test"] for one in found],
+                [one["rival"]["test"] for one in found],
+                [one["rivals"]["logistic regression"]["test"] for one in found],
+            )
+        )
+        gaps.append((metric, ours - rival, ours - plain))
+        paper = _paper(name, metric)
+        rows.append((name, metric, *paper, f"{plain:.2f}", f"{rival:.2f}", f"{ours:.2f}", f"{ours - rival:+.2f}"))
+    head = ("cell", "metric", "CE", "Meng", "logistic regression", "rival chosen by folds", "committee", "difference")
+    return [markdown(head, rows), "", _said(gaps, results)]
+
+
+def _grouped(results: Entries) -> list[tuple[str, str, list[dict[str, Any]]]]:
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for entry in results:
+        cell = entry["cell"]
+        name = (
+            f"{cell['set']} {cell['positives']}%" if "positives" in cell else f"{cell['set']}, {cell['drop']}% dropped"
+        )
+        for metric, found in entry["result"].items():
+            groups.setdefault((name, metric), []).append(found)
+    return [(name, metric, found) for (name, metric), found in groups.items()]
+
+
+def _paper(name: str, metric: str) -> tuple[str, str]:
+    if metric == "auroc":
+        one, share = name.split(" ")
+        values, place = table1.PAPER[one], table1.SHARES.index(int(share.rstrip("%")))
+    else:
+        one, drop = name.removesuffix("% dropped").split(", ")
+        values, place = table2.PAPER[one, metric], table2.DROPS.index(int(drop))
+    return f"{values['CE'][place]:.1f}", f"{values['Meng'][place]:.1f}"
+
+
+def _said(gaps: list[tuple[str, float, float]], results: Entries) -> str:
+    seeds = len({entry["cell"]["seed"] for entry in results})
+    parts = []
+    for metric in dict.fromkeys(one for one, _, _ in gaps):
+        mine = [gap for one, gap, _ in gaps if one == metric]
+        plain = [gap for one, _, gap in gaps if one == metric]
+        parts.append(
+            f"{metric}: median {statistics.median(mine):+.2f} points against the chosen rival (above it in "
+            f"{sum(gap > 0 for gap in mine)} of {len(mine)} cells), "
+            f"{statistics.median(plain):+.2f} against logistic regression"
+        )
+    return f"{seeds} seed{'s' if seeds > 1 else ''}. " + "; ".join(parts) + "."
