@@ -1,0 +1,1 @@
+"""From scratch in a plain loop: the defaults of all metrics against cross-entropy."""
