@@ -30,7 +30,7 @@ def test_every_script_and_every_recorded_command_is_run_once() -> None:
 
 
 def test_commands_that_want_data_are_left_out_without_them() -> None:
-    assert run.words("python paper/benchmarks/bench_from_scratch.py DATA", None) is None
+    assert run.words("python paper/benchmarks/bench_gap.py DATA", None) is None
     assert run.words("python paper/benchmarks/bench_sorted.py", None) is not None
 
 
