@@ -16,7 +16,7 @@ from paper.experiments.ours.retrieval_losses import METHODS, smooth_ap
 def test_smooth_ap_is_the_package_where_the_package_groups_rightly() -> None:
     losses = pytest.importorskip("pytorch_metric_learning.losses")
     x, labels = torch.randn(36, 8, generator=torch.Generator().manual_seed(0)), torch.arange(6).repeat_interleave(6)
-    torch.testing.assert_close(smooth_ap(x, labels, 0.05), losses.SmoothAPLoss(temperature=0.05)(x, labels))
+    torch.testing.assert_close(smooth_ap(0.05, x, labels), losses.SmoothAPLoss(temperature=0.05)(x, labels))
 
 
 def test_smooth_ap_by_hand() -> None:
@@ -32,7 +32,7 @@ def test_smooth_ap_by_hand() -> None:
             return 1 + sum(float(torch.sigmoid(torch.tensor((s[j] - s[item]) / t))) for j in others if j != item)
 
         total += sum(above(item, own) / above(item, [0, 1, 2, 3]) for item in own) / 2
-    assert float(smooth_ap(x, labels, t)) == pytest.approx(1 - total / 4, abs=1e-6)
+    assert float(smooth_ap(t, x, labels)) == pytest.approx(1 - total / 4, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", retrieval.SETS)

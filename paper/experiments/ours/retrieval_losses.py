@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -36,14 +37,14 @@ def _pairs(embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return unit @ unit.t(), same & ~self_pair, ~same
 
 
-def supervised_contrastive(embeddings: Tensor, labels: Tensor, temperature: float) -> Tensor:
+def supervised_contrastive(temperature: float, embeddings: Tensor, labels: Tensor) -> Tensor:
     cosines, positive, _ = _pairs(embeddings, labels)
     logits = (cosines / temperature).masked_fill(torch.eye(len(labels), dtype=torch.bool), -torch.inf)
     logs = logits - logits.logsumexp(1, keepdim=True)
     return -(torch.where(positive, logs, 0.0).sum(1) / positive.sum(1)).mean()
 
 
-def multi_similarity(embeddings: Tensor, labels: Tensor, base: float) -> Tensor:
+def multi_similarity(base: float, embeddings: Tensor, labels: Tensor) -> Tensor:
     """With the usual weights 2 and 50, and pairs mined at a margin of 0.1; ``base`` is where similarities are cut."""
     cosines, positive, negative = _pairs(embeddings, labels)
     hardest = cosines.masked_fill(~negative, -torch.inf).amax(1, keepdim=True)
@@ -54,7 +55,7 @@ def multi_similarity(embeddings: Tensor, labels: Tensor, base: float) -> Tensor:
     return (torch.log1p(pull) / 2.0 + torch.log1p(push) / 50.0).mean()
 
 
-def triplet(embeddings: Tensor, labels: Tensor, margin: float) -> Tensor:
+def triplet(margin: float, embeddings: Tensor, labels: Tensor) -> Tensor:
     """All triplets of the batch that violate the margin, by cosines."""
     cosines, positive, negative = _pairs(embeddings, labels)
     gaps = functional.relu(cosines[:, None, :] - cosines[:, :, None] + margin)
@@ -62,7 +63,7 @@ def triplet(embeddings: Tensor, labels: Tensor, margin: float) -> Tensor:
     return gaps.sum() / (gaps > 0).sum().clamp_min(1)
 
 
-def smooth_ap(embeddings: Tensor, labels: Tensor, temperature: float) -> Tensor:
+def smooth_ap(temperature: float, embeddings: Tensor, labels: Tensor) -> Tensor:
     """As published: a query is one of its own positives. A tensor of n³ numbers.
 
     pytorch-metric-learning 2.9.0 computes the same where a batch has as many classes as examples of each; elsewhere it
@@ -91,15 +92,15 @@ def of_package(name: str, **settings: float) -> Loss:
     return loss
 
 
-#: Every method with the three values of its own parameter.
+#: Every method with the five values of its own parameter.
 METHODS: dict[str, tuple[tuple[float, ...], Callable[[int, float], Loss]]] = {
-    "softmax": ((0.5, 1.0, 2.0), lambda classes, value: Softmax(classes, value, False)),
-    "cosine softmax": ((4.0, 8.0, 16.0), lambda classes, value: Softmax(classes, value, True)),
-    "supervised contrastive": ((0.05, 0.1, 0.2), lambda _, value: lambda x, y: supervised_contrastive(x, y, value)),
-    "multi-similarity": ((0.3, 0.5, 0.7), lambda _, value: lambda x, y: multi_similarity(x, y, value)),
-    "triplet": ((0.05, 0.1, 0.2), lambda _, value: lambda x, y: triplet(x, y, value)),
-    "SmoothAP": ((0.02, 0.05, 0.1), lambda _, value: lambda x, y: smooth_ap(x, y, value)),
-    "FastAP (package)": ((5, 10, 20), lambda _, value: of_package("FastAPLoss", num_bins=int(value))),
-    "aimfor ap": ((0.02, 0.05, 0.1), lambda _, value: RetrievalLoss("ap", temperature=value)),
-    "aimfor map@r": ((0.02, 0.05, 0.1), lambda _, value: RetrievalLoss("map@r", temperature=value)),
+    "softmax": ((0.25, 0.5, 1.0, 2.0, 4.0), lambda classes, value: Softmax(classes, value, False)),
+    "cosine softmax": ((1.0, 2.0, 4.0, 8.0, 16.0), lambda classes, value: Softmax(classes, value, True)),
+    "supervised contrastive": ((0.025, 0.05, 0.1, 0.2, 0.4), lambda _, value: partial(supervised_contrastive, value)),
+    "multi-similarity": ((0.3, 0.5, 0.7, 0.9, 1.1), lambda _, value: partial(multi_similarity, value)),
+    "triplet": ((0.025, 0.05, 0.1, 0.2, 0.4), lambda _, value: partial(triplet, value)),
+    "SmoothAP": ((0.02, 0.05, 0.1, 0.2, 0.4), lambda _, value: partial(smooth_ap, value)),
+    "FastAP (package)": ((3, 5, 10, 20, 40), lambda _, value: of_package("FastAPLoss", num_bins=int(value))),
+    "aimfor ap": ((0.02, 0.05, 0.1, 0.2, 0.4), lambda _, value: RetrievalLoss("ap", temperature=value)),
+    "aimfor map@r": ((0.02, 0.05, 0.1, 0.2, 0.4), lambda _, value: RetrievalLoss("map@r", temperature=value)),
 }
