@@ -32,9 +32,10 @@ lint: .venv/ready
 types: .venv/ready
 	$(BIN)/mypy
 
-# Wheel and sdist, installed in new environments: torch alone, then the program.
+# Wheel and sdist in a new environment: torch alone, the program, pictures. PYTHONS=1 also asks the index for wheels for
+# every Python that the metadata name.
 wheel: .venv/ready
-	$(BIN)/python tools/check_wheel.py --program
+	$(BIN)/python tools/check_wheel.py --program $(if $(PYTHONS),--pythons)
 
 check: lint types test
 
