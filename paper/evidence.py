@@ -20,45 +20,46 @@ from .run import GATHERED, load
 INTRO = """# Evidence
 
 What the four papers claim, what we measured, and what follows. Every number on this page is computed from the cached
-cells in `paper/results/` by `python -m paper --evidence`; `python -m paper NAME` measures them again.
-Intervals are 95 %, paired by seed (Student's t). Sizes are cut to a small machine and stand in each table; `--full`
-runs the larger ones.
+cells in `paper/results/` by `python -m paper --evidence`; `python -m paper NAME` measures them again. Intervals are
+95 %, paired by seed (Student's t). Data sets and networks are cut down to fit a small machine; each table states the
+sizes, and `--full` runs the larger ones.
 """
-AFTER_CLAIMS = """A difference whose interval holds zero counts as "does not hold": the claim is of a gain, and none
-was seen. At these sizes that does not rule out a gain at the papers' own.
+AFTER_CLAIMS = """A claimed gain is "not confirmed" when the interval of the difference contains zero: we saw no gain.
+At these sizes that does not rule out a gain at the sizes the papers used.
 
 ## Does aimfor's default help?
 """
 COMMITTEE = """### The committee, the default of `aimfor train` on tables (`committee`)
 
-Five members (linear, two boosted trees, a network by cross-entropy and the same network trained further for the
-metric) predict out of fold and are weighed by the metric. The rivals are LightGBM, histogram gradient boosting,
-logistic regression and one network, each refitted on all training rows with a tuned threshold; the best of them is
-chosen on held-out training rows. `fit_committee` is the function that `aimfor train`, `aimfor compare` and
-`MetricClassifier` call.
+Five members (a linear model, two kinds of boosted trees, a network trained with cross-entropy, and the same network
+trained further on the metric) predict out of fold, and the metric sets their weights. The rivals are LightGBM,
+histogram gradient boosting, logistic regression and one network, each refitted on all training rows with a tuned
+threshold; the best of them is chosen on held-out training rows. `aimfor train`, `aimfor compare` and
+`MetricClassifier` all call the same function, `fit_committee`.
 """
-EARLIER = """### The earlier default: one network, trained on in a last phase
+EARLIER = """### The earlier default: one network with a final phase
 
-**What follows was measured with a default that `aimfor train` no longer runs on tables**, and never ran in this form on
-pictures, masks and ranked lists. Its cells are kept because they say what metric losses add to a network.
+**The results below belong to an earlier default.** `aimfor train` no longer uses it on tables, and never used it in
+this form on pictures, masks or ranked lists. They are kept because they show what metric losses add to one network.
 
-The rival is the best, on validation data, of all checkpoints of cross-entropy, weighted cross-entropy, cross-entropy
-on balanced batches and focal loss (and LibAUC's two on tables, LibAUC's AUCM on images; pointwise, pairwise and
-listwise losses on ranked lists), the best of them also trained on with its own loss, for as many steps as the default:
-at a tenth of its rate, and at its rate with averaged weights.
+The rival is the checkpoint that is best on validation data, among all checkpoints of cross-entropy, weighted
+cross-entropy, cross-entropy on balanced batches and focal loss (on tables also LibAUC's two losses, on images its AUCM;
+on ranked lists pointwise, pairwise and listwise losses). The best of these also continues with its own loss, for as
+many steps as the default gets: at a tenth of its learning rate, and at its full rate with averaged weights.
 
-The default goes on from the rivals' best checkpoint at its rate, weights averaged: by the rival's own loss, or by the
-metric's, or with the last layer refitted (`HeadFitter`), where they beat the former in 95 % of the bootstrap draws
-of validation data; not at all where it loses in every draw. Then it repeats what was chosen on **all**
-labelled data, validation data included, at the threshold found before. That last phase needs no metric loss: the last
-column gives it to the rival as well, and what is left there is what the metric's own candidates add. Test data is read
-once. How the default was found, and what else was tried, stands in docs/reproduce.md. On ranked lists the last phase
-lost (the last column has its price), so there the default is the rival as it is.
+The default continues from the rivals' best checkpoint at the same learning rate, with averaged weights. It uses the
+rival's own loss; it switches to the metric's loss, or to a refitted last layer (`HeadFitter`), only if that is better
+in 95 % of the bootstrap draws of the validation data; and it does not continue at all if continuing is worse in every
+draw. It then repeats the chosen training on **all** labelled data, validation data included, and keeps the threshold
+found before. This final phase needs no metric loss, so the last column gives it to the rival as well: what remains
+there is what the metric losses add. Test data is read once. docs/reproduce.md tells how the default was found, and what
+else was tried. On ranked lists the final phase lost (the last column shows by how much), so the default there is the
+rival unchanged.
 
-On masks the rivals are cross-entropy, weighted cross-entropy, Dice and Lovász losses, and the default is the best on
-validation data of their checkpoints, of the best one trained on with its own loss, and of the same one fine-tuned on
-IoU. There is no last phase on all data there. On VOC actions the default is one network with the mean of the weights
-of three: by weighted cross-entropy and by two AP losses; the last column is the mean of the rivals' weights.
+On masks the rivals are cross-entropy, weighted cross-entropy, Dice and Lovász losses. The default there is whatever is
+best on validation data: one of their checkpoints, the best one continued with its own loss, or the best one fine-tuned
+on IoU, without a final phase on all data. On VOC actions the default averages the weights of three networks, one
+trained with weighted cross-entropy and two with AP losses; the last column averages the weights of the rivals.
 """
 
 
@@ -83,9 +84,8 @@ def render(results: dict[str, Entries]) -> str:
     for _, judgement in judged:
         key = judgement.verdict.split(":")[0]
         counts[key] = counts.get(key, 0) + 1
-    plural = {"does not hold": "do not hold", "holds": "hold", "holds partly": "hold in part"}
     ordered = sorted(counts.items(), key=lambda kv: -kv[1])
-    summary = ", ".join(f"{count} {plural.get(verdict, verdict)}" for verdict, count in ordered)
+    summary = ", ".join(f"{count} {verdict}" for verdict, count in ordered)
     head = ("paper", "where", "claim", "our setting", "our numbers", "verdict")
     claims = f"## The papers' claims: {summary}\n\n{markdown(head, rows)}\n"
     ours = [*_committee(results), *_lists(results), *_pictures(results)]
@@ -140,7 +140,7 @@ def _scoreboards(results: dict[str, Entries]) -> list[str]:
 
 
 def _shortcomings(found: list[Score]) -> list[str]:
-    """Where the default is not above the rival in the median, not surely so in a third of the cells, or below it."""
+    """Where the default is not above the rival in the median, seldom significantly so, or below it in a cell."""
     named = {
         "Not above the best rival in the median cell": [s.metric for s in found if s.median[0] <= 0],
         "Significantly better in fewer than a third of the cells": [

@@ -62,7 +62,7 @@ FEWEST = 3
 def verdict_of(difference: Paired) -> str:
     if difference.pairs < FEWEST:
         return TOO_FEW
-    return {"better": "holds", "worse": "does not hold", "no difference": "does not hold"}[difference.verdict]
+    return {"better": "confirmed", "worse": "not confirmed", "no difference": "not confirmed"}[difference.verdict]
 
 
 # ---------------------------------------------------------------- judges
@@ -80,7 +80,7 @@ def meng_against(
         fair = paired(ours, [found["rivals"]["balanced batches"] for found in inside])
         text = f"− cross-entropy {plain}; − balanced batches {fair} ({plain.pairs} runs)"
         if plain.pairs >= FEWEST and plain.verdict == "better" and fair.verdict != "better":
-            return Judgement(text, "holds partly: not against balanced batches")
+            return Judgement(text, "partly confirmed: not against balanced batches")
         return Judgement(text, verdict_of(plain))
 
     return judge
@@ -107,8 +107,8 @@ def song_gap(task: str, method: str, others: tuple[str, ...], key: str = "test_a
             return Judgement(f"{method} {text}", TOO_FEW)
         verdicts = [gap.verdict for gap in gaps.values()]
         if all(verdict == "better" for verdict in verdicts):
-            return Judgement(f"{method} {text}", "holds")
-        return Judgement(f"{method} {text}", "holds partly" if "better" in verdicts else "does not hold")
+            return Judgement(f"{method} {text}", "confirmed")
+        return Judgement(f"{method} {text}", "partly confirmed" if "better" in verdicts else "not confirmed")
 
     return judge
 
@@ -133,12 +133,12 @@ def s_mnist_gap(model: str, ours: tuple[float, str], theirs: tuple[float, str]) 
 
 
 def no_worse(judge: Callable[[Entries], Judgement]) -> Callable[[Entries], Judgement]:
-    """For claims that something cheaper is as good: holds unless the interval is below zero."""
+    """For claims that something cheaper is as good: confirmed unless the interval is below zero."""
 
     def judged(entries: Entries) -> Judgement:
         found = judge(entries)
         interval = found.numbers.rsplit("[", 1)[1].split("]")[0].split(", ")
-        return Judgement(found.numbers, "does not hold" if float(interval[1]) < 0 else "holds")
+        return Judgement(found.numbers, "not confirmed" if float(interval[1]) < 0 else "confirmed")
 
     return judged
 
@@ -148,4 +148,4 @@ def step_time(entries: Entries) -> Judgement:
     rows = [row for row in entries if row["loss"] == "AUROC"]
     text = "; ".join(f"{row['ratio']} times ({row['network']}, batch {row['batch']})" for row in rows)
     worst = max(float(row["ratio"]) for row in rows)
-    return Judgement(text, "does not hold: it need not cost that" if worst < 2 else "holds")
+    return Judgement(text, "not confirmed: it costs far less" if worst < 2 else "confirmed")

@@ -33,7 +33,7 @@ def f1_accuracy(entries: Entries) -> Judgement:
     text += f"; with tuned thresholds, {meng_f1.PROGRAM}: accuracy {tuned}, F1 {f1} ({f1.pairs} runs)"
     verdict = verdict_of(gaps[meng_f1.PROGRAM])
     warm = any(gap.verdict == "better" for gap in gaps.values())
-    return Judgement(text, "holds partly: not from scratch" if verdict == "does not hold" and warm else verdict)
+    return Judgement(text, "partly confirmed: not from scratch" if verdict == "not confirmed" and warm else verdict)
 
 
 def f1_trap(entries: Entries) -> Judgement:
@@ -51,14 +51,16 @@ def f1_trap(entries: Entries) -> Judgement:
     if len(entries) < FEWEST:
         return Judgement(text, TOO_FEW)
     if not any(counts.values()):
-        return Judgement(text, "does not hold")
+        return Judgement(text, "not confirmed")
     # "End there": half of the runs do, or more (in the paper, three sets of four). "Stays out": none does.
     tried = [name for name in rivals if runs[name] >= FEWEST]
     spared = [name for name in tried if counts[name] < runs[name] / 2]
     against = ["the program falls into it as well"] if counts[meng_f1.PROGRAM] > 0 else []
     against += [f"{' and '.join(spared)} mostly {'do' if len(spared) > 1 else 'does'} not"] if spared else []
     against += [] if len(tried) == len(meng_f1.RIVALS) else ["its rivals were not all run often enough"]
-    return Judgement(text, "holds partly: the trap is there, but " + ", and ".join(against) if against else "holds")
+    return Judgement(
+        text, "partly confirmed: the trap is there, but " + ", and ".join(against) if against else "confirmed"
+    )
 
 
 def _accuracy_and_f1(entries: Entries, name: str) -> str:
@@ -88,10 +90,10 @@ def f1_predicted(entries: Entries) -> Judgement:
     if verdicts[0].pairs < FEWEST:
         return Judgement(text, TOO_FEW)
     if all(mean.low > FOLLOWS for mean in verdicts):
-        return Judgement(text, "holds")
+        return Judgement(text, "confirmed")
     if all(mean.low > 0 for mean in verdicts):
-        return Judgement(text, f"holds partly: correlated, not above {FOLLOWS} throughout")
-    return Judgement(text, "does not hold")
+        return Judgement(text, f"partly confirmed: correlated, not above {FOLLOWS} throughout")
+    return Judgement(text, "not confirmed")
 
 
 def _mean(values: list[float]) -> float:
@@ -110,9 +112,9 @@ def epsilon_table(entries: Entries) -> Judgement:
         return Judgement(text, TOO_FEW)
     worse = [gap.verdict == "worse" for gap in verdicts[0]]
     if all(worse) and verdicts[0][1].mean < verdicts[0][0].mean:
-        return Judgement(text, "holds")
+        return Judgement(text, "confirmed")
     named = [f"{epsilon:g}" for epsilon, one in zip((0.1, 0.001), worse, strict=True) if one]
-    return Judgement(text, f"holds partly: worse at {' and '.join(named)} only" if named else "does not hold")
+    return Judgement(text, f"partly confirmed: worse at {' and '.join(named)} only" if named else "not confirmed")
 
 
 def roc_above(entries: Entries) -> Judgement:
@@ -128,8 +130,8 @@ def roc_above(entries: Entries) -> Judgement:
         return Judgement(text, TOO_FEW)
     if all(verdict == "better" for verdict in verdicts):
         above = fair["area"].verdict == "better"
-        return Judgement(text, "holds" if above else "holds partly: not against balanced batches")
-    return Judgement(text, "holds partly: not everywhere" if "better" in verdicts else "does not hold")
+        return Judgement(text, "confirmed" if above else "partly confirmed: not against balanced batches")
+    return Judgement(text, "partly confirmed: not everywhere" if "better" in verdicts else "not confirmed")
 
 
 # ---------------------------------------------------------------- benchmarks
@@ -145,10 +147,10 @@ def batch_growth(entries: Entries) -> Judgement:
     text = f"{batches}: ours {ours:.0f} times the time, black box on scipy {box:.0f} times; "
     text += f"black box / ours at batch {last['batch']}: {last['black box / ours, both passes']}"
     if ours < 2:
-        return Judgement(text, "holds")
+        return Judgement(text, "confirmed")
     better = ours < box / 2
     return Judgement(
-        text, "holds partly: it grows, but more slowly than the black box's" if better else "does not hold"
+        text, "partly confirmed: it grows, but more slowly than the black box's" if better else "not confirmed"
     )
 
 
@@ -163,10 +165,10 @@ def backward_cost(entries: Entries) -> Judgement:
     text = "backward, forward = 1: " + "; ".join(f"{name} {cost:g}" for name, cost in costs.items())
     dear = [name for name, cost in costs.items() if name.startswith("aimfor") and cost > NEARLY_FREE]
     if not dear:
-        return Judgement(text, "holds")
+        return Judgement(text, "confirmed")
     cheap = any(cost <= NEARLY_FREE for name, cost in costs.items() if name.startswith("aimfor"))
     shown = ", ".join(name.removeprefix("aimfor, ") for name in dear)
-    return Judgement(text, f"holds partly: not for the rule {shown}" if cheap else "does not hold")
+    return Judgement(text, f"partly confirmed: not for the rule {shown}" if cheap else "not confirmed")
 
 
 def reduction(entries: Entries) -> Judgement:
@@ -181,9 +183,9 @@ def reduction(entries: Entries) -> Judgement:
     text += "; a reduced Hessian with the exact gradient: none, for more steps"
     quarter, half = (min(error for share, error in errors.items() if share <= most) for most in (0.25, 0.5))
     if quarter <= REASONABLE:
-        return Judgement(text, "holds")
-    partly = f"holds partly: within {REASONABLE:.0%} from half of the rows on"
-    return Judgement(text, partly if half <= REASONABLE else "does not hold")
+        return Judgement(text, "confirmed")
+    partly = f"partly confirmed: within {REASONABLE:.0%} from half of the rows on"
+    return Judgement(text, partly if half <= REASONABLE else "not confirmed")
 
 
 def sparse_memory(entries: Entries) -> Judgement:
@@ -195,4 +197,4 @@ def sparse_memory(entries: Entries) -> Judgement:
     text = f"dense {dense[key]} MB for the matrix alone; "
     text += "; ".join(f"{row['rows']} {row[key]} MB ({ratios[row['rows']]:.0f} times less)" for row in rest)
     sparse = next(ratio for name, ratio in ratios.items() if name.startswith("sparse"))
-    return Judgement(text, "holds: on the host" if sparse >= 10 else "does not hold")
+    return Judgement(text, "confirmed: on the host" if sparse >= 10 else "not confirmed")

@@ -23,11 +23,11 @@ def inner_schedules(entries: Entries) -> Judgement:
     serious = [row for row in growing if _interval(row[AGAINST])[1] < -SERIOUS]
     problems = growing[0]["problems"]
     numbers = f"distance from the optimum, growing minus constant ({problems} problems): {text}"
-    return Judgement(numbers, "does not hold" if serious else "holds")
+    return Judgement(numbers, "not confirmed" if serious else "confirmed")
 
 
 def projections_on_programs(entries: Entries) -> Judgement:
-    """One projection per epoch against one per step where the optimum is known: holds unless it is worse."""
+    """One projection per epoch against one per step where the optimum is known: confirmed unless it is worse."""
     once, every = entries
     gap = once[ONCE_AGAINST_EVERY]
     low, _ = _interval(gap)
@@ -35,4 +35,4 @@ def projections_on_programs(entries: Entries) -> Judgement:
         f"distance from the optimum, once minus every step {gap} ({once['problems']} problems), "
         f"{once['projections per run']} projections against {every['projections per run']}"
     )
-    return Judgement(numbers, "does not hold" if low > 0 else "holds")
+    return Judgement(numbers, "not confirmed" if low > 0 else "confirmed")

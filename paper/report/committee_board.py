@@ -100,8 +100,8 @@ def summary_lines(results: list[dict[str, Any]], level: str = "##") -> list[str]
     for text, other in CONTRASTS.items():
         lines += ["", f"{level} The committee against {text}", "", *HEAD]
         lines += [_score(metric, cells) for metric in metrics if (cells := cells_of(results, metric, other))]
-    lines += ["", f"{level} Promised on out-of-fold rows, found on test rows", "", *_promises(results, metrics)]
-    return [*lines, "", f"{level} Who speaks: mean share of the vote", "", *_shares(results, metrics)]
+    lines += ["", f"{level} Estimated on out-of-fold rows, found on test rows", "", *_promises(results, metrics)]
+    return [*lines, "", f"{level} Mean weight of each member", "", *_shares(results, metrics)]
 
 
 def write_board(results: list[dict[str, Any]], folder: Path, title: str) -> None:
@@ -126,7 +126,7 @@ def _interval(difference: Difference) -> str:
 
 
 def _promises(results: list[dict[str, Any]], metrics: Sequence[str]) -> list[str]:
-    lines = ["| metric | cells | promised − found, mean | median | mean of the absolute |", "|---|---|---|---|---|"]
+    lines = ["| metric | cells | estimated − found, mean | median | mean absolute |", "|---|---|---|---|---|"]
     for metric in metrics:
         founds = [entry["result"]["metrics"][metric] for entry in results]
         gaps = [

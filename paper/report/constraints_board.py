@@ -10,9 +10,9 @@ from .statistics import paired
 
 INTRO = """### Floors on Adult and bank marketing, gaps on Adult and COMPAS (`adult_constraints`)
 
-*met*: share of seeds whose 95 % certificate on test data says met. Both sides tune their threshold with the same
-certified margin; aimfor chooses on validation data among the rival and two trained candidates. The objective is recall
-under a precision floor, the true negative rate under a recall floor, accuracy under a gap.
+*met*: share of seeds whose 95 % certificate on test data says "met". Both sides tune their threshold with the same
+certified margin; aimfor chooses on validation data between the rival and two trained candidates. The objective is
+recall under a precision floor, the true negative rate under a recall floor, and accuracy under a limit on the gap.
 """
 GAP_METHODS = ("aimfor, threshold by group, margin certify", "cross-entropy")
 

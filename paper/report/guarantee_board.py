@@ -9,8 +9,8 @@ from ..experiments.ours import floors, out_of_fold
 
 INTRO = """## Guaranteed thresholds
 
-`decide(..., guarantee=0.95)` promises that all constraints truly hold with 95 % confidence, for any distribution; that
-is a theorem for whatever order of tests the learning rows choose.
+`decide(..., guarantee=0.95)` promises that all constraints hold on the population with 95 % confidence, whatever the
+distribution. That is a theorem, whichever order of tests the learning rows choose.
 """
 
 
@@ -39,9 +39,9 @@ def _validity(rows: Sequence[dict[str, Any]]) -> list[str]:
             worst = max(shares, key=lambda name: shares[name])
             draws = sum(row["result"]["draws"] for row in mine)
             lines.append(
-                f"Populations with known truth (`validity`), with {words}: {draws:,} draws in {len(shares)} settings;"
-                f" the promise was broken in {min(shares.values()):.2%} to {shares[worst]:.2%} of a setting's draws"
-                f" (most: {worst}), where 5 % are allowed.\n"
+                f"Populations whose true rates are known (`validity`), with {words}: {draws:,} draws in {len(shares)}"
+                f" settings. The promise was broken in {min(shares.values()):.2%} to {shares[worst]:.2%} of the draws"
+                f" of a setting (most often in: {worst}); 5 % are allowed.\n"
             )
     return lines
 
@@ -54,7 +54,7 @@ def _floors(rows: Sequence[dict[str, Any]]) -> list[str]:
     if not rows:
         return []
     return [
-        f"Floors in `aimfor train` (`floors`), {len(rows)} splits, judged on held-out rows:\n",
+        f"Floors in `aimfor train` (`floors`), {len(rows)} splits, measured on held-out rows:\n",
         *floors.board(rows),
         "",
     ]
@@ -78,12 +78,13 @@ def _mapie(rows: Sequence[dict[str, Any]]) -> list[str]:
         f" {max(_share(row[method]) for method in methods):.0f}%" for row in behind
     )  # fmt: skip
     return [
-        f"Recall kept beside MAPIE 1.6 (`paper/benchmarks/bench_guarantee.py`), {cells[0]['draws']} draws a cell: at"
-        f" least as much as the best of its four methods in {len(cells) - len(behind)} of {len(cells)} cells"
+        f"Recall kept, compared with MAPIE 1.6 (`paper/benchmarks/bench_guarantee.py`), {cells[0]['draws']} draws a"
+        f" cell: at least as much as the best of its four methods in {len(cells) - len(behind)} of {len(cells)} cells"
         + (f"; less in {len(behind)} ({named})" if behind else "")
-        + f". With 5,000 rows 90 % of the oracle's recall is kept in {oracle} of {len(large)} cells. No sequence of"
-        f" exact tests could reach it in more than {possible}, even knowing the truth; 90 % of what one could reach"
-        f" is kept in {near}.\n"
+        + f". With 5,000 rows, at least 90 % of the oracle's recall is kept in {oracle} of {len(large)} cells. Exact"
+        " tests taken in order from timid to bold thresholds could do so in"
+        f" {possible} cells at most, even if they knew the truth; for tests in another order this ceiling is not"
+        f" strict. At least 90 % of the ceiling is kept in {near} cells.\n"
     ]
 
 

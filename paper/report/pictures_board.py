@@ -12,12 +12,12 @@ from .statistics import paired
 Entries = Sequence[dict[str, Any]]
 FEATURES = """### Pictures by pretrained features (`voc_features`)
 
-VOC actions, 951 training and 400 test persons (crops of 64 pixels, scaled to 160), frozen features of
-EfficientNet-Lite0. The committee that `aimfor train --model efficientnet-lite0` makes for each action, against linear
-layers on the same features; loss and penalty of the rivals are chosen by five folds of the training persons and
-refitted on all of them. The seed draws the folds; the test persons are the same. Song's network was also pretrained on
-ImageNet, but larger, fine-tuned, and shown larger crops of more persons: 66.7 for direct average precision, 64.8 for
-cross-entropy.
+VOC actions, 951 people to train on and 400 to test on (crops of 64 pixels, scaled to 160), frozen features of
+EfficientNet-Lite0. The committee that `aimfor train --model efficientnet-lite0` makes for each action is compared with
+linear layers on the same features. The rivals' loss and penalty are chosen by five folds of the training people, and
+the rival is then refitted on all of them. The seed draws the folds; the test people stay the same. Song's network was
+also pretrained on ImageNet, but it was larger, fine-tuned, and shown larger crops of more people: 66.7 with direct
+average precision, 64.8 with cross-entropy.
 """
 
 
@@ -59,12 +59,12 @@ def _difference(ours: list[float], theirs: list[float]) -> str:
 
 MASKS = """### Masks: the decision, out of fold (`mask_offsets`)
 
-Mean IoU of the data set on test images, pictures of 96 × 128. A decoder on frozen maps of EfficientNet-Lite0 is trained
-three times, each time without one fold (CamVid: without one of its three training drives), and the mean of the three
-speaks; all decisions are about the same scores. *out of fold*: one offset a class, chosen by `fit_offsets` on what each
-network says about pictures it has not seen. *one part*: the same chosen on one validation part. Differences are from
-argmax, with 95 % of bootstrap draws of test images, meaned over seeds. *rare*: mean over the classes with under 2 % of
-the test pixels.
+Mean IoU over the whole test set, pictures of 96 × 128. A decoder on frozen feature maps of EfficientNet-Lite0 is
+trained three times, each time without one fold (CamVid: without one of its three training drives), and the scores of
+the three are averaged; every decision rule gets the same scores. *out of fold*: one offset per class, chosen by
+`fit_offsets` on what each network predicts for pictures it has not seen. *one part*: the same, chosen on one validation
+part. Differences are from argmax, with 95 % bootstrap intervals over test images, averaged over seeds. *rare*: mean
+over the classes with less than 2 % of the test pixels.
 """
 RARE = 0.02
 

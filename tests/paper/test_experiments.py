@@ -103,7 +103,7 @@ def meng_entries(ours: float, plain: float, balanced: float) -> list[dict[str, A
 
 @pytest.mark.parametrize(
     ("ours", "plain", "balanced", "verdict"),
-    [(0.8, 0.7, 0.7, "holds"), (0.8, 0.7, 0.9, "holds partly"), (0.6, 0.7, 0.7, "does not hold")],
+    [(0.8, 0.7, 0.7, "confirmed"), (0.8, 0.7, 0.9, "partly confirmed"), (0.6, 0.7, 0.7, "not confirmed")],
 )
 def test_verdicts_follow_from_the_numbers(ours: float, plain: float, balanced: float, verdict: str) -> None:
     claim = CLAIMS[0]
@@ -139,7 +139,7 @@ def test_the_page_says_where_the_default_falls_short() -> None:
 
 
 def test_every_verdict_is_one_of_five() -> None:
-    allowed = {"holds", "holds partly", "does not hold", judging.NOT_HERE, judging.NOT_RUN}
+    allowed = {"confirmed", "partly confirmed", "not confirmed", judging.NOT_HERE, judging.NOT_RUN}
     results = evidence.gathered(Path(__file__).parents[2] / "paper" / "results")
     assert {claim.judged(results).verdict.split(":")[0] for claim in CLAIMS} <= allowed
 

@@ -36,7 +36,7 @@ def test_cells_of_the_earlier_order_of_tests_are_told_apart() -> None:
     old = {"cell": {"setting": "a", "seed": 0}, "result": {"draws": 100, "given": 90, "wrong": 4}}
     new = {"cell": {"setting": "a", "seed": 0, "order": "rehearsal"}, "result": {"draws": 50, "given": 9, "wrong": 1}}
     text = "\n".join(guarantee_board({"validity": [old, new]}))
-    assert "with the order by rehearsal: 50 draws in 1 settings; the promise was broken in 2.00%" in text
+    assert "with the order by rehearsal: 50 draws in 1 settings. The promise was broken in 2.00%" in text
     assert "with the earlier order of tests, most power first: 100 draws" in text
     assert guarantee_board({}) == []
 

@@ -195,13 +195,13 @@ def f1_entries(accuracy: float, positive: float, correlation: float, seeds: int 
 
 def test_f1_verdicts_follow_from_the_numbers() -> None:
     good, bad = f1_entries(0.75, 0.5, 0.9), f1_entries(0.5, 1.0, -0.5)
-    assert judging_meng.f1_accuracy(good).verdict == "holds"
-    assert judging_meng.f1_accuracy(bad).verdict == "does not hold"
+    assert judging_meng.f1_accuracy(good).verdict == "confirmed"
+    assert judging_meng.f1_accuracy(bad).verdict == "not confirmed"
     assert judging_meng.f1_trap(bad).verdict.endswith("but the program falls into it as well")
-    assert judging_meng.f1_trap(good).verdict == "does not hold"  # nobody is in a trap
-    assert judging_meng.f1_predicted(good).verdict == "holds"
-    assert judging_meng.f1_predicted(f1_entries(0.7, 0.5, 0.4)).verdict.startswith("holds partly")
-    assert judging_meng.f1_predicted(bad).verdict == "does not hold"
+    assert judging_meng.f1_trap(good).verdict == "not confirmed"  # nobody is in a trap
+    assert judging_meng.f1_predicted(good).verdict == "confirmed"
+    assert judging_meng.f1_predicted(f1_entries(0.7, 0.5, 0.4)).verdict.startswith("partly confirmed")
+    assert judging_meng.f1_predicted(bad).verdict == "not confirmed"
     assert "too few" in judging_meng.f1_accuracy(good[:2]).verdict
 
 
@@ -213,7 +213,7 @@ def test_the_trap_is_the_rivals_only_where_most_of_their_runs_end_there() -> Non
         return judging_meng.f1_trap(entries).verdict
 
     both = (meng_f1_report.CVXPY, meng_f1_report.AP_PERF)
-    assert trap(*both) == trap(*both, runs=2) == "holds"
+    assert trap(*both) == trap(*both, runs=2) == "confirmed"
     assert trap(*both, runs=1).endswith("but CVXPY-SCS and AP-Perf mostly do not")
     assert trap(meng_f1_report.CVXPY).endswith("but AP-Perf mostly does not")
     assert trap(meng_f1.PROGRAM, *both, runs=2).endswith("but the program falls into it as well")
@@ -239,9 +239,9 @@ def test_the_trap_is_the_rivals_only_where_most_of_their_runs_end_there() -> Non
 @pytest.mark.parametrize(
     ("at", "verdict"),
     [
-        ({0.1: 0.69, 0.01: 0.7, 0.001: 0.6}, "holds"),
-        ({0.1: 0.72, 0.01: 0.7, 0.001: 0.6}, "holds partly"),
-        ({0.1: 0.7, 0.01: 0.7, 0.001: 0.7}, "does not hold"),
+        ({0.1: 0.69, 0.01: 0.7, 0.001: 0.6}, "confirmed"),
+        ({0.1: 0.72, 0.01: 0.7, 0.001: 0.6}, "partly confirmed"),
+        ({0.1: 0.7, 0.01: 0.7, 0.001: 0.7}, "not confirmed"),
     ],
 )
 def test_epsilon_verdicts_follow_from_the_numbers(at: dict[float, float], verdict: str) -> None:
@@ -256,7 +256,7 @@ def test_epsilon_verdicts_follow_from_the_numbers(at: dict[float, float], verdic
 
 @pytest.mark.parametrize(
     ("ramp", "balanced", "verdict"),
-    [(0.8, 0.7, "holds"), (0.8, 0.9, "holds partly"), (0.6, 0.7, "does not hold")],
+    [(0.8, 0.7, "confirmed"), (0.8, 0.9, "partly confirmed"), (0.6, 0.7, "not confirmed")],
 )
 def test_roc_verdicts_follow_from_the_numbers(ramp: float, balanced: float, verdict: str) -> None:
     values = {meng_roc.PLAIN: 0.7, meng_roc.BALANCED: balanced, meng_roc.RAMP: ramp, meng_roc.HINGE: 0.7}
@@ -274,18 +274,26 @@ def test_benchmark_verdicts_follow_from_the_rows() -> None:
         row = {"batch": size, "ours, forward, ms": ours, "ours, backward (implicit), ms": ours}
         return row | {"black box on scipy, forward, ms": box, "black box / ours, both passes": "1"}
 
-    assert judging_meng.batch_growth([batch(1, 5, 5), batch(128, 6, 500)]).verdict == "holds"
-    assert judging_meng.batch_growth([batch(1, 5, 5), batch(128, 50, 500)]).verdict.startswith("holds partly")
-    assert judging_meng.batch_growth([batch(1, 5, 5), batch(128, 500, 500)]).verdict == "does not hold"
-    for costs, verdict in (((0.02, 0.05), "holds"), ((0.02, 0.5), "holds partly"), ((0.4, 0.5), "does not hold")):
+    assert judging_meng.batch_growth([batch(1, 5, 5), batch(128, 6, 500)]).verdict == "confirmed"
+    assert judging_meng.batch_growth([batch(1, 5, 5), batch(128, 50, 500)]).verdict.startswith("partly confirmed")
+    assert judging_meng.batch_growth([batch(1, 5, 5), batch(128, 500, 500)]).verdict == "not confirmed"
+    for costs, verdict in (
+        ((0.02, 0.05), "confirmed"),
+        ((0.02, 0.5), "partly confirmed"),
+        ((0.4, 0.5), "not confirmed"),
+    ):
         rows = [{"method": f"aimfor, {i}", "backward, forward = 1": str(cost)} for i, cost in enumerate(costs)]
         rows.append({"method": "black box", "backward, forward = 1": "1.0"})
         assert judging_meng.backward_cost(rows).verdict.split(":")[0] == verdict
-    for errors, verdict in (((0.05, 0.01), "holds"), ((0.5, 0.05), "holds partly"), ((0.9, 0.5), "does not hold")):
+    for errors, verdict in (
+        ((0.05, 0.01), "confirmed"),
+        ((0.5, 0.05), "partly confirmed"),
+        ((0.9, 0.5), "not confirmed"),
+    ):
         shares = zip((250, 500), errors, strict=True)
         kept = [{"rows kept": f"{k} of 1000", "value error, reduced program, rows": str(e)} for k, e in shares]
         assert judging_meng.reduction(kept).verdict.split(":")[0] == verdict
-    for sparse, verdict in (("30", "holds"), ("900", "does not hold")):
+    for sparse, verdict in (("30", "confirmed"), ("900", "not confirmed")):
         memory = [
             {"rows": "dense", "peak extra memory, MB": "1000"},
             {"rows": "sparse", "peak extra memory, MB": sparse},

@@ -283,12 +283,12 @@ def entries(task: str, ours: float, logistic: float, hinge: float) -> list[dict[
 @pytest.mark.parametrize(
     ("task", "numbers", "verdict"),
     [
-        ("action", (0.5, 0.4, 0.3), "holds"),
-        ("action", (0.5, 0.6, 0.3), "holds partly"),
-        ("action", (0.5, 0.6, 0.7), "does not hold"),
-        ("proposals", (0.5, 0.4, 0.3), "holds partly: the ranking half alone"),
-        ("proposals", (0.5, 0.4, 0.6), "holds partly: the ranking half alone"),
-        ("proposals", (0.3, 0.4, 0.3), "does not hold: the ranking half alone"),
+        ("action", (0.5, 0.4, 0.3), "confirmed"),
+        ("action", (0.5, 0.6, 0.3), "partly confirmed"),
+        ("action", (0.5, 0.6, 0.7), "not confirmed"),
+        ("proposals", (0.5, 0.4, 0.3), "partly confirmed: the ranking half alone"),
+        ("proposals", (0.5, 0.4, 0.6), "partly confirmed: the ranking half alone"),
+        ("proposals", (0.3, 0.4, 0.3), "not confirmed: the ranking half alone"),
     ],
 )
 def test_songs_tables_are_judged_from_the_cells(task: str, numbers: tuple[float, float, float], verdict: str) -> None:

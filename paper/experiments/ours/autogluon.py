@@ -29,9 +29,9 @@ from ...report.statistics import bootstrap_median
 from .committee import rows_of, split
 
 TITLE = "The committee beside AutoGluon on ten tables"
-SETTING = """AutoGluon 1.6 (`medium_quality`, its `eval_metric` set, no time limit it would meet; boosted trees of three
-makers, forests and its torch network, without fastai) on the same splits. Points on test rows; CPU seconds of learning,
-on one core."""
+SETTING = """AutoGluon 1.6 on the same splits: preset `medium_quality`, `eval_metric` set to the metric, no effective
+time limit; its members are three kinds of boosted trees, forests and its torch network, without fastai. Points on test
+rows; CPU seconds of training on one core."""
 TABLES = "segment0 wine_quality wilt phoneme page_blocks0 satimage optdigits spambase penbased letter".split()  # noqa: SIM905
 METRICS = ("f1", "ap", "auroc")
 SECONDS_AT_MOST = 3600

@@ -21,10 +21,10 @@ TITLE = "Learning to rank with --query: NDCG@10 and MAP"
 METRICS = ("ndcg@10", "ap")
 SETTING = (
     "46 features, the five official folds. The committee (`fit_committee` with lists, the call behind `aimfor train "
-    "--query`) learns from the four parts that do not test; the rivals choose their rounds on the validation part and "
-    "learn anew from the same four. `member` rows are the committee's members alone. Queries without a relevant "
-    "document are left out. Intervals are over folds, which share training data: read them as a guide. Networks by "
-    "pointwise, pairwise and listwise losses on the same folds stand in the table of `mq2008`."
+    "--query`) learns from the four parts that are not for testing; the rivals choose their number of rounds on the "
+    "validation part and are then refitted on the same four. Rows marked `member` are members of the committee alone. "
+    "Queries without a relevant document are left out. Intervals are over folds, which share training data: read them "
+    "as a guide. The table of `mq2008` has networks with pointwise, pairwise and listwise losses on the same folds."
 )
 COMMITTEE = "committee"
 

@@ -116,7 +116,9 @@ def against(task: str, method: str, others: Sequence[str], only: str = "") -> Ca
         if len(found) < FEWEST:
             return Judgement(text, TOO_FEW)
         better = [gap.verdict == "better" for gap in gaps.values()]
-        verdict = "holds" if all(better) else "holds partly" if any(better) else "does not hold"
-        return Judgement(text, f"{'holds partly' if only and verdict == 'holds' else verdict}{only and ': ' + only}")
+        verdict = "confirmed" if all(better) else "partly confirmed" if any(better) else "not confirmed"
+        if only and verdict == "confirmed":
+            verdict = "partly confirmed"
+        return Judgement(text, f"{verdict}: {only}" if only else verdict)
 
     return judge
