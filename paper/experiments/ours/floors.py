@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from scipy import stats
 
-from aimfor.app.data.sources import Source
+from aimfor.app.data.source import Source
 from aimfor.app.run.convening import convene, with_floor
 from aimfor.app.run.folder import prepare
 from aimfor.fitting.columns.cells import from_array

@@ -184,5 +184,6 @@ def take(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
     return {name.removeprefix(prefix + "."): v for name, v in tensors.items() if name.startswith(prefix + ".")}
 
 
-def under(prefix: str, tensors: Mapping[str, Tensor]) -> Tensors:
-    return {f"{prefix}.{name}": value for name, value in tensors.items()}
+def together(**parts: Mapping[str, Tensor]) -> Tensors:
+    """The tensors of several parts, each under its part's name: the inverse of `take`."""
+    return {f"{part}.{name}": value for part, tensors in parts.items() for name, value in tensors.items()}

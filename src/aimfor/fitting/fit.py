@@ -14,14 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import AimforError, InputError
-from ..refit import HeadFitter
 from . import checkpoint
 from .config import Recipe, Settings, Stage
+from .last_layer import refit_last_layer, why_no_head
 from .losses import StageLoss, why_untrainable
 from .models import build, scores_of
-from .objective import Objective
 from .statistics import share_won
-from .steps import Task, batch_size, epoch_batches, make_optimizer, take_step
+from .steps import Task, batch_size, epoch_batches, make_optimizer, set_rate, take_step
 
 Event = dict[str, Any]
 #: A stage on all rows at once takes at least this many steps.
@@ -32,6 +31,12 @@ CONVINCING = 0.95
 
 class Interrupted(AimforError):
     """The user stopped the run; its state is saved."""
+
+
+def end_if(stopping: bool) -> None:
+    """Raises `Interrupted` when it is time; what is worth keeping has been saved by then."""
+    if stopping:
+        raise Interrupted("stopped; the state is saved")
 
 
 @dataclass
@@ -153,7 +158,7 @@ class Fit:
 
     def _epoch(self, stage: Stage, epochs: int, path: Path | None, stop: Callable[[], bool]) -> None:
         if stage.loss == "head":
-            refit_head(self)
+            refit_last_layer(self.task, self.model)
             self._validate(stage, epochs, math.nan)
         else:
             self._validate(stage, epochs, self._steps(stage, epochs, path, stop))
@@ -166,18 +171,13 @@ class Fit:
         batches = epoch_batches(self.task, self.settings, stage, state.stage, state.epoch)
         self.model.train()
         for number in range(state.step, len(batches)):
-            self._set_rate(stage, (state.epoch + number / len(batches)) / epochs)
+            progress = (state.epoch + number / len(batches)) / epochs
+            set_rate(self.optimizer, self.settings.learning_rate * stage.rate, progress)
             loss = take_step(self.model, self.optimizer, self.loss, self.task, self.settings, batches[number])
             state.step, state.loss_sum = number + 1, state.loss_sum + loss
             self._save_when_due(path, stop)
         self.loss.end_epoch()
         return state.loss_sum / len(batches)
-
-    def _set_rate(self, stage: Stage, progress: float) -> None:
-        """Half a cosine from the full rate to a twentieth: a function of progress alone, so it has no state."""
-        factor = 0.05 + 0.95 * 0.5 * (1.0 + math.cos(math.pi * progress))
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.settings.learning_rate * stage.rate * factor
 
     def _validate(self, stage: Stage, epochs: int, loss: float) -> None:
         task, state = self.task, self.state
@@ -240,20 +240,13 @@ class Fit:
         stopping = stop()
         if path is not None and (stopping or time.monotonic() - self._saved_at >= self.settings.checkpoint_seconds):
             self.save(path)
-        if stopping:
-            raise Interrupted("stopped; the state is saved")
+        end_if(stopping)
 
     def save(self, path: Path) -> None:
         """Everything the rest of the run depends on: model, best, optimizer, duals and banks, generator, position."""
         moments, rest = checkpoint.flatten_optimizer(self.optimizer.state_dict())
-        tensors = {
-            **checkpoint.under("model", self.model.state_dict()),
-            **checkpoint.under("best", self.best),
-            **checkpoint.under("incumbent", self.incumbent),
-            **checkpoint.under("optimizer", moments),
-            **checkpoint.under("loss", self.loss.state_dict()),
-            "rng": torch.get_rng_state(),
-        }
+        kept = {"best": self.best, "incumbent": self.incumbent, "optimizer": moments, "loss": self.loss.state_dict()}
+        tensors = checkpoint.together(model=self.model.state_dict(), **kept) | {"rng": torch.get_rng_state()}
         state = {"run": asdict(self.state), "optimizer": rest, "recipe": self.recipe.model_dump()}
         checkpoint.save(path, tensors, state)
         self._saved_at = time.monotonic()
@@ -281,25 +274,3 @@ class Fit:
 def stage_title(stage: Stage) -> str:
     words = {"ce": "cross-entropy", "weighted_ce": "weighted cross-entropy"}
     return words.get(stage.loss, stage.loss) + (" (balanced)" if stage.balanced else "")
-
-
-def why_no_head(objective: Objective) -> str | None:
-    """A sentence when the last layer cannot be refitted for this metric, else None."""
-    try:
-        HeadFitter(objective.metric)
-    except AimforError as error:
-        return str(error)
-    return None
-
-
-def refit_head(fit: Fit) -> None:
-    """Puts a last layer into the model that is fitted on all training rows for the metric."""
-    task, chunk = fit.task, 4096 if fit.task.x.ndim == 2 else 256
-    train = [task.x, task.y, *([] if task.weights is None else [task.weights])]
-    held = [
-        task.x_validation,
-        task.y_validation,
-        *([] if task.weights_validation is None else [task.weights_validation]),
-    ]
-    batches, validation = (list(zip(*(part.split(chunk) for part in parts), strict=True)) for parts in (train, held))
-    HeadFitter(task.objective.metric).from_model(fit.model, batches, validation=validation, install=True)

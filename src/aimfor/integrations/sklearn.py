@@ -15,33 +15,17 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from torch import Tensor
 
 from ..errors import InputError
-from ..fitting.calibrate import class_scaling, platt, probability
-from ..fitting.config import Recipe, Settings, Stage
-from ..fitting.fit import Fit
-from ..fitting.models import scores_of
+from ..fitting.calibrate import probability
+from ..fitting.config import Settings
 from ..fitting.objective import Objective
-from ..fitting.steps import Task
 from ..metrics import Metric
 from .committee_estimator import FittedTable, fit_table, is_frame
 from .guaranteed_threshold import GuaranteedThreshold
+from .network_estimator import fit_network
 
 __all__ = ["GuaranteedThreshold", "MetricClassifier"]
 
 Array = NDArray[Any]
-
-#: Every candidate sees all rows at once, so that sample weights mean exactly repetition; the best on held-out rows
-#: wins.
-_RECIPE = Recipe(
-    name="estimator",
-    title="cross-entropy, weighted, metric, head",
-    stages=(
-        Stage(loss="ce", batch=-1),
-        Stage(loss="weighted_ce", batch=-1),
-        Stage(loss="metric", start="best", batch=-1, rate=0.3, optional=True),
-        Stage(loss="head", start="best", optional=True),
-    ),
-)
-
 
 #: What only one network has; under a committee these must be left as they are.
 _NETWORK_ONLY = {"hidden": 32, "epochs": 100, "learning_rate": 1e-2, "weight_decay": 1e-3, "validation_fraction": 0.2}
@@ -52,7 +36,8 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Data frames with text, dates and missing values are taken as they are. With ``model="mlp"`` or ``"linear"`` it is
     one small network instead, for numbers: cross-entropy, weighted cross-entropy, the metric's own loss and a refitted
-    last layer are tried in turn, and the best on held-out rows is kept; there a weight of two is a repeated row.
+    last layer are tried in turn, and the best on held-out rows is kept. That recipe is its own and not the program's:
+    there a weight of two is a repeated row, as scikit-learn asks, which only steps on all rows at once can keep.
 
     Args:
         metric: A `Metric` or its name: ``"auroc"``, ``"f1"``, ``"recall@precision=0.9"``, …; for more than two classes
@@ -138,18 +123,32 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self._fit_committee(objective, X, ids, weights, seed, groups)
         if groups is not None:
             raise InputError("groups", f"some for model={self.model!r}", "none, or model='committee'")
-        counted = np.ones(len(X)) if weights is None else weights
-        kept = counted > 0
-        X, ids, counted = X[kept], ids[kept], counted[kept]
-        self.mean_ = np.average(X, axis=0, weights=counted)
-        scale = np.sqrt(np.average((X - self.mean_) ** 2, axis=0, weights=counted))
-        self.scale_ = np.where(scale > 1e-12 * np.maximum(1.0, np.abs(self.mean_)), scale, 1.0)
-        task = self._task(objective, X, ids, None if weights is None else counted, seed)
-        fitted = Fit(task, self._settings(seed), _RECIPE).run()
-        self.model_ = fitted.model
-        self.n_iter_ = len(fitted.state.history)
-        self.metric_ = fitted.state.best["value"]
-        self._calibrate(task, float(fitted.state.best["threshold"]))
+        self.network_ = fit_network(
+            X,
+            ids,
+            objective,
+            1 if objective.binary else len(self.classes_),
+            weights=weights,
+            held_out=self.validation_fraction,
+            settings=Settings(
+                data="",
+                metric=objective.name,
+                model=self.model,
+                hidden=self.hidden,
+                dropout=0.0,  # masks depend on the number of rows, and weights would not mean repetition
+                epochs=self.epochs,
+                batch_size=1024,
+                learning_rate=self.learning_rate,
+                weight_decay=self.weight_decay,
+                patience=20,
+                seed=seed % 2**20,
+            ),
+            seed=seed,
+        )
+        self.metric_, self.n_iter_ = self.network_.found, self.network_.looks
+        self.calibration_: Any = self.network_.calibration
+        if objective.binary:
+            self.threshold_ = self.network_.threshold
         return self
 
     def _validated(self, X: Any, *y: Any) -> Any:
@@ -198,7 +197,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         self.committee_ = self.table_.committee
         self.metric_, self.n_iter_ = self.committee_.promised, len(self.committee_.seats)
-        self.calibration_: Any = (1.0, 0.0) if outputs == 1 else (1.0, [0.0] * outputs)
+        self.calibration_ = (1.0, 0.0) if outputs == 1 else (1.0, [0.0] * outputs)
         if outputs == 1:
             self.threshold_ = self.committee_.threshold.value
         return self
@@ -216,50 +215,10 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "Use a multi-class metric such as 'auroc_ovr'."
             )
 
-    def _settings(self, seed: int) -> Settings:
-        return Settings(
-            data="",
-            metric=_objective(self.metric).name,
-            model=self.model,
-            hidden=self.hidden,
-            dropout=0.0,  # masks depend on the number of rows, and weights would not mean repetition
-            epochs=self.epochs,
-            batch_size=1024,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            patience=20,
-            seed=seed % 2**20,
-        )
-
-    def _task(self, objective: Objective, X: Array, ids: Array, weights: Array | None, seed: int) -> Task:
-        held = _held_out(X, ids, self.validation_fraction, seed)
-        train = ~held
-        if not all(set(ids[part]) == set(ids) for part in (train, held)):
-            train = held = np.ones(len(X), dtype=bool)  # too few rows to hold some out: judge on all of them
-        x, y = torch.from_numpy(self._scaled(X)), torch.from_numpy(ids.astype(np.int64))
-        given = None if weights is None else torch.from_numpy(weights)
-        outputs = 1 if objective.binary else len(self.classes_)
-        parts = [None if given is None else given[torch.from_numpy(part)] for part in (train, held)]
-        return Task(x[train], y[train], x[held], y[held], objective, outputs, parts[0], parts[1])
-
-    def _scaled(self, X: Array) -> Array:
-        return np.ascontiguousarray((X - self.mean_) / self.scale_)
-
-    def _calibrate(self, task: Task, threshold: float) -> None:
-        scores = scores_of(self.model_, task.x_validation, task.outputs)
-        if task.outputs == 1:
-            self.calibration_ = platt(scores, task.y_validation, task.weights_validation)
-            self.threshold_ = _prefer_even_odds(task, scores, threshold, self.calibration_)
-        else:
-            self.calibration_ = class_scaling(scores, task.y_validation, task.weights_validation)
-
     def _scores(self, X: Any) -> Tensor:
         check_is_fitted(self)
         X = self._validated(X)
-        if self.model == "committee":
-            return self.table_.scores(X)
-        outputs = 1 if hasattr(self, "threshold_") else len(self.classes_)
-        return scores_of(self.model_, torch.from_numpy(self._scaled(X)), outputs)
+        return self.table_.scores(X) if self.model == "committee" else self.network_.scores(X)
 
     def decision_function(self, X: Any) -> Array:
         """Scores: ``(n,)``, above 0 where the positive class is decided; ``(n, c)`` log-odds for several classes."""
@@ -310,37 +269,3 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 def _objective(metric: str | Metric) -> Objective:
     return Objective.of(metric) if isinstance(metric, str) else Objective(repr(metric), metric)
-
-
-def _prefer_even_odds(task: Task, scores: Tensor, tuned: float, calibration: tuple[float, float]) -> float:
-    """Probability one half is the threshold unless the tuned one gains more than chance would on so few rows.
-
-    On n held-out rows the best of many thresholds wins by about ``0.5 / √n`` for no reason. Where that is all it
-    wins, one half is as good, and makes `predict` and `predict_proba` agree.
-    """
-    if calibration[0] == 0:
-        return tuned
-    even = -calibration[1] / calibration[0]
-    objective = task.objective if task.objective.needs_threshold else Objective.of("f1")
-    values = [objective.value(scores, task.y_validation, one, task.weights_validation) for one in (tuned, even)]
-    weights = task.weights_validation
-    rows = float(len(scores) if weights is None else weights.sum())
-    return even if values[1] >= values[0] - 0.5 / max(1.0, rows) ** 0.5 else tuned
-
-
-def _held_out(X: Array, ids: Array, fraction: float, seed: int) -> Array:
-    """True for held-out rows. A row's own content decides (in the order of its hash within the class), not its place.
-
-    Equal rows go together, so that a weight of two and a repeated row lead to the same split.
-    """
-    import hashlib
-
-    salt = str(seed).encode()
-    digests = np.array([hashlib.sha256(salt + row.tobytes()).hexdigest() for row in np.ascontiguousarray(X + 0.0)])
-    held = np.zeros(len(X), dtype=bool)
-    for one in np.unique(ids):
-        members = np.flatnonzero(ids == one)
-        distinct = np.unique(digests[members])
-        take = round(fraction * len(distinct)) or (1 if len(distinct) > 1 else 0)
-        held[members] = np.isin(digests[members], distinct[:take])
-    return held

@@ -16,7 +16,7 @@ from .attach import with_gradients, with_gradients_of_all
 from .bound import bound_from_scores
 from .duals import Duals
 from .form import ConstraintForm, ConstraintProblem, HasConstraints
-from .groups import group_labels
+from .groups import checked_index, group_labels
 from .history import History, diagnose
 from .schedule import Schedule, schedule
 from .surrogates import SURROGATES
@@ -154,7 +154,7 @@ class LagrangianEngine(Engine):
     def solve(self, form: ConstraintForm) -> EngineOutput:
         if not (self.training and torch.is_grad_enabled()):
             return self._evaluate(form)
-        index = self._checked_index(form)
+        index = checked_index(form.index, form.groups, self.known)
         problems = [problem for problem in form.problems if problem.scores.numel()]
         if not problems:
             return undefined(form.scores)
@@ -214,33 +214,6 @@ class LagrangianEngine(Engine):
         value = torch.stack([one.value for one in bounds]).mean()
         stats = {"value": value.detach(), "bound": bound.detach()}
         return EngineOutput(1.0 - bound + attached_zero(form.scores), stats=stats)
-
-    def _checked_index(self, form: ConstraintForm) -> Tensor:
-        index, size = form.index, self.labels.numel()
-        if index is None:
-            raise InputError(
-                "index",
-                "None",
-                "each example's position in the data set",
-                "Let the data set return it: loss_fn(scores, targets, index=index). To evaluate, call .eval() first.",
-            )
-        try:
-            if index.device.type != "cpu" and index.numel():  # a gather outside the bounds raises on the CPU only
-                low, high = index.aminmax()
-                if bool((low < 0) | (high >= size)):
-                    raise IndexError
-            known = self.known.index_select(0, index)
-        except IndexError:
-            came = f"values from {int(index.min())} to {int(index.max())}"
-            raise InputError("index", came, f"positions from 0 to {size - 1}") from None
-        if not torch.equal(known, form.groups):
-            raise InputError(
-                "targets",
-                "labels that differ from those the engine was made with",
-                "targets == labels[index]",
-                "Check that index is the position in the same data set, in the same order.",
-            )
-        return index
 
     # ------------------------------------------------------------ one epoch
 

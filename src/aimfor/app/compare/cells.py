@@ -14,7 +14,7 @@ import torch
 
 from ... import __version__
 from ...fitting.config import Recipe, Settings
-from ...fitting.fit import why_no_head
+from ...fitting.last_layer import why_no_head
 from ...fitting.losses import why_untrainable
 from ..run.evaluate import evaluate
 from ..run.evaluate.lists import evaluate_lists

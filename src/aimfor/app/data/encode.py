@@ -12,7 +12,7 @@ from ...errors import InputError
 from ...fitting.columns import TableEncoder
 from ...fitting.columns.kinds import Matrix, Remarks
 from .features import FeatureEncoder, Work, restore_features
-from .sources import Source
+from .source import Source
 
 
 @dataclass

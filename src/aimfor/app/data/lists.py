@@ -7,7 +7,7 @@ import torch
 
 from ...errors import InputError
 from ...fitting.columns.cells import is_number
-from ...fitting.committee.committee import HIGHEST_GRADE
+from ...fitting.committee.convene import HIGHEST_GRADE
 from ...fitting.committee.folds import list_parts, telling_lists
 from ...fitting.objective import Objective
 from .labels import Array, Labels, Rows, Split

@@ -28,7 +28,8 @@ from ...fitting.config import Settings
 from ...fitting.objective import Objective
 from ..data.encode import encode, fit_encoder, restore_encoder
 from ..data.features import FeatureEncoder, Work
-from ..data.sources import Source, load
+from ..data.source import Source
+from ..data.sources import load
 from ..run.committee_files import CELLS, forget_cells, load_committee, save_committee
 from ..run.folder import new_folder
 

@@ -31,7 +31,8 @@ from ..data.encode import Encoder, encode, fit_encoder, restore_encoder
 from ..data.features import SIDE, Work
 from ..data.labels import Labels, Split, fit_labels, split
 from ..data.lists import grades_of, list_numbers, split_lists
-from ..data.sources import Source, load
+from ..data.source import Source
+from ..data.sources import load
 from .committee_files import COMMITTEE, load_committee
 from .trust import check_trust
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...errors import InputError, OddRowsWarning
 from ...fitting.columns import columns_of
 from ...fitting.columns.kinds import Remarks
-from ..data.sources import Source
+from ..data.source import Source
 from ..data.sources import load as load_source
 from .folder import Run, load_run
 

@@ -21,7 +21,8 @@ from ...fitting.columns.kinds import Remarks
 from ...fitting.objective import Objective
 from ..data.features import FeatureEncoder, Work
 from ..data.lists import grades_of, list_numbers
-from ..data.sources import Source, load
+from ..data.source import Source
+from ..data.sources import load
 from .evaluate import evaluate
 from .evaluate.lists import evaluate_lists
 from .folder import Run, load_run

@@ -19,7 +19,7 @@ from ...fitting.fit import Event, Fit
 from ...fitting.importance import permutation_importance
 from ...fitting.models import scores_of
 from ..data.features import Work
-from ..data.sources import Source
+from ..data.source import Source
 from ..report.sheets import write_sheets
 from .card import model_card
 from .convening import check_committee, finish_committee

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.config import Recipe
-from ...fitting.fit import Event, Interrupted
+from ...fitting.fit import Event, end_if
 from ...fitting.losses import StageLoss, why_untrainable
 from ...fitting.models import build, scores_of, shaped
-from ...fitting.steps import make_optimizer
+from ...fitting.steps import make_optimizer, set_rate
 from .batches import Place, StreamBatch
 from .prepare import Ready
 from .ranks import Ranks
@@ -118,9 +118,7 @@ class StreamFit:
         place = batch.place
         torch.manual_seed(hash((settings.seed, place.epoch, place.window, place.step, self.ranks.rank)) % 2**63)
         self.wrapped.train()
-        factor = 0.05 + 0.95 * 0.5 * (1.0 + math.cos(math.pi * progress))
-        for group in self.optimizer.param_groups:
-            group["lr"] = settings.learning_rate * factor
+        set_rate(self.optimizer, settings.learning_rate, progress)
         self.optimizer.zero_grad(set_to_none=True)
         value = self._value(batch)
         if not math.isfinite(float(value.detach())):
@@ -179,18 +177,14 @@ class StreamFit:
         due = time.monotonic() - self._saved_at >= self.ready.settings.checkpoint_seconds
         if path is not None and (stopping or self.ranks.any(due and self.ranks.first)):
             self.save(path)
-        if stopping:
-            raise Interrupted("stopped; the state is saved")
+        end_if(stopping)
 
     def save(self, path: Path) -> None:
         """By the first process, with the help of the others where the network is cut among them."""
         moments, rest = checkpoint.flatten_optimizer(self.optimizer.state_dict())
-        tensors = {
-            **checkpoint.under("model", self._whole(self.model.state_dict())),
-            **checkpoint.under("best", self._whole(self.best)),
-            **checkpoint.under("optimizer", self._whole(moments)),
-            **checkpoint.under("loss", self.loss.state_dict()),
-        }
+        network = {"model": self.model.state_dict(), "best": self.best, "optimizer": moments}
+        whole = {part: self._whole(tensors) for part, tensors in network.items()}
+        tensors = checkpoint.together(loss=self.loss.state_dict(), **whole)
         if self.ranks.first:
             checkpoint.save(path, tensors, {"run": asdict(self.state), "optimizer": rest})
         self._saved_at = time.monotonic()

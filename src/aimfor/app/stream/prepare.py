@@ -19,7 +19,7 @@ from ...fitting.columns.cells import Column
 from ...fitting.config import Settings
 from ...fitting.objective import Objective
 from ..data.labels import Labels, labels_of_counts, tidy_labels
-from ..data.sources import groups_of
+from ..data.source import groups_of
 from .batches import Loader
 from .memory import SAMPLE, plan
 from .ranks import Ranks

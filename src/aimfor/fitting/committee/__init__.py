@@ -1,7 +1,8 @@
 """The default on tables: members that predict out of fold, weighed by the metric itself."""
 
 from .cells import Progress
-from .committee import Committee, OutOfFold, Seat, fit_committee
+from .committee import Committee, OutOfFold, Seat
+from .convene import fit_committee
 from .members import FOR_FEATURES, FOR_TABLES, KINDS
 from .store import FolderStore, MemoryStore, Store
 

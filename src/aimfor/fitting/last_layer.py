@@ -1,0 +1,32 @@
+"""The last layer of a network, fitted anew on all training rows for the metric."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from ..errors import AimforError
+from ..refit import HeadFitter
+from .objective import Objective
+from .steps import Task
+
+
+def why_no_head(objective: Objective) -> str | None:
+    """A sentence when the last layer cannot be refitted for this metric, else None."""
+    try:
+        HeadFitter(objective.metric)
+    except AimforError as error:
+        return str(error)
+    return None
+
+
+def refit_last_layer(task: Task, model: nn.Module) -> None:
+    """Puts a last layer into the model that is fitted on all training rows for the metric."""
+    chunk = 4096 if task.x.ndim == 2 else 256
+    train = [task.x, task.y, *([] if task.weights is None else [task.weights])]
+    held = [
+        task.x_validation,
+        task.y_validation,
+        *([] if task.weights_validation is None else [task.weights_validation]),
+    ]
+    batches, validation = (list(zip(*(part.split(chunk) for part in parts), strict=True)) for parts in (train, held))
+    HeadFitter(task.objective.metric).from_model(model, batches, validation=validation, install=True)
