@@ -18,14 +18,18 @@ from aimfor.app.data import features
 from aimfor.app.data.features import FeatureStore, features_of
 from aimfor.app.data.pictures import Pictures
 from aimfor.fitting import backbones
+from aimfor.fitting.committee.members import pictures
 from aimfor.fitting.fit import Interrupted
 
 from .pictures_samples import class_folders, picture, tiny
+
+OWN = "tests.fitting.test_picture_members:normed"
 
 
 @pytest.fixture(autouse=True)
 def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backbones, "_lite0", tiny)
+    monkeypatch.setattr(pictures, "STEPS", 8)
 
 
 def aimfor_says(*words: object, code: int = 0) -> str:
@@ -165,7 +169,34 @@ def test_bad_folders_are_one_line(tmp_path: Path) -> None:
 
 def test_without_a_backbone_the_small_network_says_what_one_would_bring(tmp_path: Path) -> None:
     photos, out = class_folders(tmp_path / "photos", 40), tmp_path / "runs" / "one"
-    said = aimfor_says("train", photos, "--metric", "ap", "--epochs", "1", "--recipe", "cross_entropy", "--out", out)
+    size = ("--image-size", "8")
+    said = aimfor_says(
+        "train", photos, *size, "--metric", "ap", "--recipe", "cross_entropy", "--epochs", "1", "--out", out
+    )
     assert "pretrained" not in said  # who names a recipe knows
-    said = aimfor_says("train", photos, "--metric", "ap", "--out", tmp_path / "runs" / "two", "--image-size", "8")
+    words = ("train", photos, "--metric", "ap", *size)
+    said = aimfor_says(*words, "--out", tmp_path / "runs" / "two")
     assert "--model efficientnet-lite0" in said
+    assert "mirrored, shifted and slightly recoloured" in said
+    metrics = json.loads((tmp_path / "runs" / "two" / "metrics.json").read_text())
+    assert metrics["committee"]["folds"] == 3
+    assert {one["name"] for one in metrics["committee"]["members"]} <= {"pictures_network", "pictures_metric"}
+    both = [aimfor_says("predict", tmp_path / "runs" / "two", one) for one in (photos, photos / "cat")]
+    some = {row["row"]: row["score"] for row in csv.DictReader(both[0].splitlines())}
+    assert all(some[f"cat/{row['row']}"] == row["score"] for row in csv.DictReader(both[1].splitlines()))
+
+
+def test_a_network_of_ones_own_is_folded_as_well(tmp_path: Path) -> None:
+    photos, out = class_folders(tmp_path / "photos", 30), tmp_path / "runs" / "one"
+    words = ("train", photos, "--metric", "f1", "--image-size", "8", "--model", OWN)
+    said = aimfor_says(*words, "--no-augment", "--fast", "--out", out)
+    assert "network on pictures 1.00" in said
+    assert "mirrored" not in said
+    assert "--trust" in aimfor_says("predict", out, photos, code=2)
+    assert len(aimfor_says("predict", out, photos, "--trust", OWN).splitlines()) == 31
+    assert "--members" in aimfor_says(*words, "--members", "linear", code=2)
+    assert "--augment" in aimfor_says(*words, "--epochs", "1", "--augment", code=2)
+    assert "--augment" in aimfor_says(*words, "--recipe", "auto", "--no-augment", code=2)
+    table = tmp_path / "table.csv"
+    table.write_text("a,y\n" + "".join(f"{n},{n % 2}\n" for n in range(40)))
+    assert "--augment" in aimfor_says("train", table, "--target", "y", "--metric", "ap", "--augment", code=2)

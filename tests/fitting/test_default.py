@@ -21,7 +21,7 @@ def test_a_committee_wherever_it_can_be() -> None:
     assert names == {
         ("table", False): None,
         ("table", True): "auto",
-        ("pictures", False): "auto",
+        ("pictures", False): None,
         ("pictures", True): "auto",
         ("stream", False): "cross_entropy",
         ("stream", True): "cross_entropy",

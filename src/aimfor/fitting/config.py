@@ -66,6 +66,8 @@ class Settings(_Strict):
     encoding: str = "utf8"
     rows: int | None = Field(default=None, ge=1)
     image_size: int = Field(default=0, ge=0, le=1024)
+    #: Pictures are changed at random while a network learns from their pixels, as suits their sort.
+    augment: bool = True
     #: Pictures that cannot be read are left out instead of being an error.
     skip_corrupt: bool = False
     #: Masks: their folder, a file of class names, the value of pixels that do not count.

@@ -67,6 +67,10 @@ Members = Annotated[
 SkipCorrupt = Annotated[
     bool, typer.Option("--skip-corrupt", help="Leave out pictures that cannot be read, and name them.")
 ]
+Augment = Annotated[
+    bool | None,
+    typer.Option("--augment/--no-augment", help="Pixels: change pictures at random while learning; on by default."),
+]
 Fast = Annotated[bool, typer.Option("--fast", help="One member (trees) and one split instead of the committee.")]
 Budget = Annotated[float | None, typer.Option(help="Minutes; members that would end later are left out.")]
 Workers = Annotated[int | None, typer.Option(help="Processes; by default one a core for larger tables.")]

@@ -9,6 +9,7 @@ import typer
 
 from .errors import missing, one_line_errors
 from .options import (
+    Augment,
     BatchSize,
     Budget,
     Columns,
@@ -66,6 +67,7 @@ def train(
     seed: Annotated[int, typer.Option(help="Decides the split, the first weights and the order of rows.")] = 0,
     threads: Annotated[int, typer.Option(help="CPU threads; another number changes the last bits of the result.")] = 1,
     image_size: Annotated[int | None, typer.Option(help="Side in pixels to which images are scaled.")] = None,
+    augment: Augment = None,
     skip_corrupt: SkipCorrupt = False,
     masks: Annotated[
         str | None, typer.Option(help="Folder of PNG masks, one a picture: a class for every pixel (--metric iou).")
@@ -89,7 +91,7 @@ def train(
     """Train a committee on a table or on pictures, a network by a recipe, or masks, for a metric."""
     with one_line_errors():
         from ...errors import InputError
-        from ...fitting.backbones import WORTH, is_backbone
+        from ...fitting.backbones import LITE0, is_backbone
         from ...fitting.config import find_recipe, settings
         from ...fitting.default import default_recipe
         from ..many import command as many_command
@@ -153,9 +155,9 @@ def train(
                 retrieval_command.train(own, out, quiet, meaningless)
                 return
             find_typed_code(model)
-            one_network = network_options(model, epochs, batch_size, learning_rate, hidden) or (
-                "--shard" if shard else None
-            )
+            shaped = network_options("auto", epochs, batch_size, learning_rate, hidden)
+            named = network_options(model, epochs, batch_size, learning_rate, hidden)
+            one_network = (shaped if Path(data).is_dir() else named) or ("--shard" if shard else None)
             plan = find_recipe(recipe) if recipe else default_recipe("table", one_network=bool(one_network))
             if is_backbone(model) and plan is not None and masks is None:
                 raise InputError("--recipe" if recipe else str(one_network), f"it with {model}", "the committee alone")
@@ -185,6 +187,7 @@ def train(
                 seed=seed,
                 threads=threads,
                 image_size=image_size,
+                augment=augment,
                 skip_corrupt=skip_corrupt,
                 masks=masks,
                 classes=classes,
@@ -212,10 +215,12 @@ def train(
                 source = read_source(given, work)
                 if source.label_names:
                     folder, several = many.start(given, source, out, work)
-                elif source.images is not None and plan is None:
-                    refuse_mixed(True, members, fast, budget, "pictures")
-                    plan = default_recipe("pictures")
-                    source.notes.append(WORTH)
+                elif source.images is not None:
+                    if members is not None:
+                        raise InputError("--members", members, "none: pixels have a network alone", f"Or {LITE0}.")
+                    plan = plan if recipe or shaped else None
+                if augment is not None and (source.images is None or plan is not None):
+                    raise InputError("--augment", "it here", "a committee of networks on pixels", "Leave it out.")
                 if not source.label_names:
                     folder, ready = training.start(given, plan, out, source, work)
             if source.label_names:

@@ -12,6 +12,7 @@ import torch
 from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.committee import Committee
+from ...fitting.committee.members import for_pictures
 from ...fitting.committee.store import Kept
 
 COMMITTEE, MEMBERS, CELLS = "committee.json", "members", "cells"
@@ -31,8 +32,10 @@ def save_committee(folder: Path, committee: Committee) -> None:
     checkpoint.write_json(folder / COMMITTEE, {**committee.facts, "texts": texts})
 
 
-def load_committee(folder: Path) -> Committee:
-    """Raises `InputError` naming the file that is missing or damaged."""
+def load_committee(folder: Path, model: str = "auto") -> Committee:
+    """The committee; ``model`` is the network of members on pictures, which its files do not name.
+
+    Raises `InputError` naming the file that is missing or damaged."""
     document = checkpoint.read_json(folder / COMMITTEE)
     with checkpoint.reading(folder / COMMITTEE):
         texts = document["texts"]
@@ -42,7 +45,7 @@ def load_committee(folder: Path) -> Committee:
                 return checkpoint.load(folder / MEMBERS / f"{name}.safetensors")
             return _text(folder / MEMBERS / f"{name}.txt", texts[name])
 
-        return Committee.restore(document, get)
+        return Committee.restore(document, get, for_pictures(model))
 
 
 def _text(path: Path, known: dict[str, Any]) -> Kept:

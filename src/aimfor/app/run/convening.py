@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...errors import InputError
 from ...fitting import checkpoint
+from ...fitting.augment import sort_of
 from ...fitting.calibrate import probability
 from ...fitting.columns import TableEncoder
 from ...fitting.committee import Committee, FolderStore, Progress, fit_committee
 from ...fitting.committee.decide import Threshold
 from ...fitting.committee.folds import make_folds, make_list_folds
-from ...fitting.committee.members import members
+from ...fitting.committee.members import for_pictures, members
 from ...fitting.committee.weights import DEFAULT, Judge
 from ...fitting.config import Settings
 from ...fitting.importance import permutation_importance
@@ -40,6 +40,8 @@ from .judging import Judging
 SPREAD_ABOVE = 60_000
 #: Rows the committee scores to find out which columns matter; it is some thirty models.
 IMPORTANCE_BUDGET = 60_000
+#: Folds of a network on pixels, each of which takes minutes.
+PICTURE_FOLDS = 3
 #: Of the threshold's floor.
 CONFIDENCE = 0.95
 RULE = (
@@ -50,14 +52,20 @@ RULE = (
 
 def check_committee(ready: Prepared) -> None:
     """Raises `InputError` for what a committee cannot do, before a folder is made."""
-    if ready.source.images is not None:
-        raise InputError("recipe", "none for pictures", "a recipe, or --model efficientnet-lite0 for a committee")
-    members(ready.settings.members)
+    if ready.source.images is None:
+        members(ready.settings.members)
     rows = torch.from_numpy(ready.parts.train)
     if ready.lists is not None:
         make_list_folds(ready.lists[rows], ready.ids[rows], ready.settings.seed, single=ready.settings.fast)
         return
     make_folds(ready.ids[rows], ready.settings.seed, _whole(ready), single=ready.settings.fast)
+
+
+def sort_of_training(ready: Prepared) -> str:
+    """How pictures may be changed at random while a network learns from their pixels; empty for not at all."""
+    if ready.source.images is None or not ready.settings.augment:
+        return ""
+    return sort_of(ready.source.images[ready.parts.train])
 
 
 def _whole(ready: Prepared) -> Tensor | None:
@@ -71,7 +79,10 @@ def convene(settings: Settings, ready: Prepared, **how: Any) -> Committee:
     """The committee of a prepared table: the one call behind `train`, `compare` and the demo."""
     rows = torch.from_numpy(ready.parts.train)
     who: dict[str, Any] = {"kinds": settings.members}
-    if settings.fast:
+    if ready.source.images is not None:
+        own = for_pictures(settings.model, sort_of_training(ready))
+        who = {"who": own, "folds": PICTURE_FOLDS, "single": settings.fast, "alone": settings.fast}
+    elif settings.fast:
         who = {"kinds": ("trees",), "single": True, "alone": True}
     committee = fit_committee(
         ready.x[rows],
@@ -90,7 +101,7 @@ def convene(settings: Settings, ready: Prepared, **how: Any) -> Committee:
 
 
 def _workers(ready: Prepared) -> int:
-    size = len(ready.parts.train) * ready.x.shape[1]
+    size = ready.x.numel() * len(ready.parts.train) // max(1, len(ready.x))
     return min(4, len(os.sched_getaffinity(0))) if size > SPREAD_ABOVE else 1
 
 

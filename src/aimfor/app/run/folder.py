@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from ...errors import InputError
 from ...fitting import checkpoint
-from ...fitting.backbones import is_backbone, load_backbone
+from ...fitting.augment import SAID, sort_of
+from ...fitting.backbones import WORTH, is_backbone, load_backbone
 from ...fitting.calibrate import probability
 from ...fitting.columns import TableEncoder
 from ...fitting.columns.kinds import Remarks
@@ -125,6 +126,8 @@ def prepare(
     encoder = fit_encoder(source, parts.train, settings.wishes, backbone=backbone, side=settings.image_size, work=work)
     settings = settings.budget(len(parts.train), source.kind == "pictures")
     x = torch.from_numpy(encode(encoder, source))
+    if committee and source.images is not None:
+        source.notes += [WORTH, *([SAID[sort_of(source.images[parts.train])]] if settings.augment else [])]
     if isinstance(encoder, TableEncoder):
         encoder.notes += near_perfect(encoder, x.numpy()[parts.train], ids[parts.train])
     if not backbone:  # a wrong --model is found now
@@ -279,7 +282,11 @@ def load_run(folder: Path, trust: str | None = None) -> Run:
         settings, labels = Settings(**config["settings"]), Labels(**config["labels"])
         encoder = restore_encoder(config["encoder"])
         check_trust(folder, settings.model, trust)
-    model = load_committee(folder) if (folder / COMMITTEE).exists() else _network(folder, settings, encoder, labels)
+    model = (
+        load_committee(folder, settings.model)
+        if (folder / COMMITTEE).exists()
+        else _network(folder, settings, encoder, labels)
+    )
     with checkpoint.reading(folder / "threshold.json"):
         stored = _Stored.model_validate({key: decision.get(key) for key in _Stored.model_fields})
     return Run(folder, config, model, encoder, labels, stored.threshold, stored.calibration)

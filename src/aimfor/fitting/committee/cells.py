@@ -21,7 +21,7 @@ from ..executors import end_with_parent
 from ..fit import Interrupted
 from ..objective import Objective
 from .folds import Folds
-from .members import Fitted, Job, Member, Rows, every_member
+from .members import Fitted, Job, Member, Rows
 from .members.base import Never
 from .store import MemoryStore, Store
 
@@ -222,10 +222,7 @@ def _hire(table: Table) -> None:
 
 
 def _work(member: Member, fold: int, start: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    first = None
-    if start is not None:
-        assert member.starts_from is not None
-        first = next(one for one in every_member() if one.name == member.starts_from).restore(*start)
+    first = None if start is None else member.restore_start(*start)
     cell = run_cell(_hired[0], member, fold, first)
     tensors, facts = cell.fitted.state()
     return {**tensors, "judged": cell.judged}, {"seconds": cell.seconds, "fitted": facts}

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..calibrate import probability
 from ..objective import Objective
 from .decide import Threshold
-from .members import Fitted, every_member
+from .members import Fitted, Member, every_member
 from .scale import Scale
 from .store import Kept
 from .weights import mixed
@@ -142,11 +142,12 @@ class Committee:
                     yield f"{seat.name}-{fold}", one.state()
 
     @classmethod
-    def restore(cls, facts: dict[str, Any], get: Callable[[str], Kept]) -> Committee:
-        """From `facts` and a function that gives the fitted members by name."""
+    def restore(cls, facts: dict[str, Any], get: Callable[[str], Kept], who: tuple[Member, ...] = ()) -> Committee:
+        """From `facts` and a function that gives the fitted members by name; ``who``: further ones."""
         seats = []
+        known = {**_BY_NAME, **{member.name: member for member in who}}
         for one in facts["seats"]:
-            member, loud = _BY_NAME[one["name"]], one["share"] >= SILENT
+            member, loud = known[one["name"]], one["share"] >= SILENT
             fitted = [member.restore(*get(f"{one['name']}-{fold}")) for fold in range(one["folds"])] if loud else []
             scale, rest = Scale.restore(one["scale"]), (one["share"], one["look"], one["seconds"])
             seats.append(Seat(one["name"], one["title"], fitted, scale, *rest))

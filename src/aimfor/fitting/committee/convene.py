@@ -36,6 +36,7 @@ def fit_committee(
     lists: Tensor | None = None,
     outputs: int | None = None,
     kinds: tuple[str, ...] = FOR_TABLES,
+    who: tuple[Member, ...] | None = None,
     seed: int = 0,
     folds: int | None = None,
     single: bool = False,
@@ -50,7 +51,7 @@ def fit_committee(
     """Folds the rows, lets every member predict out of fold, and lets the metric weigh them.
 
     Args:
-        x: ``(n, d)`` float32, encoded, not clipped.
+        x: ``(n, d)`` float32, encoded, not clipped; ``(n, c, h, w)`` for members that take pictures.
         y: ``(n,)`` class ids; 1 is the positive class of a binary metric.
         objective: The metric.
         weights: ``(n,)``, at least 0; rows of weight 0 are left out.
@@ -58,6 +59,7 @@ def fit_committee(
         lists: ``(n,)`` ids of ranked lists (queries), for an objective of `Objective.by_list`; ``y`` are grades then.
         outputs: Scores per row; by default 1 for a binary metric, else the number of classes.
         kinds: Of members: ``linear``, ``trees``, ``network``; `FOR_FEATURES` for features of a pretrained network.
+        who: Members themselves, instead of kinds.
         seed: Decides folds and everything random.
         folds: Their number; by default 5, or 10 under 1,000 rows.
         single: One split instead of folds.
@@ -95,7 +97,7 @@ def fit_committee(
     if minutes is not None:
         runner.deadline = time.monotonic() + 60.0 * minutes
     try:
-        wanted = members(kinds, objective.ranked)[: 1 if alone else None]
+        wanted = (who or members(kinds, objective.ranked))[: 1 if alone else None]
         seats, said = _learn(table, runner, _able(table, wanted, notes), notes)
     finally:
         runner.close()

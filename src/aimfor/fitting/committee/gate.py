@@ -30,8 +30,9 @@ def check_rows(
     x: Tensor, y: Tensor, weights: Tensor | None, groups: Tensor | None, outputs: int, notes: list[str]
 ) -> Tensor:
     """Numbers of the rows that count. Raises `InputError` before anything is done."""
-    if x.ndim != 2 or x.dtype != torch.float32 or x.shape[1] == 0:
-        raise InputError("x", f"shape {tuple(x.shape)}, {x.dtype}", "(n, d) float32 with at least one column")
+    if x.ndim not in (2, 4) or x.dtype != torch.float32 or x.shape[1] == 0:
+        wanted = "(n, d) float32 with at least one column, or pictures (n, c, h, w)"
+        raise InputError("x", f"shape {tuple(x.shape)}, {x.dtype}", wanted)
     if not bool(x.isfinite().all()):
         raise InputError(
             "x", "values that are not finite", "an encoded matrix: missing values are filled by the encoder"

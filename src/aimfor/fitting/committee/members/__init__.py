@@ -7,6 +7,7 @@ from .base import Fitted, Job, Member, Rows
 from .features import FeatureLinear, FeatureNetwork, FeatureTrees, Head
 from .linear import Linear
 from .network import MetricNetwork, Network
+from .pictures import PictureMetric, PictureNetwork
 from .plain import PlainNetwork
 from .ranked import RankedLinear, RankedNetwork
 from .ranked_trees import GradeTrees, LambdaTrees
@@ -52,7 +53,12 @@ def members(names: tuple[str, ...] = tuple(KINDS), ranked: bool = False) -> tupl
 
 def every_member() -> tuple[Member, ...]:
     """Whoever may be named in a stored committee."""
-    return (*members(), *members(ranked=True), PlainNetwork())
+    return (*members(), *members(ranked=True), PlainNetwork(), *for_pictures())
+
+
+def for_pictures(model: str = "auto", sort: str = "") -> tuple[Member, ...]:
+    """Who learns from pixels: the network that ``model`` names; ``sort`` says how pictures may be changed meanwhile."""
+    return PictureNetwork(model, sort), PictureMetric(model, sort)
 
 
 __all__ = [
@@ -68,11 +74,14 @@ __all__ = [
     "Member",
     "MetricNetwork",
     "Network",
+    "PictureMetric",
+    "PictureNetwork",
     "PlainNetwork",
     "RankedLinear",
     "RankedNetwork",
     "Rows",
     "Trees",
     "every_member",
+    "for_pictures",
     "members",
 ]

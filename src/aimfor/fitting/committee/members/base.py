@@ -108,6 +108,10 @@ class Member(ABC):
     @abstractmethod
     def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Fitted: ...
 
+    def restore_start(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Fitted:
+        """The fitted member it starts from, which is of its own sort."""
+        return self.restore(tensors, facts)
+
     def why_not(self, objective: Objective, rows: Rows, outputs: int) -> str | None:
         """A sentence when this member cannot learn here, else None."""
         return None

@@ -153,25 +153,38 @@ class MetricNetwork(Network):
     def fit(self, job: Job) -> FittedNetwork:
         assert isinstance(job.start, FittedNetwork)
         assert job.start.looks == 1
-        metric, by_list = MetricLoss(job.objective.metric), job.objective.metric.layout == "lists"
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(job.seed)
             network = FittedNetwork.restore(*job.start.state()).network
             network.load_state_dict(job.start.weights[0])
-            threshold = 0.0
-            if job.objective.needs_threshold:
-                threshold = job.objective.tuned(job.start.scores(job.train.x), job.train.y, job.train.weights)[0]
-
-            def loss(scores: Tensor, batch: Rows, rows: Tensor) -> Tensor:
-                moved = together(scores) - threshold
-                index = {} if by_list else {"index": rows}
-                found: Tensor = metric(moved, batch.y, weights=batch.weights, **index)
-                return found
-
-            def value(scores: Tensor) -> float:
-                found = job.objective.best(scores.double(), job.judge.y, job.judge.weights)
-                return found if math.isfinite(found) else -math.inf
-
             own = designed(job, job.start.design)
-            weights = train(network, own, self.schedule(len(job.train.y)), loss, value)
+            weights = train_for_metric(network, job, own, self.schedule(len(job.train.y)))
         return FittedNetwork(job.start.design, network, job.outputs, weights)
+
+
+def train_for_metric(network: nn.Module, job: Job, own: Job, schedule: Schedule) -> list[Weights]:
+    """A network that has learned by cross-entropy, trained on for the metric.
+
+    Args:
+        network: Trained in place.
+        job: With the fitted member it comes from.
+        own: The same job with rows as the network takes them.
+        schedule: How long and how fast.
+    """
+    assert job.start is not None
+    metric, by_list = MetricLoss(job.objective.metric), job.objective.metric.layout == "lists"
+    threshold = 0.0
+    if job.objective.needs_threshold:
+        threshold = job.objective.tuned(job.start.scores(job.train.x), job.train.y, job.train.weights)[0]
+
+    def loss(scores: Tensor, batch: Rows, rows: Tensor) -> Tensor:
+        moved = together(scores) - threshold
+        index = {} if by_list else {"index": rows}
+        found: Tensor = metric(moved, batch.y, weights=batch.weights, **index)
+        return found
+
+    def value(scores: Tensor) -> float:
+        found = job.objective.best(scores.double(), job.judge.y, job.judge.weights)
+        return found if math.isfinite(found) else -math.inf
+
+    return train(network, own, schedule, loss, value)

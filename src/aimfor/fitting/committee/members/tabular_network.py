@@ -48,8 +48,9 @@ class TabularNetwork(nn.Module):
         return scores
 
 
-def scores_with(network: nn.Module, weights: dict[str, Tensor], inputs: Tensor, chunk: int = 8192) -> Tensor:
+def scores_with(network: nn.Module, weights: dict[str, Tensor], inputs: Tensor) -> Tensor:
     """Scores ``(n, k, outputs)`` with these weights in place of the network's own, without gradient."""
+    chunk = 8192 if inputs.ndim == 2 else 64
     mode = network.training
     network.eval()
     with torch.no_grad():

@@ -79,6 +79,7 @@ def train(
             share = 1 - min(schedule.decay, (1 + step) / (10 + step))
             torch._foreach_lerp_(mean, [one.detach() for one in weights], share)
         found.append({name: one.clone() for (name, _), one in zip(network.named_parameters(), mean, strict=True)})
+        found[-1] |= {name: one.clone() for name, one in network.named_buffers()}  # of a network of the user's own
         seen = value(together(scores_with(network, found[-1], job.judge.x)))
         if seen > best:
             best, best_at = seen, len(found)

@@ -1,0 +1,136 @@
+"""Members for pictures themselves, without a backbone: a small network, or the user's own, and then for the metric."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from ...augment import NOTHING, Augment
+from ...losses import why_untrainable
+from ...models import build, in_blocks
+from ...objective import Objective
+from .base import Fitted, Job, Member, Rows
+from .network import cross_entropy, train_for_metric
+from .tabular_network import scores_with, together
+from .training import Schedule, Weights, train
+
+#: Pictures a step, and steps in all: a network on pictures takes a hundred times as long as one on columns.
+BATCH, STEPS, LOOKS = 64, 320, 8
+
+
+class _OneHead(nn.Module):
+    """Pictures ``(b, c, h, w)`` to scores ``(b, 1, outputs)``, changed at random in training mode."""
+
+    def __init__(self, inner: nn.Module, sort: str) -> None:
+        super().__init__()
+        self.augment, self.inner = Augment(sort), inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.inner(self.augment(x))
+        return found.reshape(len(x), 1, -1)
+
+
+class FittedPictureNetwork(Fitted):
+    """One network with its weights at each look; which network it is, the member knows and no file says."""
+
+    def __init__(self, network: nn.Module, shape: tuple[int, ...], outputs: int, weights: list[Weights]) -> None:
+        self.network, self.shape, self.outputs, self.weights = network, shape, outputs, weights
+
+    @property
+    def looks(self) -> int:
+        return len(self.weights)
+
+    def scores(self, x: Tensor, look: int = -1) -> Tensor:
+        weights = self.weights[look]
+        return in_blocks(lambda part: together(scores_with(self.network, weights, part)), x).double()
+
+    def cut(self, look: int) -> Self:
+        return type(self)(self.network, self.shape, self.outputs, [self.weights[look]])
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        tensors = {f"{look}/{name}": one for look, part in enumerate(self.weights) for name, one in part.items()}
+        return tensors, {"outputs": self.outputs, "looks": self.looks, "shape": list(self.shape)}
+
+    @classmethod
+    def restore(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Self:
+        return cls.made_by("auto", tensors, facts)
+
+    @classmethod
+    def made_by(cls, model: str, tensors: dict[str, Tensor], facts: dict[str, Any], sort: str = NOTHING) -> Self:
+        """From a state, with the network that ``model`` names."""
+        shape, outputs = tuple(int(one) for one in facts["shape"]), int(facts["outputs"])
+        with torch.random.fork_rng(devices=[]):
+            network = _OneHead(build(model, shape, outputs), sort)
+        weights = [
+            {name.removeprefix(f"{look}/"): one for name, one in tensors.items() if name.startswith(f"{look}/")}
+            for look in range(int(facts["looks"]))
+        ]
+        for part in weights:
+            network.load_state_dict(part)  # raises for weights of another network
+        return cls(network.eval(), shape, outputs, weights)
+
+
+class PictureNetwork(Member):
+    """A network on pixels by cross-entropy.
+
+    Args:
+        model: As ``--model`` names it: ``auto``, a built-in network, or ``module:factory``.
+        sort: How pictures may be changed while learning; see `augment`.
+    """
+
+    name = "pictures_network"
+    title = "network on pictures"
+    unit = "steps"
+
+    def __init__(self, model: str = "auto", sort: str = NOTHING) -> None:
+        self.model, self.sort = model, sort
+
+    def why_not(self, objective: Objective, rows: Rows, outputs: int) -> str | None:
+        return None if rows.x.ndim == 4 else "there are columns, not pictures"
+
+    def schedule(self, n: int) -> Schedule:
+        steps = max(4, min(STEPS, round(30 * n / BATCH))) // LOOKS
+        return Schedule(rate=3e-3, batch=BATCH, looks=LOOKS, steps=max(1, steps), patience=3, decay=0.95)
+
+    def fit(self, job: Job) -> FittedPictureNetwork:
+        shape = tuple(job.train.x.shape[1:])
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(job.seed)
+            network = _OneHead(build(self.model, shape, job.outputs), self.sort)
+            weights = train(
+                network,
+                job,
+                self.schedule(len(job.train.y)),
+                lambda scores, batch, rows: cross_entropy(together(scores), batch),
+                lambda scores: -float(cross_entropy(scores, job.judge)),
+            )
+        return FittedPictureNetwork(network.eval(), shape, job.outputs, weights)
+
+    def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> FittedPictureNetwork:
+        return FittedPictureNetwork.made_by(self.model, tensors, facts, self.sort)
+
+
+class PictureMetric(PictureNetwork):
+    """The network at its chosen look, trained on by the metric's own engine."""
+
+    name = "pictures_metric"
+    title = "network on pictures for the metric"
+    starts_from = "pictures_network"
+    judged_by_metric = True
+
+    def schedule(self, n: int) -> Schedule:
+        return Schedule(rate=1e-3, batch=2 * BATCH, looks=4, steps=6, patience=2, decay=0.9, weight_decay=0.0)
+
+    def why_not(self, objective: Objective, rows: Rows, outputs: int) -> str | None:
+        return super().why_not(objective, rows, outputs) or why_untrainable(objective)
+
+    def fit(self, job: Job) -> FittedPictureNetwork:
+        assert isinstance(job.start, FittedPictureNetwork)
+        tensors, facts = job.start.cut(-1).state()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(job.seed)
+            network = self.restore(tensors, facts).network
+            weights = train_for_metric(network, job, job, self.schedule(len(job.train.y)))
+        return FittedPictureNetwork(network.eval(), job.start.shape, job.outputs, weights)

@@ -1,0 +1,112 @@
+"""Networks on pixels in a committee: folds of one network, changed as suits their sort, restored bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from aimfor.errors import InputError
+from aimfor.fitting.augment import DRAWINGS, PHOTOS, Augment, shifted, sort_of
+from aimfor.fitting.committee import Committee, MemoryStore, fit_committee
+from aimfor.fitting.committee.members import for_pictures
+from aimfor.fitting.fit import Interrupted
+from aimfor.fitting.objective import Objective
+
+
+def halves(n: int = 36, side: int = 8) -> tuple[Tensor, Tensor]:
+    """Brighter above or below."""
+    y = torch.arange(n) % 2
+    x = torch.randn(n, 3, side, side, generator=torch.Generator().manual_seed(0))
+    x[y == 1, :, : side // 2] += 1.5
+    x[y == 0, :, side // 2 :] += 1.5
+    return x, y
+
+
+def normed(shape: tuple[int, ...], outputs: int) -> nn.Module:
+    """A user's network, with statistics of batches among its weights."""
+    return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(int(np.prod(shape))), nn.Linear(int(np.prod(shape)), outputs))
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    from aimfor.fitting.committee.members import pictures
+
+    monkeypatch.setattr(pictures, "STEPS", 8)
+    monkeypatch.setattr(pictures, "LOOKS", 2)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("model", ["auto", "tests.fitting.test_picture_members:normed"])
+def test_folds_of_one_network_learn_and_come_back_bit_for_bit(model: str) -> None:
+    x, y = halves()
+    who = for_pictures(model, PHOTOS)
+    found = fit_committee(x, y, Objective.of("auroc"), who=who, folds=2)
+    assert [seat.name for seat in found.seats] == ["pictures_network", "pictures_metric"]
+    assert all(len(seat.fitted) == 2 for seat in found.seats)
+    assert found.promised > 0.7
+    parts = dict(found.parts())
+    again = Committee.restore(found.facts, lambda name: parts[name], for_pictures(model))
+    assert torch.equal(again.scores(x), found.scores(x))
+    assert torch.equal(again.scores(x[4:5]), found.scores(x)[4:5])
+
+
+@pytest.mark.usefixtures("quick")
+def test_weights_of_another_network_are_refused() -> None:
+    x, y = halves(24)
+    found = fit_committee(x, y, Objective.of("auroc"), who=for_pictures()[:1], folds=2)
+    parts = dict(found.parts())
+    with pytest.raises(RuntimeError):
+        Committee.restore(found.facts, lambda name: parts[name], for_pictures("linear"))
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_stop_keeps_finished_folds_and_ends_at_the_same_scores() -> None:
+    x, y = halves(24)
+    store, asked = MemoryStore(), [0]
+
+    def stop() -> bool:
+        asked[0] += 1
+        return asked[0] > 12
+
+    who = for_pictures("linear")
+    with pytest.raises(Interrupted):
+        fit_committee(x, y, Objective.of("ap"), who=who, folds=2, store=store, stop=stop)
+    assert list(store.kept) == ["pictures_network-0"]
+    resumed = fit_committee(x, y, Objective.of("ap"), who=who, folds=2, store=store)
+    whole = fit_committee(x, y, Objective.of("ap"), who=who, folds=2)
+    assert torch.equal(resumed.scores(x), whole.scores(x))
+
+
+def test_members_for_pictures_need_pictures_and_tables_stay_tables() -> None:
+    with pytest.raises(InputError, match="none that can learn"):
+        fit_committee(torch.randn(20, 3), torch.arange(20) % 2, Objective.of("auroc"), who=for_pictures())
+    with pytest.raises(InputError, match="pictures \\(n, c, h, w\\)"):
+        fit_committee(torch.randn(20, 3, 4), torch.arange(20) % 2, Objective.of("auroc"))
+
+
+def test_sorts_of_pictures() -> None:
+    random = np.random.default_rng(0)
+    photo = random.integers(0, 256, (5, 16, 16, 3), dtype=np.uint8)
+    gray = np.repeat(photo[..., :1], 3, axis=3)
+    page = np.full((5, 16, 16, 3), 255, dtype=np.uint8)
+    page[:, 4:6, 3:12] = (200, 10, 10)
+    assert [sort_of(one) for one in (photo, gray, photo[..., :1], page)] == [PHOTOS, DRAWINGS, DRAWINGS, DRAWINGS]
+
+
+def test_shifts_move_whole_pictures_and_drawings_are_never_mirrored() -> None:
+    x = torch.arange(16 * 16, dtype=torch.float32).reshape(1, 1, 16, 16).repeat(64, 3, 1, 1)
+    torch.manual_seed(0)
+    moved = shifted(x)
+    rows = moved[:, 0, 8, 8] // 16 - 8
+    columns = moved[:, 0, 8, 8] % 16 - 8
+    assert set(rows.tolist()) <= {-2.0, -1.0, 0.0, 1.0, 2.0}
+    assert len(set(columns.tolist())) > 2
+    assert torch.equal(moved[:, 0], moved[:, 2])
+    drawn = Augment(DRAWINGS).train()(x)
+    assert bool((drawn[:, :, :, 1:] - drawn[:, :, :, :-1] >= 0).all())  # brightness grows to the right, as before
+    photo = Augment(PHOTOS).train()(x)
+    falls = (photo[:, 0, 8, 12] < photo[:, 0, 8, 4]).float().mean()
+    assert 0.2 < float(falls) < 0.8
+    assert Augment(PHOTOS).eval()(x) is x
