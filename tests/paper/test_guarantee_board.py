@@ -42,10 +42,12 @@ def test_cells_of_the_earlier_order_of_tests_are_told_apart() -> None:
 
 
 def test_cells_behind_mapie_are_named() -> None:
-    row = {"scores of": "adult", "precision at least": 0.8, "rows": 5000, "draws": 9, "ceiling": "95%"}
-    ahead, behind = row | {"aimfor": "93%", "holm": "80%"}, row | {"rows": 500, "aimfor": "40%", "holm": "41%"}
-    text = "\n".join(guarantee_board({"bench:guarantee": [ahead, behind, {"scores of": "all", "draws": 18}]}))
-    assert "in 1 of 2 cells; less in 1 (adult 0.8 with 500 rows, 40% and 41%)" in text
+    row = {"scores of": "adult", "precision at least": 0.8, "rows": 5000, "draws": 9, "any procedure": "95%"}
+    ahead = row | {"aimfor": "93%", "aimfor ahead by": "+13.0 ± 2.0"}
+    noise = row | {"rows": 500, "aimfor": "40%", "aimfor ahead by": "-1.0 ± 2.0"}
+    behind = row | {"rows": 2000, "aimfor": "40%", "aimfor ahead by": "-1.0 ± 0.2"}
+    text = "\n".join(guarantee_board({"bench:guarantee": [ahead, noise, behind, {"scores of": "all", "draws": 18}]}))
+    assert "in 1 of 3 cells; less in 2, in 1 by more than two standard errors (adult 0.8 with 500 rows, -1.0" in text
     assert "kept in 1 of 1 cells" in text
 
 
