@@ -70,7 +70,7 @@ def train(
     augment: Augment = None,
     skip_corrupt: SkipCorrupt = False,
     masks: Annotated[
-        str | None, typer.Option(help="Folder of PNG masks, one a picture: a class for every pixel (--metric iou).")
+        str | None, typer.Option(help="Folder of PNG masks, or a COCO file: a class for every pixel (--metric iou).")
     ] = None,
     classes: Annotated[str | None, typer.Option(help="Masks: file of class names, one a line, or JSON.")] = None,
     ignore: Annotated[int | None, typer.Option(help="Masks: value of pixels that do not count.")] = None,

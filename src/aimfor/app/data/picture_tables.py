@@ -37,7 +37,7 @@ def table_rows(path: Path, target: str | None, *, labelled: bool, encoding: str,
             "data", f"{path.name} without a column of picture files", f"paths such as cat{SUFFIXES[1]}",
             "A pretrained network (--model) is for pictures; leave it out for a table.",
         )  # fmt: skip
-    pictures = _inside(path.parent, [one or "" for one in columns[found].texts()])
+    pictures = inside(path.parent, [one or "" for one in columns[found].texts()])
     if not labelled:
         return pictures, None, []
     names = [one.strip() for one in target.split(",")] if target else []
@@ -61,7 +61,7 @@ def path_column(columns: dict[str, Column]) -> str | None:
     return None
 
 
-def _inside(folder: Path, names: list[str]) -> Pictures:
+def inside(folder: Path, names: list[str]) -> Pictures:
     """Files of the folder; whatever would leave it is refused, also by links."""
     root, files = folder.resolve(), []
     for name in names:
@@ -104,7 +104,7 @@ def coco_rows(path: Path, labelled: bool) -> Rows:
         on[one["image_id"]].add(names[one["category_id"]])
     files = [str(one["file_name"]) for one in document["images"]]
     beside = path.parent / "images"
-    pictures = _inside(beside if beside.is_dir() and not (path.parent / files[0]).exists() else path.parent, files)
+    pictures = inside(beside if beside.is_dir() and not (path.parent / files[0]).exists() else path.parent, files)
     sets = [on[one["id"]] for one in document["images"]]
     if not labelled:
         return pictures, None, []

@@ -15,6 +15,7 @@ from ...errors import InputError
 from ...fitting.masks.fit import IGNORED
 from ..data.images import image_files
 from ..data.pictures import Pictures, opened
+from .coco import Shapes, coco_scenes
 
 Bytes = NDArray[np.uint8]
 
@@ -25,7 +26,7 @@ class Scenes:
 
     Attributes:
         pictures: By reference.
-        masks: One PNG file each.
+        masks: One PNG file each, or the shapes of a COCO file.
         groups: The drive, patient or scene of each.
         classes: Names, in the order of their ids.
         ignore: The value of pixels that do not count, or None.
@@ -34,7 +35,7 @@ class Scenes:
     """
 
     pictures: Pictures
-    masks: list[Path]
+    masks: Sequence[Path | Shapes]
     groups: list[str]
     classes: list[str]
     ignore: int | None
@@ -66,7 +67,7 @@ def read_scenes(
 
     Args:
         folder: Of pictures.
-        masks: Of PNG files with the pictures' names.
+        masks: Of PNG files with the pictures' names, or a COCO file.
         classes: A text file with one name a line, or JSON: a list, or names by id.
         ignore: The value of pixels that do not count; 255 where masks have it beside class ids.
         group: A regular expression; what it matches in a picture's path names the group.
@@ -74,9 +75,12 @@ def read_scenes(
     Raises:
         InputError: A picture without a mask, sizes that differ, values that are no class, a damaged file.
     """
-    for name, path in (("data", folder), ("--masks", masks)):
-        if not path.is_dir():
-            raise InputError(name, f"{path}, which is no folder", "a folder")
+    if not folder.is_dir():
+        raise InputError("data", f"{folder}, which is no folder", "a folder")
+    if masks.is_file() and masks.suffix.lower() == ".json":
+        return _of_coco(folder, masks, classes, ignore, group)
+    if not masks.is_dir():
+        raise InputError("--masks", f"{masks}, which is no folder", "a folder of PNG files, or a COCO file")
     files = [path for path in image_files(folder) if not path.resolve().is_relative_to(masks.resolve())]
     if not files:
         raise InputError("data", f"the folder {folder.name} without images", "pictures")
@@ -105,6 +109,17 @@ def read_scenes(
     return Scenes(pictures, found, _groups(names, group, notes), titles, ignore, foreground, notes)
 
 
+def _of_coco(folder: Path, path: Path, classes: Path | None, ignore: int | None, group: str | None) -> Scenes:
+    """A COCO file names its classes and what does not count itself."""
+    if classes is not None or ignore is not None:
+        name = "--classes" if classes is not None else "--ignore"
+        raise InputError(name, "it with a COCO file", "what the file says itself", "Leave it out.")
+    pictures, shapes, titles, notes = coco_scenes(folder, path)
+    for row, one in enumerate(shapes):
+        _checked(pictures, row, one)
+    return Scenes(pictures, shapes, _groups(pictures.names, group, notes), titles, IGNORED, None, notes)
+
+
 def _mask_file(masks: Path, name: str) -> Path:
     stem = Path(name).with_suffix("")
     for candidate in (masks / f"{stem}.png", masks / f"{stem}_mask.png", masks / f"{stem.name}.png"):
@@ -115,8 +130,10 @@ def _mask_file(masks: Path, name: str) -> Path:
     )
 
 
-def values_of(path: Path) -> NDArray[np.int64]:
+def values_of(path: Path | Shapes) -> NDArray[np.int64]:
     """One number a pixel. Raises `InputError` for a mask in colours."""
+    if isinstance(path, Shapes):
+        return path.values()
     image = opened(path.read_bytes(), path.name)
     if image.mode not in ("P", "L", "1", "I", "I;16"):
         raise InputError("--masks", f"{path.name} in mode {image.mode}", "one class id a pixel (PNG of mode P or L)")
@@ -126,7 +143,7 @@ def values_of(path: Path) -> NDArray[np.int64]:
     return values
 
 
-def _checked(pictures: Pictures, row: int, path: Path) -> set[int]:
+def _checked(pictures: Pictures, row: int, path: Path | Shapes) -> set[int]:
     values, size = values_of(path), pictures.open(row).size
     if values.shape != (size[1], size[0]):
         height, width = values.shape
