@@ -96,19 +96,20 @@ class Loader:
     def read(self, number: int, order: NDArray[np.int64] | None = None) -> Encoded:
         """Training rows of a unit, by ``order`` if given. Raises `InputError` when the unit has changed."""
         rows, unit = self.table.arrow(number), self.table.units[number]
-        whole = np.empty((unit.rows, *self.encoder.shape), np.float32)
+        whole = np.empty((*self.encoder.shape, unit.rows), np.float32)  # by columns, as they are read and encoded
         train, found = np.empty(unit.rows, bool), 0
         for begin in range(0, rows.num_rows, BLOCK):
             columns = columns_of_batch(rows.slice(begin, BLOCK))
             _, part, hashes = self.cut.parts(columns)
             found += digest(hashes, begin)
             train[begin : begin + BLOCK] = part == TRAIN
-            whole[begin : begin + BLOCK] = self.encoder.transform(columns, source=unit.name)
+            self.encoder.transform(columns, source=unit.name, out=whole[:, begin : begin + BLOCK].T)
         if rows.num_rows != unit.rows or found % 2**64 != self.digests[number]:
             came = f"{unit.name}, which has changed since training began"
             raise InputError("data", came, "the same rows in every epoch", "Start a new run.")
         places = np.flatnonzero(train) if order is None else np.flatnonzero(train)[order]
-        return torch.from_numpy(whole).index_select(0, torch.from_numpy(places)), self._ids(rows, places)
+        x = torch.from_numpy(whole).index_select(1, torch.from_numpy(places)).T.contiguous()
+        return x, self._ids(rows, places)
 
     def _ids(self, rows: Any, places: NDArray[np.int64]) -> Tensor:
         """Class ids of the given rows, by way of the few different labels."""

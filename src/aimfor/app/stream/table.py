@@ -197,10 +197,11 @@ def target_of(columns: dict[str, Column], target: str | None) -> Column:
 def row_hashes(columns: dict[str, Column]) -> NDArray[np.uint64]:
     """64 bits that depend on a row's cells alone, ``(n,)``: not on its place, its file or the machine."""
     total = np.zeros(len(next(iter(columns.values()))), np.uint64)
+    high = np.empty_like(total)
     for column in columns.values():
         total += _cell_bits(column)
         total *= np.uint64(0x9E3779B97F4A7C15)
-        total ^= total >> np.uint64(29)
+        total ^= np.right_shift(total, np.uint64(29), out=high)
     return total
 
 

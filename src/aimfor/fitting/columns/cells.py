@@ -134,7 +134,8 @@ def utc(moment: datetime) -> datetime:
 def from_arrow(name: str, array: Any) -> Column:
     """An Arrow array of any type. Raises `InputError` for lists, structures and bytes."""
     if isinstance(array, pa.ChunkedArray):  # long texts: the pieces may not fit into one array of the small type
-        array = (array.cast(pa.large_string()) if pa.types.is_string(array.type) else array).combine_chunks()
+        array = array.cast(pa.large_string()) if pa.types.is_string(array.type) else array
+        array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()  # one piece needs no copy
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_dictionary(array.type):

@@ -120,9 +120,14 @@ class TableEncoder:
         return [f"{coder.name}: {part}" if part else coder.name for coder in self.columns for part in coder.parts]
 
     def transform(
-        self, columns: Mapping[str, Column], remarks: Remarks | None = None, *, source: str = "a table"
+        self,
+        columns: Mapping[str, Column],
+        remarks: Remarks | None = None,
+        *,
+        source: str = "a table",
+        out: Matrix | None = None,
     ) -> Matrix:
-        """``(n, d)`` float32; what was odd about the rows is added to ``remarks``.
+        """``(n, d)`` float32, written to ``out`` if given; what was odd about the rows is added to ``remarks``.
 
         Raises:
             InputError: A column is missing, or holds text where only numbers or dates were learned.
@@ -137,10 +142,10 @@ class TableEncoder:
                     nearest(coder.name, columns),
                 )
         n = len(columns[self.columns[0].name])
-        encoded, at = np.empty((n, *self.shape), dtype=np.float32), 0
+        encoded, at = np.empty((n, *self.shape), dtype=np.float32) if out is None else out, 0
         for coder in self.columns:
             width = len(coder.parts)
-            encoded[:, at : at + width] = coder.encode(columns[coder.name], remarks)
+            coder.encode_into(columns[coder.name], remarks, encoded[:, at : at + width])
             at += width
         return encoded
 

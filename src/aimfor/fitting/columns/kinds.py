@@ -48,6 +48,10 @@ class Coder(Strict):
     def encode(self, column: Column, remarks: Remarks) -> Matrix:
         """``(n, len(parts))``. A row's numbers depend on that row alone."""
 
+    def encode_into(self, column: Column, remarks: Remarks, out: Matrix) -> None:
+        """Writes what `encode` gives to ``out``, of that shape and any order in memory."""
+        out[...] = self.encode(column, remarks)
+
 
 class Scale(Strict):
     """Zero mean and unit deviation on training rows; the median where a value is missing."""
@@ -78,6 +82,20 @@ class Scale(Strict):
     def constant(self) -> bool:
         return self.low == self.high
 
+    def ordinary(self, values: Floats) -> bool:
+        """Whether no value is missing, `far` or beyond float32: told by the two ends, without a pass each."""
+        if not len(values):
+            return False
+        ends = np.array([values.min(), values.max()])
+        if not np.isfinite(ends).all() or self._far(ends).any():
+            return False
+        with np.errstate(over="ignore"):
+            return bool((np.abs((ends - self.mean) / self.scale) <= LARGEST).all())
+
+    def write(self, values: Floats, out: NDArray[np.float32]) -> None:
+        """What `apply` gives, for values that are `ordinary`, without a copy of it."""
+        np.divide(values - self.mean, self.scale, out=out)
+
     def apply(self, values: Floats) -> Matrix:
         known = np.isfinite(values)
         with np.errstate(over="ignore"):
@@ -87,11 +105,7 @@ class Scale(Strict):
 
     def far(self, values: Floats) -> NDArray[np.bool_]:
         """True beyond the training range by more than that range again."""
-        if len(values):
-            ends = np.array([values.min(), values.max()])  # most columns are told by their ends, without a pass each
-            if np.isfinite(ends).all() and not self._far(ends).any():
-                return np.zeros(len(values), dtype=bool)
-        return self._far(values)
+        return np.zeros(len(values), dtype=bool) if self.ordinary(values) else self._far(values)
 
     def _far(self, values: Floats) -> NDArray[np.bool_]:
         width = self.high / 2 - self.low / 2  # halves: the difference itself may overflow

@@ -122,6 +122,13 @@ class Number(Coder):
     def parts(self) -> list[str]:
         return ["", "missing"] if self.missing else [""]
 
+    def encode_into(self, column: Column, remarks: Remarks, out: Matrix) -> None:
+        if column.kind != "number" or not self.scale.ordinary(column.values):
+            super().encode_into(column, remarks, out)
+            return
+        self.scale.write(column.values, out[:, 0])
+        out[:, 1:] = 0.0  # nothing is missing
+
     def encode(self, column: Column, remarks: Remarks) -> Matrix:
         values, strange = read_numbers(column, self.style)
         if strange.any():
