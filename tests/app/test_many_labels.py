@@ -61,6 +61,9 @@ def test_each_label_has_its_own_committee_and_threshold(tmp_path: Path) -> None:
     assert [row["decision below"] for row in rows] == [str(int(float(row["score below"]) > cut)) for row in rows]
     assert says("report", out).strip() == str(out / "report.html")
     assert "finished" in says("train", "--resume", out, code=2)
+    for damaged in ({"thresholds": {}}, {"labels": ["below"]}, {"thresholds": ["nan", 0.0]}, {"labels": [None] * 3}):
+        (out / "labels.json").write_text(json.dumps({"labels": ["below", "noisy"], "thresholds": [0, 0], **damaged}))
+        assert "labels.json, which is damaged" in says("predict", out, data, code=2)
 
 
 def test_what_does_not_go_with_several_labels_is_one_line(tmp_path: Path) -> None:

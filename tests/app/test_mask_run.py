@@ -99,6 +99,9 @@ def test_from_pictures_and_masks_to_masks_of_new_pictures(model: str, tmp_path: 
     assert load_run(out).classes == ["ground", "red", "blue"]
     assert "a folder for the masks" in says("predict", out, new, code=2)
     assert "finished" in says("train", "--resume", out, code=2)
+    for damage in ({"test": "a"}, {"offsets": {"ground": "nan"}}, {"pictures": {}}, {"notes": 3}):
+        (out / "metrics.json").write_text(json.dumps({**metrics, **damage}))
+        assert "metrics.json, which is damaged" in says("report", out, code=2)
 
 
 def test_binary_masks_of_0_and_255_have_a_foreground(tmp_path: Path) -> None:

@@ -171,6 +171,8 @@ def predict(folder: Path, data: str, out: Path | None, encoding: str, rows: int 
     stored = checkpoint.read_json(folder / LABELS)
     with checkpoint.reading(folder / LABELS):
         names, thresholds = [str(one) for one in stored["labels"]], [float(one) for one in stored["thresholds"]]
+        if len(names) != len(thresholds) or not np.isfinite(thresholds).all():
+            raise ValueError("thresholds of other labels")
         committees = [load_committee(folder / str(place)) for place in range(len(names))]
     with checkpoint.reading(folder / "config.json"):
         encoder = restore_encoder(config["encoder"])

@@ -28,8 +28,16 @@ SHOWN = 6
 def write_mask_report(folder: Path, run: MaskRun, scenes: Scenes) -> Path:
     """report.html: numbers by class, then the hardest and the easiest test pictures."""
     metrics = checkpoint.read_json(folder / "metrics.json")
+    with checkpoint.reading(folder / "metrics.json"):
+        page = _page(metrics, run, scenes)
+    path = folder / "report.html"
+    checkpoint.write_text(path, page)
+    return path
+
+
+def _page(metrics: dict[str, Any], run: MaskRun, scenes: Scenes) -> str:
     test, metric = metrics["test"], metrics["metric"]
-    page = render(
+    return render(
         title=f"{Path(run.settings.data).name}: masks for {metric}",
         subtitle=f"{metrics['pictures']['train']} training and {metrics['pictures']['test']} test pictures",
         metric=metric,
@@ -49,9 +57,6 @@ def write_mask_report(folder: Path, run: MaskRun, scenes: Scenes) -> Path:
         mask_classes=_classes(test, metrics["offsets"]),
         sheets=_sheets(run, scenes, test["images"]),
     )
-    path = folder / "report.html"
-    checkpoint.write_text(path, page)
-    return path
 
 
 def _classes(test: dict[str, Any], offsets: dict[str, float]) -> list[dict[str, str]]:
