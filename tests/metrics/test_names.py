@@ -83,6 +83,8 @@ ALIASES = {
     "f1_macro": ["macro_f1", "F1 macro"],
     "ap": ["average_precision", "average_precision_score", "map", "mAP", "mean average precision"],
     "ndcg@10": ["NDCG@10", "ndcg_at_10"],
+    "mrr": ["MRR", "mean reciprocal rank", "reciprocal_rank"],
+    "precision@5": ["P@5", "precision_at_5", "prec@5"],
     "recall@precision=0.9": ["Recall@Precision=0.9"],
 }
 
@@ -99,10 +101,9 @@ def test_other_names_of_the_same_thing_work(name: str, other: str) -> None:
         ("pr_auc", "'ap' is the area"),
         ("hit rate", "HitAtK"),
         ("hit_rate@10", "HitAtK"),
-        ("mrr", "'ap'"),
+        ("mrr@10", "'mrr'"),
         ("recall", "recall@precision=0.9"),
         ("precision", "precision@recall=0.8"),
-        ("precision@5", "PrecisionAtK"),
         ("mcc", "aimfor.Confusion"),
         ("mIoU", 'classes="mean"'),
         ("log_loss", "torch"),

@@ -69,6 +69,14 @@ def test_checkpoint_and_threshold_come_from_the_rows_to_choose_with() -> None:
     assert set(judging.judge("auroc", [(good, good)], one)) == {"tuned"}
 
 
+def test_first_places_are_judged_in_lists_of_mixed_rows() -> None:
+    y = (torch.arange(200) >= 150).long()  # class by class, as the rows come
+    scores = torch.arange(200.0).flip(0)
+    scores[150] = 1000.0  # first in its own list; the other list has a negative first
+    assert judging.rules("precision@1")[0](scores, y) == 0.5
+    assert judging.rules("ap")[0](scores, y) < 0.5
+
+
 def test_thresholds_of_groups_against_brute_force() -> None:
     generator = torch.Generator().manual_seed(2)
     scores, y = torch.randn(30, 3, generator=generator), torch.arange(30) % 3

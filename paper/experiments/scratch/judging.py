@@ -20,8 +20,10 @@ from .problems import Problem
 #: Metrics of one score (a batch of rows is one list to those of lists), of classes, and of labels.
 OF_ONE = (
     "f1", "fbeta=2", "iou", "accuracy", "balanced_accuracy", "auroc", "ap", "ndcg", "ndcg@10", "map@r", "r_precision",
-    "precision@recall=0.8", "recall@precision=0.9", "tpr@fpr=0.1", "auprc@10",
+    "precision@1", "mrr", "precision@recall=0.8", "recall@precision=0.9", "tpr@fpr=0.1", "auprc@10",
 )  # fmt: skip
+#: Metrics of the first places, which one long list says little about: judged in lists of so many rows.
+OF_FIRST_PLACES, LENGTH = ("ndcg@10", "precision@1", "mrr"), 100
 OF_CLASSES = ("auroc_ovr", "auc_mu", "f1_macro", "f1_micro", "pairwise_f1")
 OF_LABELS = ("multilabel_ap", "multilabel_auroc", "multilabel_f1", "multilabel_f1_micro", "multilabel_f1_samples")
 NAMES = (*OF_ONE, *OF_CLASSES, *OF_LABELS)
@@ -56,7 +58,10 @@ def rules(name: str) -> tuple[Callable[[Tensor, Tensor], float], Callable[[Tenso
     metric = metric_from_name(name)
 
     def value(scores: Tensor, targets: Tensor) -> float:
-        return float(metric.value(scores, targets))
+        lists = None
+        if name in OF_FIRST_PLACES:  # rows stand class by class, and are dealt to the lists in turn
+            lists = torch.arange(len(targets)) % max(1, len(targets) // LENGTH)
+        return float(metric.value(scores, targets, groups=lists))
 
     if not decides(metric):
         return value, lambda scores, targets: scores.new_zeros(())

@@ -2,7 +2,7 @@
 
 from .accuracy import Accuracy
 from .at_k import PrecisionAtK, RecallAtK
-from .at_r import HitAtK, MAPAtR, RPrecision
+from .at_r import HitAtK, MAPAtR, ReciprocalRank, RPrecision
 from .at_rate import AUPRC, PrecisionAtRecall, RecallAtPrecision, TPRAtFPR
 from .auc_mu import AUCMu
 from .auroc import AUROC, AUROCOneVsRest
@@ -46,6 +46,7 @@ __all__ = [
     "RPrecision",
     "RecallAtK",
     "RecallAtPrecision",
+    "ReciprocalRank",
     "TPRAtFPR",
     "engines_for",
     "metric_from_name",

@@ -1,4 +1,4 @@
-"""Metrics of retrieval: each list judged by its first R places, R its number of positives, or by one hit among k."""
+"""Metrics of retrieval: each list judged by its first R places, R its number of positives, or by its first hit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .lists import list_weights, mean_over_lists, soft_cut, sorted_lists
 
 
 class _OfLists(Metric, HasSmooth):
-    """What the three share: lists of 0/1 items that count alike, and the mean over lists with a positive."""
+    """What they share: lists of 0/1 items that count alike, and the mean over lists with a positive."""
 
     layout: ClassVar[str] = "lists"
     order_only: ClassVar[bool] = True
@@ -130,11 +130,8 @@ class HitAtK(_OfLists):
         checks.integer("k", self.k, at_least=1)
 
     def exact(self, batch: Batch) -> Tensor:
-        counted, hit = _there(batch)
-        scores = batch.scores.detach()
-        best = scores.masked_fill(hit == 0, -torch.inf).amax(1, keepdim=True) if scores.numel() else scores[:, :1]
-        before = ((scores >= best) * (counted - hit)).sum(1)
-        return mean_over_lists((before < self.k).double(), hit.sum(1) > 0, list_weights(batch))
+        before, defined = _before_first_hit(batch)
+        return mean_over_lists((before < self.k).double(), defined, list_weights(batch))
 
     def smooth_form(self, batch: Batch) -> Ranking:
         counted, hit = _there(batch)
@@ -146,3 +143,44 @@ class HitAtK(_OfLists):
             return mean_over_lists(1.0 - (1.0 - inside).prod(1), defined, by_list)
 
         return Ranking(batch.scores, asked, (counted,), measure, batch.targets, counted, cuts=True)
+
+
+@dataclass(frozen=True)
+class ReciprocalRank(_OfLists):
+    """MRR: one over the place of the first positive, averaged over the lists that have one.
+
+    Negatives tied with the best positive stand before it. Soft, it is ``1 / (1 + negatives above)`` of the positive
+    that has the fewest.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.metrics import ReciprocalRank
+        >>> scores, targets = torch.tensor([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]]), torch.tensor([[1, 0, 1], [0, 1, 1]])
+        >>> float(ReciprocalRank().value(scores, targets))
+        0.75
+    """
+
+    def exact(self, batch: Batch) -> Tensor:
+        before, defined = _before_first_hit(batch)
+        return mean_over_lists(1.0 / (1.0 + before), defined, list_weights(batch))
+
+    def smooth_form(self, batch: Batch) -> Ranking:
+        counted, hit = _there(batch)
+        asked, by_list = asked_items(hit > 0), list_weights(batch)
+        own, defined = asked.take(hit), hit.sum(1) > 0
+
+        def measure(above: Tensor, relative: Tensor) -> Tensor:
+            found = own / (1.0 + above[0])
+            # Lists without a positive have no column at all when no list has one.
+            first = found.amax(1) if found.shape[1] else found.sum(1)
+            return mean_over_lists(first, defined, by_list)
+
+        return Ranking(batch.scores, asked, (counted - hit,), measure, batch.targets, counted)
+
+
+def _before_first_hit(batch: Batch) -> tuple[Tensor, Tensor]:
+    """``(b,)``: the negatives at or above the best positive of each list, and whether it has a positive."""
+    counted, hit = _there(batch)
+    scores = batch.scores.detach()
+    best = scores.masked_fill(hit == 0, -torch.inf).amax(1, keepdim=True) if scores.numel() else scores[:, :1]
+    return ((scores >= best) * (counted - hit)).sum(1), hit.sum(1) > 0

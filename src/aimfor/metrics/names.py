@@ -35,17 +35,17 @@ ALIASES = {
     "avg_precision": "ap",
     "map": "ap",
     "mean_average_precision": "ap",
+    "reciprocal_rank": "mrr",
+    "mean_reciprocal_rank": "mrr",
 }
 
-_WITH_ONE = "With one relevant item in every list it is"
 #: (pattern of the plain name, where to go): quantities that are not registered, by their meaning.
 _HINTS = (
     (r"(au_?prc?|pr_?auc|auc_?pr|area_under_pr)", "'ap' is the area as scikit-learn computes it, 'auprc@10' a grid."),
     (r"(pauroc|pauc|partial.*auc|auc.*max_fpr).*", "For a part of the curve pass aimfor.AUROC(max_fpr=0.1)."),
     (r"hit(_?rate|s|_?ratio)?(@.*)?", "A list with a relevant item among its first k: aimfor.metrics.HitAtK(k)."),
-    (r"(mrr|reciprocal_rank|mean_reciprocal_rank)(@.*)?", f"{_WITH_ONE} 'ap'."),
+    (r"(mrr|reciprocal_rank|mean_reciprocal_rank)@.*", "Of whole lists it is 'mrr'."),
     (r"recall(@|_at_)\d+", "For the first k places of a list pass aimfor.metrics.RecallAtK(k)."),
-    (r"(p|precision|prec)(@|_at_)\d+", "For the first k places of a list pass aimfor.metrics.PrecisionAtK(k)."),
     (r"(precision|ppv)", "A precision needs a floor on recall: 'precision@recall=0.8'."),
     (r"(recall|sensitivity|tpr|hit)", "A recall needs a floor or a ceiling: 'recall@precision=0.9', 'tpr@fpr=0.1'."),
     (r"(specificity|tnr)", "Hold it and raise the other: 'tpr@fpr=0.1' is sensitivity at a specificity of 0.9."),
@@ -75,6 +75,7 @@ def canonical(text: str) -> str:
     beta = re.fullmatch(r"f_?(?:beta_?)?(\d+(?:\.\d+)?)", plain)
     if beta is not None:
         return "f1" if float(beta[1]) == 1.0 else f"fbeta={beta[1]}"
+    plain = re.sub(r"^(p|prec|precision)(@|_at_)(\d+)$", r"precision@\3", plain)
     return re.sub(r"^(ndcg|auprc)_at_(\d+)$", r"\1@\2", plain)
 
 

@@ -18,7 +18,8 @@ from ..rates.engine import RateEngine
 from ..smooth import SmoothEngine
 from ..sorted.engine import SortedEngine
 from .accuracy import Accuracy
-from .at_r import MAPAtR, RPrecision
+from .at_k import PrecisionAtK
+from .at_r import MAPAtR, ReciprocalRank, RPrecision
 from .at_rate import AUPRC, PrecisionAtRecall, RecallAtPrecision, TPRAtFPR
 from .auc_mu import AUCMu
 from .auroc import AUROC, AUROCOneVsRest
@@ -68,6 +69,8 @@ METRICS: tuple[Entry, ...] = (
     Entry("ndcg@10", NDCG, NDCG, "ndcg@"),
     Entry("map@r", MAPAtR, MAPAtR),
     Entry("r_precision", RPrecision, RPrecision),
+    Entry("precision@1", PrecisionAtK, PrecisionAtK, "precision@"),
+    Entry("mrr", ReciprocalRank, ReciprocalRank),
     Entry("precision@recall=0.8", PrecisionAtRecall, PrecisionAtRecall, "precision@recall="),
     Entry("recall@precision=0.9", RecallAtPrecision, RecallAtPrecision, "recall@precision="),
     Entry("tpr@fpr=0.1", TPRAtFPR, TPRAtFPR, "tpr@fpr="),
@@ -91,11 +94,13 @@ def metric_from_name(text: str) -> Metric:
     if not isinstance(text, str):
         raise InputError("metric", f"a {type(text).__name__}", "a metric's name")
     name = canonical(text)
-    for entry in METRICS:
-        if entry.prefix and name.startswith(entry.prefix):
-            return entry.make(_parse(name, entry))
-        if not entry.prefix and name == entry.example:
-            return entry.make()
+    whole = [entry for entry in METRICS if not entry.prefix and name == entry.example]
+    if whole:
+        return whole[0].make()
+    begun = [entry for entry in METRICS if entry.prefix and name.startswith(entry.prefix)]
+    if begun:  # of "precision@" and "precision@recall=" the longer one
+        entry = max(begun, key=lambda one: len(one.prefix))
+        return entry.make(_parse(name, entry))
     known = [entry.example for entry in METRICS]
     raise InputError("metric", repr(text), "one of " + ", ".join(known), hint(text, known))
 
