@@ -1,14 +1,15 @@
-"""Precision and recall at k: plain counting, every choice of k items, and training."""
+"""Precision and recall at k, and reciprocal rank: plain counting, every choice of k items, and training."""
 
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 import torch
 
 import aimfor
-from aimfor.metrics import PrecisionAtK, RecallAtK
+from aimfor.metrics import PrecisionAtK, RecallAtK, ReciprocalRank
 
 BOTH = pytest.mark.parametrize("metric", [PrecisionAtK(3), RecallAtK(3)], ids=["precision", "recall"])
 
@@ -65,3 +66,57 @@ def test_bad_settings_and_item_weights_are_named():
         PrecisionAtK(0)
     with pytest.raises(aimfor.InputError, match="weights"):
         PrecisionAtK(2).value(torch.randn(2, 4), torch.ones(2, 4), weights=torch.ones(2, 4))
+
+
+def test_soft_precision_is_the_share_of_what_is_softly_inside() -> None:
+    """Against the definition, one list at a time; it never exceeds what k places hold."""
+    scores, targets = torch.randn(6, 9, dtype=torch.float64), torch.rand(6, 9) < 0.6
+    targets[:, 0] = True
+    for k in (1, 3, 20):
+        loss = aimfor.MetricLoss(PrecisionAtK(k), aimfor.SmoothEngine(0.7, relative=True))(scores, targets)
+        spread = ((scores - scores.mean(1, keepdim=True)).square().mean()).sqrt()
+        expected = []
+        for row, hit in zip(scores, targets, strict=True):
+            above = torch.sigmoid((row[None] - row[:, None]) / (0.7 * spread))
+            ranks = 0.5 + above.sum(1)
+            inside = torch.sigmoid((k + 0.5 - ranks) / (0.7 * max(10, k)))
+            expected.append(min(k, 9) / k * float(inside[hit].sum() / inside.sum()))
+        assert 1 - float(loss) == pytest.approx(sum(expected) / 6, abs=1e-9)
+
+
+def test_reciprocal_rank_is_plain_counting() -> None:
+    scores, targets = torch.randn(20, 8), torch.rand(20, 8) < 0.2
+    there = torch.rand(20, 8) < 0.8
+    expected = []
+    for row, hit, counted in zip(scores.tolist(), targets.tolist(), there.tolist(), strict=True):
+        order = sorted((i for i in range(8) if counted[i]), key=lambda i, row=row: -row[i])
+        places = [place for place, i in enumerate(order, 1) if hit[i]]
+        expected += [1 / places[0]] if places else []
+    got = aimfor.metric_from_name("mrr").value(scores, targets, where=there)
+    assert 0 < len(expected) < 20
+    assert float(got) == pytest.approx(sum(expected) / len(expected))
+
+
+def test_reciprocal_rank_is_torchmetrics() -> None:
+    retrieval = pytest.importorskip("torchmetrics.functional.retrieval")
+    for _ in range(20):
+        scores, targets = torch.rand(9), torch.rand(9) < 0.3  # torchmetrics takes a positive at or below 0 for a miss
+        targets[0] = True
+        theirs = float(retrieval.retrieval_reciprocal_rank(scores, targets))
+        assert float(ReciprocalRank().value(scores, targets)) == pytest.approx(theirs)
+
+
+@pytest.mark.filterwarnings("ignore::aimfor.errors.DegenerateBatchWarning")
+def test_tied_negatives_stand_before_the_first_positive() -> None:
+    assert float(ReciprocalRank().value(torch.zeros(4), torch.tensor([1, 0, 0, 1]))) == pytest.approx(1 / 3)
+    assert torch.isnan(ReciprocalRank().value(torch.zeros(4), torch.zeros(4)))
+    loss = aimfor.MetricLoss("mrr", aimfor.SmoothEngine())(torch.zeros(2, 3, requires_grad=True), torch.zeros(2, 3))
+    assert loss.requires_grad
+    assert float(loss.detach()) == 0.0
+
+
+def test_soft_reciprocal_rank_by_hand() -> None:
+    scores, targets = torch.tensor([[1.0, 0.2, -0.5, 0.9]], dtype=torch.float64), torch.tensor([[0, 1, 1, 0]])
+    above = sum(1 / (1 + math.exp(-(s - 0.2) / 0.5)) for s in (1.0, 0.9))
+    found = aimfor.MetricLoss("mrr", aimfor.SmoothEngine(0.5))(scores, targets)
+    assert 1 - float(found) == pytest.approx(1 / (1 + above))

@@ -27,26 +27,38 @@ def smooth(**settings: tuple[float, ...]) -> Makers:
     return makers
 
 
-DECISIONS = smooth(anchor=(0.5, 0.8, 1.0), bank=(2048, 16384))
-RANKS = smooth(anchor=(0.5, 0.8, 1.0)) | smooth(anchor=(0.5, 1.0), bank=(1024,))
-RANKED = smooth(anchor=(0.5, 0.8, 1.0))
-GRADED = {"direct": aimfor.DirectEngine} | RANKED
-RATES = {"rates": aimfor.RateEngine} | smooth(anchor=(0.5, 1.0), bank=(0, 1024))
-PAIRS = {"sorted": aimfor.SortedEngine} | smooth(anchor=(0.0, 0.5, 1.0))
-COUNTS = smooth(anchor=(0.0, 0.5, 1.0), bank=(0, 2048))
+BANKED = smooth(anchor=(0.5, 0.8, 1.0), bank=(2048,))
+PLAIN = smooth(anchor=(0.0,))
+RANKED = smooth(anchor=(0.5, 1.0))
+DIRECT: Makers = {"direct": aimfor.DirectEngine}
+RATES: Makers = {"rates": aimfor.RateEngine}
+SORTED: Makers = {"sorted": aimfor.SortedEngine}
+COLD: Makers = {"temperature 0.2 of the spread": lambda: aimfor.SmoothEngine(0.2, relative=True)}
+#: F_2 and IoU follow F1, R-precision follows MAP@R: they are the same family.
 ENGINES: dict[str, Makers] = {
-    **dict.fromkeys(("f1", "fbeta=2", "iou"), DECISIONS),
-    "balanced_accuracy": smooth(anchor=(0.0, 0.5, 1.0), bank=(0, 2048)),
-    "auroc": PAIRS,
-    "ap": RANKS,
-    **dict.fromkeys(("ndcg", "ndcg@10", "precision@1"), GRADED),
-    **dict.fromkeys(("map@r", "r_precision", "mrr"), RANKED),
-    **dict.fromkeys(("precision@recall=0.8", "recall@precision=0.9", "tpr@fpr=0.1", "auprc@10"), RATES),
-    **dict.fromkeys(("auroc_ovr", "auc_mu"), PAIRS),
-    **dict.fromkeys(("f1_macro", "f1_micro", "pairwise_f1"), COUNTS),
-    **dict.fromkeys(("multilabel_ap", "multilabel_auroc"), smooth(anchor=(0.0, 0.5, 1.0))),
-    **dict.fromkeys(("multilabel_f1", "multilabel_f1_micro"), COUNTS),
-    "multilabel_f1_samples": smooth(anchor=(0.0, 0.5, 1.0)),
+    "f1": BANKED,
+    "balanced_accuracy": PLAIN | smooth(anchor=(0.5, 1.0), bank=(2048,)),
+    "auroc": SORTED | smooth(anchor=(1.0,)),
+    "ap": RANKED | smooth(anchor=(0.5,), bank=(1024,)),
+    "ndcg": DIRECT | RANKED,
+    "ndcg@10": DIRECT | RANKED,
+    "map@r": COLD | RANKED,
+    "precision@1": DIRECT | smooth(anchor=(0.5,)),
+    "mrr": COLD | smooth(anchor=(0.5,)),
+    "precision@recall=0.8": RATES | RANKED,
+    "recall@precision=0.9": RATES | RANKED,
+    "tpr@fpr=0.1": RATES | RANKED,
+    "auprc@10": RATES | smooth(anchor=(0.5,)),
+    "auroc_ovr": SORTED | smooth(anchor=(1.0,)),
+    "auc_mu": SORTED | smooth(anchor=(1.0,)),
+    "f1_macro": PLAIN | smooth(anchor=(0.5, 1.0), bank=(2048,)),
+    "f1_micro": PLAIN | smooth(anchor=(0.5, 1.0)),
+    "pairwise_f1": PLAIN | smooth(anchor=(0.5, 1.0), bank=(2048,)),
+    "multilabel_ap": smooth(anchor=(0.0, 0.5, 1.0)),
+    "multilabel_auroc": smooth(anchor=(0.0, 0.5, 1.0)),
+    "multilabel_f1": BANKED | smooth(anchor=(1.0,)),
+    "multilabel_f1_micro": BANKED | smooth(anchor=(1.0,)),
+    "multilabel_f1_samples": smooth(anchor=(0.5, 1.0)),
 }
 
 

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from .problems import Problem
 
-STEPS, LOOKS, HIDDEN = 1000, 10, 64
+STEPS, LOOKS, HIDDEN = 500, 5, 64
 
 #: Scores of the rows to choose with and of the rows to judge with, at one step.
 Look = tuple[Tensor, Tensor]

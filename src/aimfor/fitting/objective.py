@@ -68,7 +68,7 @@ class Objective:
             raise InputError(
                 "--query",
                 f"it with the metric {self.name!r}, which is not of ranked lists",
-                "ndcg, ndcg@10, ap (their mean is MAP), map@r or r_precision",
+                "ndcg, ndcg@10, ap (their mean is MAP), map@r, r_precision, mrr or precision@1",
                 "Leave --query out for metrics of rows.",
             )
         return replace(self, ranked=True)

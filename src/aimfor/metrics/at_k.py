@@ -26,6 +26,8 @@ class _AtK(Metric, HasArgmax, HasSmooth):
 
     layout: ClassVar[str] = "lists"
     order_only: ClassVar[bool] = True
+    #: Whether softly there may be more than k items in the first k places, so that all of them share the room.
+    crowded: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         checks.integer("k", self.k, at_least=1)
@@ -56,11 +58,17 @@ class _AtK(Metric, HasArgmax, HasSmooth):
     def smooth_form(self, batch: Batch) -> Ranking:
         gains, _, defined = self._parts(batch)
         counted = torch.ones_like(gains) if batch.where is None else batch.where.double()
-        asked, by_list = asked_items(gains > 0), list_weights(batch)
-        own = asked.take(gains)
+        by_list = list_weights(batch)
+        asked = asked_items(counted > 0 if self.crowded else gains > 0)
+        own, there = asked.take(gains), asked.take(counted)
+        room = counted.sum(1).clamp_max(float(self.k))
 
         def measure(above: Tensor, relative: Tensor) -> Tensor:
-            return mean_over_lists((own * soft_cut(above[0], self.k, relative)).sum(1), defined, by_list)
+            inside = there * soft_cut(above[0], self.k, relative)
+            found = (own * inside).sum(1)
+            if self.crowded:
+                found = found * room / inside.sum(1).clamp_min(torch.finfo(inside.dtype).tiny)
+            return mean_over_lists(found, defined, by_list)
 
         return Ranking(batch.scores, asked, (counted,), measure, gains, counted, cuts=True)
 
@@ -79,7 +87,7 @@ class _AtK(Metric, HasArgmax, HasSmooth):
 class PrecisionAtK(_AtK):
     """Positives among the first k places, divided by k; averaged over the lists that have a positive.
 
-    Items tied in score share their places.
+    Items tied in score share their places. Soft, it is the positives' part of all that is softly in the first k places.
 
     Args:
         k: >= 1.
@@ -92,6 +100,8 @@ class PrecisionAtK(_AtK):
     """
 
     k: int
+
+    crowded: ClassVar[bool] = True
 
     def _denominator(self, positives: Tensor) -> Tensor:
         return torch.full_like(positives, self.k)

@@ -14,7 +14,7 @@ from .. import checks, distributed
 from ..bank import ScoreBank
 from ..engine import Batch, EngineOutput, undefined
 from ..errors import InputError
-from ..metrics import NDCG, AveragePrecision, HitAtK, MAPAtR, Metric, PrecisionAtK, RPrecision
+from ..metrics import NDCG, AveragePrecision, HitAtK, MAPAtR, Metric, PrecisionAtK, ReciprocalRank, RPrecision
 from ..smooth import HasSmooth
 from ..smooth.form import Softness
 from . import gate
@@ -23,7 +23,12 @@ from .evaluate import evaluate_metric
 #: Similarities in one block of lists.
 BLOCK = 1 << 20
 
-NAMES: dict[str, Callable[[], Metric]] = {"ap": AveragePrecision, "map@r": MAPAtR, "r_precision": RPrecision}
+NAMES: dict[str, Callable[[], Metric]] = {
+    "ap": AveragePrecision,
+    "map@r": MAPAtR,
+    "r_precision": RPrecision,
+    "mrr": ReciprocalRank,
+}
 NAMES_AT_K: dict[str, Callable[[int], Metric]] = {
     "recall@": HitAtK,
     "ndcg@": NDCG,
@@ -49,8 +54,8 @@ class RetrievalLoss(nn.Module):
     to say: they are left out and counted. Memory is bounded: lists are made, ranked and forgotten in blocks.
 
     Args:
-        metric: ``"map@r"``, ``"ap"``, ``"r_precision"``, ``"recall@10"`` (a hit among the first 10), ``"ndcg@10"``,
-            ``"precision@5"``.
+        metric: ``"map@r"``, ``"ap"``, ``"r_precision"``, ``"mrr"``, ``"recall@10"`` (a hit among the first 10),
+            ``"ndcg@10"``, ``"precision@5"``.
         temperature: Of the soft ranks, in the unit of the similarities; > 0. Worth tuning: 0.01 to 0.1 for cosines.
         similarity: ``"cosine"`` or ``"dot"``.
         memory: Number of recent embeddings, detached, that every list is extended by (0: none). Pass ``index=`` so that
