@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
 
-WORKER = textwrap.dedent(
-    """
+from programs import Program
+
+WORKER = """
     import os, sys, torch, torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
     import aimfor
@@ -85,46 +83,32 @@ WORKER = textwrap.dedent(
     dist.barrier()
     dist.destroy_process_group()
     print("worker", rank, "done")
-    """
-)
+"""
 
 
 LAWS = Path(__file__).with_name("two_ranks.py")
 
 
-def run_twice(script: Path) -> list[str]:
-    """Two processes of a script that initialises gloo; their outputs."""
+def run_twice(code: str) -> list[str]:
+    """Two processes of code that initialises gloo; their outputs."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     settings = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    settings["PYTHONPATH"] = os.pathsep.join((str(LAWS.parent), os.environ.get("PYTHONPATH", "")))
-    workers = [
-        subprocess.Popen(
-            [sys.executable, str(script)],
-            env={**os.environ, **settings, "RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    outputs = [worker.communicate(timeout=300)[0] for worker in workers]
-    for rank, (worker, output) in enumerate(zip(workers, outputs, strict=True)):
-        assert worker.returncode == 0, f"rank {rank}:\n{output}"
-    return outputs
+    workers = [Program(code=code, environment={**settings, "RANK": str(rank)}) for rank in range(2)]
+    for rank, worker in enumerate(workers):
+        assert worker.wait(300) == 0, f"rank {rank}:\n{worker.stdout}{worker.stderr}"
+    return [worker.stdout for worker in workers]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="gloo by file store is not tested on Windows")
-def test_two_processes_equal_one_on_the_joined_batch(tmp_path: Path) -> None:
-    script = tmp_path / "worker.py"
-    script.write_text(WORKER)
-    for rank, output in enumerate(run_twice(script)):
+def test_two_processes_equal_one_on_the_joined_batch() -> None:
+    for rank, output in enumerate(run_twice(WORKER)):
         assert f"worker {rank} done" in output
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="gloo by file store is not tested on Windows")
 def test_every_metric_and_engine_on_two_processes_equals_one_on_the_joined_batch() -> None:
     """Even, uneven, one-class and empty processes, lists and images of different sizes, groups, disagreement."""
-    for output in run_twice(LAWS):
+    for output in run_twice(LAWS.read_text()):
         assert json.loads(output.splitlines()[-1])["compared"] >= 160

@@ -15,6 +15,8 @@ from aimfor.app.cli.main import app
 from aimfor.app.run.folder import load_run, prepare
 from aimfor.fitting.config import Settings
 
+DRAWN = True  # a browser looks at the figures
+
 SHORT = ["--epochs", "5", "--learning-rate", "0.05", "--model", "linear", "--recipe", "cross_entropy", "-q"]
 
 

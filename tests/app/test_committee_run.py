@@ -7,8 +7,6 @@ import io
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,19 +17,17 @@ import torch
 from sklearn.metrics import f1_score, log_loss
 from typer.testing import CliRunner
 
-import aimfor
 from aimfor.app.cli.main import app
 from aimfor.app.run import training
 from aimfor.app.run.committee_files import load_committee
 from aimfor.app.run.folder import load_run, prepare
 from aimfor.errors import InputError
-from aimfor.fitting.committee import MemoryStore, fit_committee
+from aimfor.fitting.committee import MemoryStore, fit_committee, folds
 from aimfor.fitting.committee.folds import make_folds
 from aimfor.fitting.config import Settings, settings
 from aimfor.fitting.fit import Interrupted
 from aimfor.fitting.objective import Objective
-
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(aimfor.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+from programs import Program, finished
 
 
 def invoke(*words: object) -> Any:
@@ -72,7 +68,7 @@ def test_the_folder_is_text_and_tensors_and_keeps_no_cells(trained: Path) -> Non
     assert metrics["rows"] == {"train": 192, "validation": 0, "test": 48}
     assert "Who speaks in the committee" in (trained / "report.html").read_text()
     log = [json.loads(line) for line in (trained / "log.jsonl").read_text().splitlines()]
-    assert [one["done"] for one in log] == list(range(1, 31))  # ten folds of three members
+    assert [one["done"] for one in log] == list(range(1, 10))  # three folds of three members
     assert log[-1]["left"] == 0
 
 
@@ -89,9 +85,7 @@ def test_stated_numbers_are_those_of_the_saved_committee(trained: Path) -> None:
 
 def test_a_new_process_predicts_the_same(table: Path, trained: Path) -> None:
     here = invoke("predict", trained, table).stdout
-    command = [sys.executable, "-m", "aimfor", "predict", str(trained), str(table)]
-    there = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
-    assert here == there
+    assert here == finished("predict", trained, table).stdout
     rows = list(csv.DictReader(io.StringIO(here)))
     threshold = json.loads((trained / "threshold.json").read_text())["threshold"]
     for row in rows:
@@ -118,21 +112,19 @@ def test_damaged_members_are_named(trained: Path, tmp_path: Path) -> None:
 
 def test_sigkill_between_cells_and_resume_end_bit_for_bit_alike(table: Path, tmp_path: Path) -> None:
     options = [str(table), "--target", "label", "--metric", "auroc", "--members", "linear,network", "-q"]
-    command = [sys.executable, "-m", "aimfor", "train"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    process = subprocess.Popen([*command, *options, "--out", str(killed)], env=ENVIRONMENT)
+    program = Program("train", *options, "--out", killed, folds=3)
     deadline = time.monotonic() + 240
     while len(list(killed.glob("cells/network-*.safetensors"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    program.process.kill()
+    assert program.wait() == -signal.SIGKILL
     assert not (killed / "metrics.json").exists(), "the run was over before it was killed"
     kept = len(list(killed.glob("cells/*.safetensors")))
-    assert kept >= 12
-    for words in ([*options, "--out", str(whole)], ["--resume", str(killed)]):
-        subprocess.run([*command, *words], env=ENVIRONMENT, check=True, capture_output=True)
-    for name in ("threshold.json",):
-        assert (killed / name).read_bytes() == (whole / name).read_bytes()
+    assert kept >= 5
+    assert invoke("train", *options, "--out", whole).exit_code == 0
+    finished("train", "--resume", killed, folds=3)
+    assert (killed / "threshold.json").read_bytes() == (whole / "threshold.json").read_bytes()
     first, second = load_committee(whole), load_committee(killed)
     x = torch.randn(50, load_run(whole).encoder.shape[0])
     assert torch.equal(first.scores(x), second.scores(x))
@@ -152,7 +144,7 @@ def test_a_stop_keeps_finished_cells_and_ends_within_two_seconds(table: Path, tm
     with pytest.raises(Interrupted):
         training.finish(folder, ready, None, stop)
     assert time.process_time() - stopped[0] < 2.0
-    assert len(list((folder / "cells").iterdir())) == 31  # thirty of linear and trees, one of the network
+    assert len(list((folder / "cells").iterdir())) == 10  # nine of linear and trees, one of the network
     assert not (folder / "metrics.json").exists()
 
 
@@ -214,7 +206,10 @@ def test_bad_options_end_in_one_line_and_leave_no_folder(
     assert not out.exists()
 
 
-def test_an_unseen_category_and_a_rare_class_are_no_reason_to_stop(tmp_path: Path) -> None:
+def test_an_unseen_category_and_a_rare_class_are_no_reason_to_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folds, "SMALL_FOLDS", 10)
     rng = np.random.default_rng(1)
     rows = [f"{rng.normal()},{'x' if i % 7 else 'y'},{int(i < 4)}" for i in range(120)]
     data = tmp_path / "rare.csv"
@@ -231,7 +226,7 @@ def test_every_member_has_a_learning_curve_a_fold(trained: Path) -> None:
     metrics = json.loads((trained / "metrics.json").read_text())
     for member in metrics["committee"]["members"]:
         curves = member["curves"]
-        assert len(curves["folds"]) == 10
+        assert len(curves["folds"]) == 3
         assert max(map(len, curves["folds"])) == len(curves["ticks"])
         assert curves["chosen"] in curves["ticks"]
         assert (curves["unit"] == "rounds") == ("trees" in member["name"])

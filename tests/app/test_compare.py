@@ -29,22 +29,15 @@ from aimfor.app.run.lock import locked
 from aimfor.errors import InputError
 from aimfor.fitting.config import settings
 
+RECIPES = ["cross_entropy", "balanced_cross_entropy", "ce_then_metric"]
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small comparison, run once through the command line."""
     out = tmp_path_factory.mktemp("compare")
     words = ["compare", "breast_cancer", "--metric", "auroc", "--metric", "f1", "--seeds", "2", "--epochs", "3"]
-    words += [
-        "--model",
-        "linear",
-        "--recipe",
-        "cross_entropy",
-        "--recipe",
-        "balanced_cross_entropy",
-        "--recipe",
-        "head",
-    ]
+    words += ["--model", "linear", *(word for name in RECIPES for word in ("--recipe", name))]
     result = CliRunner().invoke(app, [*words, "--jobs", "1", "--out", str(out)])
     assert result.exit_code == 0, result.output
     (out / "output.txt").write_text(result.stdout)
@@ -61,14 +54,14 @@ def test_output_ends_with_a_verdict_and_the_path_of_the_report(folder: Path) -> 
 
 def test_cells_are_paired_and_used_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = settings(data="breast_cancer", metric="auroc", epochs=3, model="linear")
-    plan = make_plan(given, 2, ["cross_entropy", "balanced_cross_entropy", "head"])
+    plan = make_plan(given, 2, RECIPES)
 
     def never(cell: Any) -> Any:
         raise AssertionError("a stored cell was run again")
 
     monkeypatch.setattr(module, "run_cell", never)
     (results,) = run_plans([plan], folder, "local:1")
-    assert set(results) == {"cross_entropy", "balanced_cross_entropy", "head", "gradient_boosting"}
+    assert set(results) == {*RECIPES, "gradient_boosting"}
     for by_seed in results.values():
         assert sorted(by_seed) == [0, 1]
     positives = {
@@ -100,7 +93,7 @@ def test_choice_looks_at_validation_alone(folder: Path) -> None:
 def test_summary_numbers_are_those_of_the_cells(folder: Path) -> None:
     document = json.loads((folder / "comparison.json").read_text())
     given = settings(data="breast_cancer", metric="f1", epochs=3, model="linear")
-    plan = make_plan(given, 2, ["cross_entropy", "balanced_cross_entropy", "head"])
+    plan = make_plan(given, 2, RECIPES)
     (results,) = run_plans([plan], folder, "local:1")
     summary = summarize(results, plan)
     assert document["parts"][1]["metric"] == "f1"

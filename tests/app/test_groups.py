@@ -49,7 +49,7 @@ def test_parts_and_folds_of_a_run_share_no_group(visits: Path, metric: str) -> N
     for row, fold in zip(record.rows.tolist(), record.folds.tolist(), strict=True):
         folds_of.setdefault(whole[ready.parts.train[row]], set()).add(fold)
     assert {len(found) for found in folds_of.values()} == {1}
-    assert len({fold for found in folds_of.values() for fold in found}) == 10
+    assert len({fold for found in folds_of.values() for fold in found}) == 3
 
 
 def test_the_rivals_of_a_comparison_have_the_same_test_rows(visits: Path) -> None:

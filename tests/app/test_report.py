@@ -23,6 +23,7 @@ from aimfor.app.run.evaluate.decisions import rates
 from aimfor.app.run.evaluate.intervals import exact_interval
 from aimfor.fitting.objective import Objective
 
+DRAWN = True
 NASTY = "<script>document.title='owned'</script>"
 
 

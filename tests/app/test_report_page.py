@@ -20,6 +20,7 @@ from aimfor.app.report.write import write_report
 from aimfor.app.run.evaluate import evaluate
 from aimfor.fitting.objective import Objective
 
+DRAWN = True
 Visit = Callable[..., Any]
 NASTY = "<script>document.title='owned'</script>"
 

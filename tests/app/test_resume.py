@@ -6,8 +6,6 @@ import os
 import random
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -20,8 +18,7 @@ from aimfor.fitting import checkpoint
 from aimfor.fitting import fit as loop
 from aimfor.fitting.config import Recipe, Settings, find_recipe, settings
 from aimfor.fitting.fit import Fit, Interrupted
-
-SOURCE = str(Path(loop.__file__).parents[2])
+from programs import Program, finished
 
 
 @pytest.fixture(scope="module")
@@ -80,24 +77,19 @@ def test_the_check_can_fail(ready: Prepared, tmp_path: Path, monkeypatch: pytest
 
 
 def test_sigkill_and_resume_end_bit_for_bit_alike(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "aimfor.app.cli.main", "train"]
     options = ["breast_cancer", "--metric", "auroc", "--epochs", "6", "--checkpoint-seconds", "0", "-q"]
 
-    def run(*words: str) -> None:
-        subprocess.run([*command, *words], env=environment, check=True, capture_output=True)
-
-    run(*options, "--out", str(tmp_path / "whole"))
+    finished("train", *options, "--out", tmp_path / "whole")
     killed = tmp_path / "killed"
-    process = subprocess.Popen([*command, *options, "--out", str(killed)], env=environment)
+    program = Program("train", *options, "--out", killed)
     deadline = time.monotonic() + 60
     while not (killed / "checkpoint.safetensors").exists() and time.monotonic() < deadline:
         time.sleep(0.005)
     time.sleep(random.Random(os.getpid()).uniform(0.0, 0.3))
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    program.process.kill()
+    assert program.wait() == -signal.SIGKILL
     assert not (killed / "metrics.json").exists(), "the run was over before it was killed"
-    run("--resume", str(killed))
+    finished("train", "--resume", killed)
     whole, _ = checkpoint.load(tmp_path / "whole" / "model.safetensors")
     resumed, _ = checkpoint.load(killed / "model.safetensors")
     assert same(whole, resumed)

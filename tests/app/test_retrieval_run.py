@@ -23,6 +23,8 @@ from aimfor.retrieval import evaluate
 
 from .pictures_samples import many_classes, patterned, tiny
 
+DRAWN = True  # a browser looks at the figures
+
 MODEL = ("--model", "efficientnet-lite0", "--image-size", "32", "--epochs", "8")
 
 

@@ -58,12 +58,12 @@ def test_it_learns_and_says_what_was_read(run: Path) -> None:
 def test_killed_and_resumed_it_ends_the_same(kind: str) -> None:
     """`python tools/kill_runs.py` does twenty of each kind; the seed here is another one."""
     tool = Path(__file__).parents[2] / "tools" / "kill_runs.py"
-    words = [sys.executable, str(tool), "--times", "2", "--seed", "5", "--kind", kind]
+    words = [sys.executable, str(tool), "--times", "1", "--seed", "5", "--kind", kind]
     done = subprocess.run(
         words, capture_output=True, text=True, timeout=900, env={**os.environ, "OMP_NUM_THREADS": "1"}
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count(": equal") == 2
+    assert done.stdout.count(": equal") == 1
 
 
 def test_predict_streams_in_and_out(run: Path, data: Path, tmp_path: Path) -> None:

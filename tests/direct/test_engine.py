@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import aimfor
-from aimfor.direct import CountForm, CountRule, Decay, DirectEngine, Rows, StructuredLoss
+from aimfor.direct import CountForm, CountRule, Decay, DirectEngine, Rows, StructuredLoss, rows_of
 
 LISTS, LENGTH, POSITIVES = 20_000, 12, 4
 
@@ -356,3 +356,14 @@ def test_structured_loss_differentiates_any_score_and_checks_its_parts():
         StructuredLoss(score, None, augmented, wrong)
     with pytest.raises(aimfor.InputError, match="score"):
         StructuredLoss(lambda x, y: 0.0, argmax, augmented, wrong)(x.clone().requires_grad_(), y)
+
+
+def test_a_threshold_is_taken_off_the_scores():
+    batch = aimfor.FBeta(1.0).check(torch.tensor([2.0, 0.25, -1.0]), torch.tensor([1, 0, 1]))
+    assert rows_of(batch, threshold=0.5).scores.tolist() == [[1.5, -0.25, -1.5]]
+    assert rows_of(batch).scores.tolist() == [[2.0, 0.25, -1.0]]
+
+
+def test_lists_without_a_positive_have_no_scale():
+    ap = aimfor.AveragePrecision()
+    assert ap.argmax_form(ap.check(torch.tensor([2.0, 1.0]), torch.tensor([0, 0]))).auto_epsilon() == 0.0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import torch
+
+from programs import finished
 
 SCRIPT = """
 import sys, torch, aimfor
@@ -55,7 +55,7 @@ OPTIONS = {
 
 def test_resume_in_a_new_process_equals_the_uninterrupted_run_bit_for_bit(tmp_path: Path) -> None:
     for stage in ("start", "resume"):
-        subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path), stage, repr(OPTIONS)], check=True)
+        finished(tmp_path, stage, repr(OPTIONS), code=SCRIPT)
     for name in OPTIONS:
         whole, half, resumed = (
             torch.load(tmp_path / f"{name}.{stage}", weights_only=True) for stage in ("whole", "half", "resumed")

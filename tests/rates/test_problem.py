@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -31,8 +29,7 @@ from aimfor.rates import (
     recall,
 )
 from aimfor.rates.counts import Counts
-
-SOURCE = Path(__file__).parents[2] / "src"
+from programs import Program, finished
 
 
 def data(n: int = 80, seed: int = 0) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
@@ -326,15 +323,7 @@ TRAINING = """
 
 
 def run_python(code: str, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PYTHONPATH": str(SOURCE), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "random"},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return finished(*arguments, code=code).stdout
 
 
 def test_a_resume_in_a_new_process_is_bit_equal_to_never_stopping(tmp_path: Path) -> None:
@@ -417,20 +406,10 @@ def test_two_processes_end_with_the_multipliers_of_one(tmp_path: Path) -> None:
             dist.destroy_process_group()
     """
     path = str(tmp_path / "run")
-    environment = {"PYTHONPATH": str(SOURCE), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
     jobs = [(0, 1), (0, 2), (1, 2)]
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(code), str(rank), str(world), path],
-            env=environment,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank, world in jobs
-    ]
-    for process in started:
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
+    started = [Program(rank, world, path, code=code) for rank, world in jobs]
+    for program in started:
+        assert program.wait(120) == 0, program.stderr
     alone, first, second = (torch.load(f"{path}.{world}.{rank}") for rank, world in jobs)
     assert first[1] == second[1]
     assert first[1] == pytest.approx(alone[1], abs=1e-9)

@@ -12,7 +12,6 @@ import gc
 import json
 import os
 import signal
-import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -73,9 +72,8 @@ def in_child(work: Callable[[], int], log: Path) -> int:
             try:
                 code = work()
             except BaseException:
-                traceback.print_exc()
-            sys.stdout.flush()
-            sys.stderr.flush()
+                traceback.print_exc(file=stream)  # sys.stderr is pytest's, which would swallow it
+            stream.flush()
             os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
@@ -88,9 +86,10 @@ def baseline(session: Session, package: str, out: Path) -> dict[str, Any]:
     kept = out / f"{package}.baseline.json"
     if not kept.exists():
         print(f"{package}: which of {len(session.items)} tests covers what …", flush=True)
-        if in_child(lambda: _measure(session, package, kept), out / f"{package}.baseline.log") != 0:
+        log = out / f"{package}.baseline.log"
+        if in_child(lambda: _measure(session, package, kept), log) != 0:
             kept.unlink(missing_ok=True)
-            raise SystemExit(f"the tests fail without any mutant: see {out / f'{package}.baseline.log'}")
+            raise SystemExit(f"a test fails without any mutant: see {log}")
     found: dict[str, Any] = json.loads(kept.read_text())
     return found
 
@@ -123,8 +122,7 @@ def _measure(session: Session, package: str, kept: Path) -> int:
         if passed:
             seconds[test] = round(spent, 3)
         elif spent < LONGEST:
-            print(test)
-            return 1
+            raise RuntimeError(f"{test} fails without any mutant")
         session.failed = False
     monitor.stop()
     data = monitor.get_data()

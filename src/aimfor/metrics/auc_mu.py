@@ -11,16 +11,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ..engine import Batch, Engine
+from ..engine import Batch
 from ..errors import InputError
-from ..lp import HasProgram, LPForm
-from ..smooth import HasSmooth, SmoothForm
-from ..sorted import SIDE_BY_SIDE, HasPairs, PairForm, PairProblem, SortedEngine
+from ..sorted import SIDE_BY_SIDE, PairForm, PairProblem
 from .auroc import mean_of_problems
-from .base import Metric
 from .curve import nan_like
-from .programs import pair_program_form
-from .smooth_pairs import pair_ranking
+from .of_pairs import OfPairs
 
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -30,7 +26,7 @@ WHOLE_ROWS = 1 << 12
 
 
 @dataclass(frozen=True)
-class AUCMu(Metric, HasPairs, HasProgram, HasSmooth):
+class AUCMu(OfPairs):
     """Mean over pairs of classes of the AUC that a cost matrix asks for.
 
     ``AUC_μ = 2/(c(c−1)) Σ_{k<k'} AUC(class k against class k', by the score ⟨A_k' − A_k, f(x)⟩)``
@@ -140,15 +136,6 @@ class AUCMu(Metric, HasPairs, HasProgram, HasSmooth):
         costs = torch.as_tensor(self.partition, dtype=scores.dtype, device=scores.device)
         # Not a matrix product: its rounding may depend on a row's place, and equal rows must tie.
         return lambda c, k, other: ((costs[other] - costs[k])[:, None] * slices[c]).sum(0)
-
-    def program_form(self, batch: Batch, margin: float, threshold: str) -> LPForm:
-        return pair_program_form(self.pair_form(batch), margin)
-
-    def smooth_form(self, batch: Batch) -> SmoothForm:
-        return pair_ranking(self.pair_form(batch))
-
-    def default_engine(self) -> Engine:
-        return SortedEngine()
 
 
 def _whole_rows(batch: Batch, fresh: Tensor | None) -> PairProblem:

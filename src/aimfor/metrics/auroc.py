@@ -9,19 +9,15 @@ import torch
 from torch import Tensor
 
 from .. import checks
-from ..engine import Batch, Engine
-from ..lp import HasProgram, LPForm
+from ..engine import Batch
 from ..rates.form import Anchor, HasRates, grid, tpr_at_fpr
-from ..smooth import HasSmooth, SmoothForm
-from ..sorted import SIDE_BY_SIDE, HasPairs, PairForm, PairProblem, SortedEngine
-from .base import Metric
+from ..sorted import SIDE_BY_SIDE, PairForm, PairProblem
 from .curve import Curve, nan_like, threshold_curve
-from .programs import pair_program_form
-from .smooth_pairs import pair_ranking
+from .of_pairs import OfPairs
 
 
 @dataclass(frozen=True)
-class AUROC(Metric, HasPairs, HasProgram, HasRates, HasSmooth):
+class AUROC(OfPairs, HasRates):
     """Area under the ROC curve.
 
     With ``max_fpr`` it is the area up to that false positive rate, standardised as scikit-learn does (McClish):
@@ -63,19 +59,10 @@ class AUROC(Metric, HasPairs, HasProgram, HasRates, HasSmooth):
         problem = PairProblem(batch.scores, batch.targets, batch.effective_weights(), fresh, top, 1.0 / (2.0 - top))
         return PairForm(batch.scores, (problem,))
 
-    def program_form(self, batch: Batch, margin: float, threshold: str) -> LPForm:
-        return pair_program_form(self.pair_form(batch), margin)
-
     def anchors(self) -> tuple[Anchor, ...]:
         """The area as the mean of the true positive rate over ten false positive rates."""
         upper = 1.0 if self.max_fpr is None else float(self.max_fpr)
         return tuple(tpr_at_fpr(ceiling) for ceiling in grid(10, upper))
-
-    def smooth_form(self, batch: Batch) -> SmoothForm:
-        return pair_ranking(self.pair_form(batch))
-
-    def default_engine(self) -> Engine:
-        return SortedEngine()
 
 
 def _area(curve: Curve, max_fpr: float) -> Tensor:
@@ -94,7 +81,7 @@ def _area(curve: Curve, max_fpr: float) -> Tensor:
 
 
 @dataclass(frozen=True)
-class AUROCOneVsRest(Metric, HasPairs, HasProgram, HasSmooth):
+class AUROCOneVsRest(OfPairs):
     """Mean over the classes of the AUROC of "this class" against "all others", by that class's column of scores.
 
     Undefined (NaN) if a class has no example or no rest; training takes the mean over the classes that the batch
@@ -129,15 +116,6 @@ class AUROCOneVsRest(Metric, HasPairs, HasProgram, HasSmooth):
             for k, column in enumerate(batch.scores.unbind(1))
         )
         return PairForm(batch.scores, problems)
-
-    def program_form(self, batch: Batch, margin: float, threshold: str) -> LPForm:
-        return pair_program_form(self.pair_form(batch), margin)
-
-    def smooth_form(self, batch: Batch) -> SmoothForm:
-        return pair_ranking(self.pair_form(batch))
-
-    def default_engine(self) -> Engine:
-        return SortedEngine()
 
 
 def mean_of_problems(form: PairForm) -> Tensor:
