@@ -5,13 +5,17 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from sklearn.metrics import average_precision_score
 from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
+from aimfor.app.data.pictures import Pictures
+from aimfor.app.many.sheets import label_sheets
 from aimfor.fitting import backbones
 
 from .pictures_samples import picture, tiny
@@ -53,6 +57,7 @@ def test_each_label_has_its_own_committee_and_threshold(tmp_path: Path) -> None:
     assert low <= metrics["test"]["metric"] <= high
     page = (out / "report.html").read_text()
     assert "<td>noisy</td>" in page
+    assert (out / "sheets.json").exists()
     rows = list(csv.DictReader(says("predict", out, data).splitlines()))
     assert len(rows) == 48
     truth = np.array([int(Path(row["row"]).stem) % 2 for row in rows])
@@ -72,3 +77,24 @@ def test_what_does_not_go_with_several_labels_is_one_line(tmp_path: Path) -> Non
     assert "a metric of two classes" in says(*words, "--target", "below,noisy", "--metric", "f1_macro", code=2)
     assert "too few pictures" in says(*words, "--target", "rare,rare", "--metric", "ap", code=2)
     assert not (tmp_path / "runs" / "one").exists()
+
+
+def test_sheets_show_false_alarms_and_misses_the_surest_first() -> None:
+    """Five test pictures: one alarm each of 2.0 and 0.5 above the threshold, one miss, one unknown, one hit."""
+    names = [f"{one}.png" for one in range(7)]
+    pixels = np.zeros((7, 8, 8, 3), dtype=np.uint8)
+    ready = SimpleNamespace(
+        names=["sea", "sky"],
+        test=np.array([False, True, True, True, True, True, False]),
+        y=np.array([[0, 0], [0, 0], [0, 0], [1, 1], [-1, 1], [1, 1], [0, 0]]),
+        source=SimpleNamespace(as_pictures=lambda: Pictures(names, array=pixels)),
+    )
+    scores = torch.tensor([[1.5, -9.0], [3.0, -9.0], [0.2, 9.0], [9.0, 9.0], [4.0, 9.0]])
+    sheets = label_sheets(ready, scores, [1.0, 0.0])  # type: ignore[arg-type]
+    assert [one["title"] for one in sheets] == ["Mistakes about sea"]
+    assert [tile["alt"] for tile in sheets[0]["tiles"]] == [
+        "2.png: called sea, is not",
+        "1.png: called sea, is not",
+        "3.png: is sea, missed",
+    ]
+    assert sheets[0]["text"].startswith("2 false alarms and 1 misses")

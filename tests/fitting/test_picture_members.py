@@ -12,6 +12,7 @@ from aimfor.fitting.augment import DRAWINGS, PHOTOS, Augment, shifted, sort_of
 from aimfor.fitting.committee import Committee, MemoryStore, fit_committee
 from aimfor.fitting.committee.members import for_pictures
 from aimfor.fitting.fit import Interrupted
+from aimfor.fitting.models import GroupNorm
 from aimfor.fitting.objective import Objective
 
 
@@ -110,3 +111,13 @@ def test_shifts_move_whole_pictures_and_drawings_are_never_mirrored() -> None:
     falls = (photo[:, 0, 8, 12] < photo[:, 0, 8, 4]).float().mean()
     assert 0.2 < float(falls) < 0.8
     assert Augment(PHOTOS).eval()(x) is x
+
+
+def test_maps_of_one_pixel_have_a_gradient() -> None:
+    """torch's own group norm ends the process here."""
+    x = torch.randn(8, 192, 1, 1, requires_grad=True)
+    norm = GroupNorm(1, 192)
+    (norm(x.to(memory_format=torch.channels_last)) * torch.randn(8, 192, 1, 1)).sum().backward()
+    assert bool(x.grad.isfinite().all())
+    y = torch.randn(2, 16, 5, 3)
+    assert torch.allclose(GroupNorm(8, 16)(y), nn.functional.group_norm(y, 8), atol=1e-6)

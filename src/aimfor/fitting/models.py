@@ -45,15 +45,24 @@ def _size(shape: Shape) -> int:
     return int(torch.tensor(shape).prod())
 
 
+class GroupNorm(nn.GroupNorm):
+    """torch's, on pictures laid out as rows: its gradient has crashed the process on maps that lay channels last, as
+    a map of one pixel always does.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.flatten(2)).reshape(x.shape)
+
+
 class _Block(nn.Module):
     """Two 3×3 convolutions around a shortcut. Group norm: its answer does not depend on who else is in the batch."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
         self.first = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
-        self.norm1 = nn.GroupNorm(8, outputs)
+        self.norm1 = GroupNorm(8, outputs)
         self.second = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
-        self.norm2 = nn.GroupNorm(8, outputs)
+        self.norm2 = GroupNorm(8, outputs)
         same = stride == 1 and inputs == outputs
         self.shortcut = nn.Identity() if same else nn.Conv2d(inputs, outputs, 1, stride, bias=False)
 

@@ -15,9 +15,11 @@ from ...fitting.fit import Interrupted
 from ..cli.bar import bar, console
 from ..data.features import Work
 from ..report.page import between, number, render
+from ..report.sheets import read_sheets
 from ..run.folder import read_source
 from ..run.signals import stop_on_signal
 from . import run as many
+from .sheets import write_label_sheets
 
 
 def reopen(folder: Path, work: Work) -> many.Ready:
@@ -46,7 +48,7 @@ def finish(folder: Path, ready: many.Ready, quiet: bool) -> None:
                 done = ready.names.index(name) + progress.done / max(1, progress.total)
                 live.update(line, completed=done, value=f"{name}, {progress.title}")
 
-            metrics = many.finish(folder, ready, tell, stop)
+            metrics = many.finish(folder, ready, tell, stop, write_label_sheets)
     except Interrupted:
         screen.print(f"Stopped; the state is saved. Continue with: aimfor train --resume {folder}")
         raise
@@ -72,6 +74,7 @@ def write_many_report(folder: Path) -> Path:
             headline=[_head(metrics)],
             facts=[("model", config["settings"]["model"]), ("seconds", number(metrics["seconds"], 1))],
             notes=metrics["notes"],
+            sheets=read_sheets(folder),
             label_rows=[_row(one) for one in metrics["labels"]],
         )
     path = folder / "report.html"

@@ -98,9 +98,16 @@ def start(settings: Settings, source: Source, out: Path | None, work: Work) -> t
 
 
 def finish(
-    folder: Path, ready: Ready, report: Callable[[str, Progress], None] | None, stop: Callable[[], bool]
+    folder: Path,
+    ready: Ready,
+    report: Callable[[str, Progress], None] | None,
+    stop: Callable[[], bool],
+    sheets: Callable[[Path, Ready, Tensor, list[float]], None] | None = None,
 ) -> dict[str, Any]:
-    """One committee a label, judged on test pictures; labels.json is written last."""
+    """One committee a label, judged on test pictures; labels.json is written last.
+
+    ``sheets`` gets what was said about the test pictures, to show some of them.
+    """
     began, thresholds, scores = time.monotonic(), [], []
     for place, name in enumerate(ready.names):
         known = torch.from_numpy(np.flatnonzero(~ready.test & (ready.y[:, place] >= 0)))
@@ -120,6 +127,8 @@ def finish(
         thresholds.append(committee.threshold.value)
         scores.append(committee.scores(ready.x[torch.from_numpy(ready.test)]))
     metrics = judged(ready, torch.stack(scores, 1), thresholds)
+    if sheets is not None:
+        sheets(folder, ready, torch.stack(scores, 1), thresholds)
     metrics["seconds"] = round(time.monotonic() - began, 3)
     checkpoint.write_json(folder / "metrics.json", metrics)
     checkpoint.write_json(folder / LABELS, {"labels": ready.names, "thresholds": thresholds})

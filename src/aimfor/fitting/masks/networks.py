@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..models import GroupNorm
+
 #: Channels of the decoder, and of the small encoder at strides 2, 4, 8 and 16.
 WIDTH, ENCODER = 48, (16, 32, 48, 64)
 
@@ -23,7 +25,7 @@ class Decoder(nn.Module):
 
     def __init__(self, channels: Sequence[int], classes: int, width: int = WIDTH) -> None:
         super().__init__()
-        self.norms = nn.ModuleList([nn.GroupNorm(1, one) for one in channels])
+        self.norms = nn.ModuleList([GroupNorm(1, one) for one in channels])
         self.sides = nn.ModuleList([nn.Conv2d(one, width, 1) for one in channels])
         self.merge = nn.ModuleList([_block(width, width) for _ in channels[1:]])
         self.last = nn.Sequential(_block(width, width), nn.Dropout2d(0.1), nn.Conv2d(width, classes, 1))
@@ -60,7 +62,7 @@ class SmallNetwork(nn.Module):
 
 def _block(inputs: int, outputs: int, stride: int = 1) -> nn.Sequential:
     return nn.Sequential(
-        nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.GroupNorm(8, outputs), nn.ReLU(inplace=True)
+        nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), GroupNorm(8, outputs), nn.ReLU(inplace=True)
     )
 
 
