@@ -71,6 +71,8 @@ def test_a_new_page_enters_the_menu_by_itself(tmp_path: Path) -> None:
         (tmp_path / f"{name}.md").write_text("# x")
     menu = site_sources.other_pages("known\n{{other pages}}\n", tmp_path)
     assert menu == "known\nnew_page\n"
+    titled = site_sources.other_pages("What we know <known>\n{{other pages}}\n", tmp_path)
+    assert titled == "What we know <known>\nnew_page\n"
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:

@@ -31,7 +31,7 @@ def site_links(text: str, depth: int) -> str:
 
 def other_pages(index: str, folder: Path) -> str:
     """The start page with the menu completed."""
-    named = set(re.findall(r"^([a-z_]+)$", index, re.MULTILINE)) | {"index"}
+    named = set(re.findall(r"^(?:[^<\n]+ <)?([a-z_]+)>?$", index, re.MULTILINE)) | {"index"}
     others = sorted(path.stem for path in folder.glob("*.md") if path.stem not in named)
     return index.replace(MARK, "\n".join(others))
 

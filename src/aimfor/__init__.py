@@ -1,4 +1,4 @@
-"""aimfor: train neural networks on the metric you are judged by.
+"""aimfor: train neural networks on the metric you are judged by::
 
     loss_fn = aimfor.MetricLoss("auroc")
     loss = loss_fn(model(x).squeeze(1), y)

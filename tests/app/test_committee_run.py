@@ -52,7 +52,7 @@ def trained(table: Path) -> Path:
     words = ["train", table, "--target", "label", "--metric", "f1", "--members", "linear,trees", "--out", out, "-q"]
     result = invoke(*words)
     assert result.exit_code == 0, result.output + result.stderr
-    assert "who speaks" in result.stderr
+    assert "members" in result.stderr
     return out
 
 
@@ -66,7 +66,7 @@ def test_the_folder_is_text_and_tensors_and_keeps_no_cells(trained: Path) -> Non
     metrics = json.loads((trained / "metrics.json").read_text())
     assert sum(one["weight"] for one in metrics["committee"]["members"]) == pytest.approx(1.0)
     assert metrics["rows"] == {"train": 192, "validation": 0, "test": 48}
-    assert "Who speaks in the committee" in (trained / "report.html").read_text()
+    assert "Members of the committee" in (trained / "report.html").read_text()
     log = [json.loads(line) for line in (trained / "log.jsonl").read_text().splitlines()]
     assert [one["done"] for one in log] == list(range(1, 10))  # three folds of three members
     assert log[-1]["left"] == 0
@@ -157,8 +157,8 @@ def test_a_floor_is_tested_on_rows_kept_aside(table: Path, tmp_path: Path) -> No
     given = given.model_copy(update={"metric": "recall@precision=0.999"})
     folder, ready = training.start(given, None, tmp_path / "high")
     metrics = training.finish(folder, ready, None)
-    assert "without a promise" in metrics["threshold_text"]
-    assert any("without a promise" in note for note in metrics["notes"])
+    assert "without a guarantee" in metrics["threshold_text"]
+    assert any("without a guarantee" in note for note in metrics["notes"])
 
 
 def test_fast_is_one_member_on_one_split(table: Path, tmp_path: Path) -> None:

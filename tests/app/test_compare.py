@@ -127,7 +127,7 @@ def test_sentences_about_the_committee_are_of_its_own_row(tree: float, said: boo
     committee = {"name": "committee", "title": "committee", "test": 0.5, **numbers}
     rows = [committee, {"name": "gradient_boosting", "title": "tree", "test": tree}, {"name": BEST_RIVAL, "test": tree}]
     text = " ".join(verdicts({"metric": "f1", "table": rows, "comparisons": 1, "skipped": []}))
-    assert "In the committee speak: boosted trees 0.75, linear 0.25." in text
+    assert "Weights in the committee: boosted trees 0.75, linear 0.25." in text
     assert ("The highest mean on test rows is that of tree, 0.6000 (committee 0.5000)" in text) == said
 
 
@@ -145,7 +145,7 @@ def test_without_recipes_the_committee_meets_what_people_use_and_leaves_its_run(
     document = json.loads((out / "comparison.json").read_text())
     names = {row["name"] for row in document["parts"][0]["table"]}
     assert names >= {"committee", "lightgbm", "gradient_boosting", "logistic_regression", "cross_entropy"}
-    assert "In the committee speak: linear 1.00." in result.stdout
+    assert "Weights in the committee: linear 1.00." in result.stdout
     assert "linear alone (weight 1.00)" in result.stdout
     by_name = {row["name"]: row for row in document["parts"][0]["table"]}
     assert by_name["committee/linear"]["test"] == by_name["committee"]["test"]  # one member: the order is the same
@@ -158,7 +158,7 @@ def test_without_recipes_the_committee_meets_what_people_use_and_leaves_its_run(
     with locked(out / ".lock"):
         again = CliRunner().invoke(app, [*words, "--out", str(out)])
     assert again.exit_code == 2
-    assert "another run is at work" in again.stderr
+    assert "another run is working" in again.stderr
 
 
 def test_recipes_without_a_rival_among_them_are_refused() -> None:

@@ -61,7 +61,7 @@ def test_a_column_of_few_groups_only_breaks_rates_down(visits: Path) -> None:
     ready = prepare(settings(data=str(visits), target="label", metric="ap", group="sex"), committee=True)
     assert ready.source.whole is None
     assert set(ready.source.groups) == {"f", "m"}  # type: ignore[arg-type]
-    assert any("splits do not look at it" in note for note in ready.notes)
+    assert any("splits ignore it" in note for note in ready.notes)
     plain = prepare(settings(data=str(visits), target="label", metric="ap"), committee=True)
     np.testing.assert_array_equal(ready.parts.test, plain.parts.test)
 

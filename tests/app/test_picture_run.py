@@ -49,7 +49,7 @@ def test_a_folder_becomes_a_committee_that_predicts_a_picture_alike_in_any_compa
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics["test"]["metric"] > 0.9
     page = (out / "report.html").read_text()
-    assert "The hardest of cat" in page
+    assert "Hardest pictures of cat" in page
     assert page.count("data:image/jpeg;base64,") >= 8
     new = tmp_path / "new"
     new.mkdir()

@@ -21,16 +21,16 @@ def six() -> Pictures:
     return Pictures([f"{n}.png" for n in range(6)], array=np.zeros((6, 8, 8, 3), dtype=np.uint8))
 
 
-def test_the_surest_mistakes_come_first_and_hits_by_how_little_they_had_to_spare() -> None:
+def test_the_most_confident_mistakes_come_first_and_hits_by_how_little_they_had_to_spare() -> None:
     y = torch.tensor([0, 0, 1, 1, 1, 0])
     scores = torch.tensor([3.0, -1.0, -2.5, 0.9, 0.6, 0.7])
     found = picture_sheets(six(), list(range(6)), y, scores, 0.5, ["cat", "dog"])
     shown = {one["title"]: [tile["caption"].split(":")[0] for tile in one["tiles"]] for one in found}
     assert shown == {
-        "The surest mistakes": ["2.png", "0.png", "5.png"],
+        "The most confident mistakes": ["2.png", "0.png", "5.png"],
         "Hits at the threshold": ["4.png", "3.png"],
-        "The hardest of cat": ["0.png", "5.png", "1.png"],
-        "The hardest of dog": ["2.png", "4.png", "3.png"],
+        "Hardest pictures of cat": ["0.png", "5.png", "1.png"],
+        "Hardest pictures of dog": ["2.png", "4.png", "3.png"],
     }
     assert found[0]["tiles"][0]["alt"] == "2.png: is dog, decided cat"
 
@@ -40,7 +40,11 @@ def test_several_classes_by_their_probabilities_and_rows_by_their_place() -> Non
     scores = torch.tensor([[0.0, 4.0, 0.0], [0.0, 1.0, 0.0], [2.0, 0.0, 1.0]])
     found = picture_sheets(six(), [5, 3, 1], y, scores, 0.0, ["a", "b", "c"])
     assert [tile["caption"] for tile in found[0]["tiles"]] == ["5.png: is a, decided b", "1.png: is c, decided a"]
-    assert [one["title"] for one in found[1:]] == ["The hardest of a", "The hardest of b", "The hardest of c"]
+    assert [one["title"] for one in found[1:]] == [
+        "Hardest pictures of a",
+        "Hardest pictures of b",
+        "Hardest pictures of c",
+    ]
 
 
 def test_pictures_are_small_jpegs() -> None:

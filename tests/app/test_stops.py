@@ -113,7 +113,7 @@ def test_two_runs_at_once_have_two_folders_or_one_sentence(
         write_config(folder, {"of": "another"})
     assert (folder / "config.json").read_bytes() == before
     assert [path.name for path in folder.iterdir()] == ["config.json"]
-    with locked(folder / "config.json"), pytest.raises(InputError, match="another run is at work"):
+    with locked(folder / "config.json"), pytest.raises(InputError, match="another run is working"):
         training.finish(folder, ready, None)
     assert [path.name for path in folder.iterdir()] == ["config.json"]
 

@@ -205,7 +205,7 @@ def test_a_limit_too_small_for_all_rows_grows_trees_from_a_stated_share(
     monkeypatch.setattr("aimfor.app.stream.trees._FEWEST", 100)
     found = train(parts, tmp_path / "run", "--fast")
     share = round(100 * 400 / found["rows"]["train"])
-    assert f"trees were grown from {share} % of the training rows, as many of each row group" in found["notes"]
+    assert f"trees were grown from {share} % of the training rows, the same share of each row group" in found["notes"]
 
 
 def test_accuracy_of_three_classes_and_one_that_comes_in_the_last_file(parts: Path, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_every_number_of_a_sentence_is_one_of_its_table(seed: int) -> None:
         assert highest[0].startswith(
             f"The highest mean on test rows is that of {title}, {best['test']:.4f} (committee {committee['test']:.4f})"
         )
-    spoken = next(one for one in summary["verdicts"] if one.startswith("In the committee speak"))
+    spoken = next(one for one in summary["verdicts"] if one.startswith("Weights in the committee"))
     for name in MEMBERS:
         weight = np.mean([m["weight"] for one in results["committee"].values() for m in one["committee"]["members"]
                           if m["name"] == name])  # fmt: skip
@@ -129,7 +129,7 @@ def test_a_comparison_without_rivals_worth_naming_says_what_was_not_tried() -> N
     rival = {"name": BEST_RIVAL, "title": "rival", "test": 0.5}
     tree = {"name": LIGHTGBM.name, "title": "tree", "test": 0.6}
     summary = {"metric": "f1", "table": [rival, tree], "comparisons": 0, "skipped": ["head: no reason"]}
-    assert verdicts(summary) == ["Nothing of aimfor's could be tried for f1: head: no reason."]
+    assert verdicts(summary) == ["None of aimfor's methods could be tried for f1: head: no reason."]
 
 
 def test_a_floor_is_counted_on_test_rows_of_every_split() -> None:

@@ -78,7 +78,7 @@ def decide_labels(
         scores: ``(n, c)``, of rows that took no part in training.
         targets: ``(n,)`` class ids, or ``(n, c)`` of 0 and 1 where a row may have several labels.
         classes: Their names, in the order of the columns.
-        guarantee: Chance that all constraints truly hold.
+        guarantee: Confidence that all constraints hold on new rows.
         learn: As in `RateProblem.decide`; other rows as ``(scores, targets)`` of the same shapes.
 
     Example:

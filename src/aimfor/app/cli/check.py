@@ -16,7 +16,9 @@ def check(
         Path, typer.Argument(help="decision.json of `aimfor decide` or its folder, or a run of `aimfor train`.")
     ],
     data: Annotated[Path, typer.Argument(help="CSV or Parquet file of new rows with their labels.")],
-    confidence: Annotated[float, typer.Option(help="Of all verdicts together, however often you look.")] = 0.95,
+    confidence: Annotated[
+        float, typer.Option(help="Confidence of all verdicts together, however often you check.")
+    ] = 0.95,
     log: Annotated[Path | None, typer.Option(help="By default check.jsonl in the folder.")] = None,
     encoding: Encoding = None,
     trust: Trust = None,

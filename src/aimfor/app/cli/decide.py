@@ -17,21 +17,22 @@ def decide(
     target: Annotated[str, typer.Option(help="Column of the labels.")],
     score: Annotated[str | None, typer.Option(help="Column of the scores; higher means more positive.")] = None,
     score_of: Annotated[
-        list[str] | None, typer.Option(help="CLASS=COLUMN, once a class, instead of --score for several classes.")
+        list[str] | None, typer.Option(help="CLASS=COLUMN, once per class, instead of --score for several classes.")
     ] = None,
     abstain: Annotated[
-        float | None, typer.Option(help="Decide as much as possible with at most this share wrong; else a person.")
+        float | None,
+        typer.Option(help="Decide as many rows as possible with at most this share wrong; the rest go to a person."),
     ] = None,
     maximize: Annotated[str | None, typer.Option(help='A rate, e.g. recall, or "recall - 0.5*fpr".')] = None,
     minimize: Annotated[str | None, typer.Option(help="Instead of --maximize.")] = None,
     subject_to: Annotated[
         list[str] | None, typer.Option(help='e.g. "precision >= 0.9", "gap(fpr, sex) <= 0.05".')
     ] = None,
-    confidence: Annotated[float, typer.Option(help="Chance that all constraints truly hold.")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="Confidence that all constraints hold on new rows.")] = 0.95,
     learn: Annotated[
-        Path | None, typer.Option(help="File of other rows; by default 30 % of these are split off.")
+        Path | None, typer.Option(help="File of other rows, which set the order of the tests; by default 30 % of DATA.")
     ] = None,
-    group: Annotated[str | None, typer.Option(help="Column whose values get thresholds of their own.")] = None,
+    group: Annotated[str | None, typer.Option(help="Column whose values each get a threshold of their own.")] = None,
     positive: Positive = None,
     out: Annotated[Path | None, typer.Option(help="Folder for decision.json and decision.html.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the JSON document and nothing else.")] = False,
@@ -53,7 +54,7 @@ def decide(
 
         if score is None:
             raise InputError(
-                "score", "nothing", "the column of the scores", "Or --score-of CLASS=COLUMN, once a class."
+                "score", "nothing", "the column of the scores", "Or --score-of CLASS=COLUMN, once per class."
             )
         request = command.Request(
             data, score, target, maximize, minimize, tuple(subject_to or ()), confidence, learn, group, positive,

@@ -27,7 +27,7 @@ DataOrResume = Annotated[str | None, typer.Argument(help=f"{_SOURCES}; not with 
 Target = Annotated[str | None, typer.Option(help="Column (or array) to predict; image folders need none.")]
 MetricName = Annotated[str | None, typer.Option("--metric", help=f"The metric to train for: {METRICS}")]
 MetricNames = Annotated[
-    list[str] | None, typer.Option("--metric", help=f"The metric to judge by; repeatable: {METRICS}")
+    list[str] | None, typer.Option("--metric", help=f"The metric to compare by; repeatable: {METRICS}")
 ]
 Positive = Annotated[str | None, typer.Option(help="The value of the target that is the positive class.")]
 Group = Annotated[
@@ -48,7 +48,9 @@ Model = Annotated[
     ),
 ]
 Out = Annotated[Path | None, typer.Option(help="Output folder; by default a new one under runs/.")]
-Epochs = Annotated[int | None, typer.Option(help="Most epochs; by default chosen from the number of rows.")]
+Epochs = Annotated[
+    int | None, typer.Option(help="Maximum number of epochs; by default chosen from the number of rows.")
+]
 BatchSize = Annotated[int | None, typer.Option(help="Rows per batch; by default chosen from the number of rows.")]
 Rate = Annotated[float | None, typer.Option(help="Learning rate.")]
 Hidden = Annotated[int | None, typer.Option(help="Width of the MLP's hidden layers.")]
@@ -59,26 +61,27 @@ Columns = Annotated[
 Encoding = Annotated[str | None, typer.Option(help="Text encoding of the CSV, e.g. latin-1.")]
 Rows = Annotated[int | None, typer.Option(help="Read only this many rows from the top of the table.")]
 Trust = Annotated[
-    str | None, typer.Option(help="Run the code module:factory that the run folder asks for; by default none is run.")
+    str | None, typer.Option(help="Run the code module:factory that the run folder names; by default no code is run.")
 ]
 Members = Annotated[
-    str | None, typer.Option(help="Of the committee: some of linear,trees,network; on features also head.")
+    str | None,
+    typer.Option(help="Members of the committee: any of linear,trees,network; on pretrained features also head."),
 ]
 SkipCorrupt = Annotated[
-    bool, typer.Option("--skip-corrupt", help="Leave out pictures that cannot be read, and name them.")
+    bool, typer.Option("--skip-corrupt", help="Leave out pictures that cannot be read, and list them.")
 ]
 Augment = Annotated[
     bool | None,
     typer.Option("--augment/--no-augment", help="Pixels: change pictures at random while learning; on by default."),
 ]
-Fast = Annotated[bool, typer.Option("--fast", help="One member (trees) and one split instead of the committee.")]
-Budget = Annotated[float | None, typer.Option(help="Minutes; members that would end later are left out.")]
-Workers = Annotated[int | None, typer.Option(help="Processes; by default one a core for larger tables.")]
+Fast = Annotated[bool, typer.Option("--fast", help="Trees alone on one split, instead of the committee.")]
+Budget = Annotated[float | None, typer.Option(help="Limit in minutes; members that would take longer are left out.")]
+Workers = Annotated[int | None, typer.Option(help="Number of processes; by default one per core for larger tables.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no notes.")]
 Memory = Annotated[
-    str | None, typer.Option(help="Limit, such as 1.5GB: a table that is too large for it is read as a stream.")
+    str | None, typer.Option(help="Memory limit, such as 1.5GB; a table that does not fit is read as a stream.")
 ]
-Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="Number of processes; by default one per core.")]
 ExecutorName = Annotated[
     str | None, typer.Option("--executor", help="Where cells run: local:N, dask://HOST:PORT, ray or module:factory.")
 ]

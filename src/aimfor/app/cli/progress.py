@@ -90,7 +90,7 @@ def _summary(screen: Console, folder: Path, ready: Prepared, metrics: dict[str, 
     test = metrics["test"]
     table.add_row(f"{metrics['metric']} on test rows", f"{test['metric']:.4f}")
     found = metrics.get("committee")
-    promised = "promised by out-of-fold rows" if found else "on validation rows"
+    promised = "estimated from out-of-fold rows" if found else "on validation rows"
     table.add_row(f"{metrics['metric']} {promised}", f"{metrics['validation']:.4f}")
     if "queries" in test:
         table.add_row("test queries", f"{test['queries']['counted']} (of {test['n']} rows)")
@@ -100,7 +100,7 @@ def _summary(screen: Console, folder: Path, ready: Prepared, metrics: dict[str, 
     if found:
         speaking = sorted(found["members"], key=lambda one: -one["weight"])
         words = [f"{one['title']} {one['weight']:.2f}" for one in speaking if one["weight"] > 0]
-        table.add_row("who speaks", ", ".join(words))
+        table.add_row("members", ", ".join(words))
         table.add_row("threshold" if ready.lists is None else "decisions", metrics["threshold_text"])
     else:
         table.add_row("best weights from", str(metrics["chosen"]["loss"]))

@@ -64,27 +64,29 @@ def train(
     batch_size: BatchSize = None,
     learning_rate: Rate = None,
     hidden: Hidden = None,
-    seed: Annotated[int, typer.Option(help="Decides the split, the first weights and the order of rows.")] = 0,
-    threads: Annotated[int, typer.Option(help="CPU threads; another number changes the last bits of the result.")] = 1,
+    seed: Annotated[int, typer.Option(help="Sets the split, the initial weights and the order of rows.")] = 0,
+    threads: Annotated[
+        int, typer.Option(help="CPU threads; a different number changes the last bits of the result.")
+    ] = 1,
     image_size: Annotated[int | None, typer.Option(help="Side in pixels to which images are scaled.")] = None,
     augment: Augment = None,
     skip_corrupt: SkipCorrupt = False,
     masks: Annotated[
         str | None, typer.Option(help="Folder of PNG masks, or a COCO file: a class for every pixel (--metric iou).")
     ] = None,
-    classes: Annotated[str | None, typer.Option(help="Masks: file of class names, one a line, or JSON.")] = None,
-    ignore: Annotated[int | None, typer.Option(help="Masks: value of pixels that do not count.")] = None,
+    classes: Annotated[str | None, typer.Option(help="Masks: file of class names, one per line, or JSON.")] = None,
+    ignore: Annotated[int | None, typer.Option(help="Masks: value of the pixels to ignore.")] = None,
     encoding: Encoding = None,
     rows: Rows = None,
     memory: Memory = None,
     split_by: Annotated[
-        str | None, typer.Option(help="Streams: rows with one value of this column stay in one part.")
+        str | None, typer.Option(help="Streams: rows with the same value of this column stay in the same part.")
     ] = None,
-    readers: Annotated[int | None, typer.Option(help="Streams: threads that read ahead.")] = None,
+    readers: Annotated[int | None, typer.Option(help="Streams: number of threads that read ahead.")] = None,
     shard: Annotated[
-        bool, typer.Option("--shard", help="Streams under torchrun: cut one network among the processes.")
+        bool, typer.Option("--shard", help="Streams under torchrun: shard one network across the processes.")
     ] = False,
-    checkpoint_seconds: Annotated[float | None, typer.Option(help="Seconds between saves of the state.")] = None,
+    checkpoint_seconds: Annotated[float | None, typer.Option(help="Seconds between two saved checkpoints.")] = None,
     trust: Trust = None,
     quiet: Quiet = False,
 ) -> None:

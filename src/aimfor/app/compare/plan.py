@@ -204,7 +204,9 @@ def verdicts(summary: dict[str, Any]) -> list[str]:
     metric, table = summary["metric"], {row["name"]: row for row in summary["table"]}
     sentences = [_verdict(row, metric, summary) for row in table.values() if "difference" in row]
     if not sentences:
-        sentences.append(f"Nothing of aimfor's could be tried for {metric}: " + "; ".join(summary["skipped"]) + ".")
+        sentences.append(
+            f"None of aimfor's methods could be tried for {metric}: " + "; ".join(summary["skipped"]) + "."
+        )
     single = [row for row in table.values() if row["name"] not in TITLES]
     best = max(single, key=lambda row: row["test"])
     committee = table.get(COMMITTEE.name)
@@ -212,7 +214,9 @@ def verdicts(summary: dict[str, Any]) -> list[str]:
         sentences.append(f"{best['title']} has the highest mean on test rows, {best['test']:.4f}: consider it first.")
     if committee is not None:
         loud = sorted(committee["weights"].items(), key=lambda one: -one[1])
-        sentences.append("In the committee speak: " + ", ".join(f"{name} {weight:.2f}" for name, weight in loud) + ".")
+        sentences.append(
+            "Weights in the committee: " + ", ".join(f"{name} {weight:.2f}" for name, weight in loud) + "."
+        )
     if committee is not None and best is not committee:
         sentences.append(
             f"The highest mean on test rows is that of {best['title'].removeprefix('· ')}, {best['test']:.4f} "
@@ -224,9 +228,9 @@ def verdicts(summary: dict[str, Any]) -> list[str]:
 def _seen(row: dict[str, Any], summary: dict[str, Any]) -> str:
     """Whether that is more than the luck of looking at several rows."""
     return (
-        f"the best of {len(summary['table']) - len(TITLES)} rows after the fact, which nobody can choose beforehand"
+        f"the best of {len(summary['table']) - len(TITLES)} rows in hindsight, which cannot be chosen beforehand"
         if "difference" not in row or row["low"] <= 0
-        else "above the best rival by more than chance"
+        else "above the best rival by more than chance would explain would explain"
     )
 
 

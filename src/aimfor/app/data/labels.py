@@ -140,7 +140,7 @@ def _enough_rows(counts: Counter[str], found: Labels, n: int) -> None:
             "target",
             f"{sizes[rare]} row{'s' if sizes[rare] > 1 else ''} of class {rare!r}",
             "at least 3 of every class (one each to train, validate and test)",
-            "Gather more rows of it, or leave the class out.",
+            "Collect more rows of it, or leave the class out.",
         )
 
 

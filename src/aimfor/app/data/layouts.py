@@ -125,7 +125,7 @@ def _by_name(found: Found, folder: Path, labelled: bool, loose: list[str]) -> No
     plain = len(loose) == len(matches) and all(matches)
     if plain and len(classes) >= 2 and len(classes) <= 0.2 * len(matches) + 2 and min(classes.values()) >= 2:
         found.labels = np.array([match.group(1) for match in matches if match], dtype=object)
-        found.notes.append("classes are read off the names of the files: " + ", ".join(sorted(classes)[:8]))
+        found.notes.append("classes are taken from the file names: " + ", ".join(sorted(classes)[:8]))
     elif labelled:
         raise InputError(
             "data",
@@ -154,7 +154,7 @@ def _read_all(found: Found, skip_corrupt: bool, known: Container[str]) -> None:
         found.notes.append(f"{len(bad)} pictures left out: {some}{'; …' if len(bad) > 5 else ''}")
         found.take([row for row in range(len(found.pictures)) if row not in bad])
     if not len(found.pictures):
-        raise InputError("data", "not a single readable picture", "pictures")
+        raise InputError("data", "no readable picture", "pictures")
 
 
 def _refuse_contradictions(found: Found) -> None:
@@ -174,7 +174,7 @@ def _refuse_contradictions(found: Found) -> None:
         left_out += [row for row in rows if row != (tested or rows)[0]]
     if left_out:
         some = ", ".join(found.pictures.names[row] for row in sorted(left_out)[:5])
-        found.notes.append(f"{len(left_out)} pictures that are there twice are left out: {some}")
+        found.notes.append(f"{len(left_out)} pictures that occur twice are left out: {some}")
         gone = set(left_out)
         found.take([row for row in range(len(found.pictures)) if row not in gone])
 

@@ -35,7 +35,7 @@ def grades_of(labels: Array, objective: Objective) -> tuple[Labels, Rows]:
     grades = np.array([known[one] for one in labels], dtype=np.int64)
     if len(set(known.values())) < 2:
         only = next(iter(known.values()))
-        what = "no row is relevant to its query" if only == 0 else "every row is as relevant as any other"
+        what = "no row is relevant to its query" if only == 0 else "every row is equally relevant"
         raise InputError("target", f"the grade {only} in all {len(labels)} rows: {what}", "two grades or more")
     notes = []
     if not objective.graded and grades.max() > 1:
@@ -62,7 +62,7 @@ def list_numbers(queries: Array, query: str) -> Rows:
         raise InputError(
             "--query",
             f"{query!r} with the one value {str(names[0])!r}",
-            "several queries, to learn from some and judge by others",
+            "several queries: some to learn from, others to evaluate on",
             "Leave --query out if the table is one list.",
         )
     return np.asarray(numbers, dtype=np.int64)

@@ -115,7 +115,7 @@ def opened(content: bytes, name: str) -> Image.Image:
             image.load()
         except Image.DecompressionBombError:
             raise InputError(
-                "data", f"{name}, which claims far too many pixels", f"at most {MOST_PIXELS // 10**6} million", SKIP
+                "data", f"{name}, which claims too many pixels", f"at most {MOST_PIXELS // 10**6} million", SKIP
             ) from None
         except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError) as error:
             raise unreadable(name, error) from None
@@ -127,7 +127,7 @@ SKIP = "Repair or remove it, or leave such files out with --skip-corrupt."
 
 def unreadable(name: str, error: BaseException) -> InputError:
     words = " ".join(str(error).split())
-    reason = "no known kind of picture" if "cannot identify" in words else words[:80] or type(error).__name__
+    reason = "not a known kind of picture" if "cannot identify" in words else words[:80] or type(error).__name__
     return InputError("data", f"{name}, which is not a readable image ({reason})", "a picture", SKIP)
 
 

@@ -90,7 +90,7 @@ def take_group(source: Source, group: str) -> None:
     if count <= MOST_IN_TABLE:
         source.groups = values
     if count < LEAST_WHOLE:
-        source.notes.append(f"{group!r} has {count} values: rates are broken down by it, and splits do not look at it")
+        source.notes.append(f"{group!r} has {count} values: the report breaks rates down by it; splits ignore it")
         return
     source.whole = values
     source.notes.append(f"rows of one {group!r} stay together in test rows and folds ({count} groups)")

@@ -68,7 +68,7 @@ def read_scenes(
     Args:
         folder: Of pictures.
         masks: Of PNG files with the pictures' names, or a COCO file.
-        classes: A text file with one name a line, or JSON: a list, or names by id.
+        classes: A text file with one name per line, or JSON: a list, or names by id.
         ignore: The value of pixels that do not count; 255 where masks have it beside class ids.
         group: A regular expression; what it matches in a picture's path names the group.
 
@@ -136,7 +136,7 @@ def values_of(path: Path | Shapes) -> NDArray[np.int64]:
         return path.values()
     image = opened(path.read_bytes(), path.name)
     if image.mode not in ("P", "L", "1", "I", "I;16"):
-        raise InputError("--masks", f"{path.name} in mode {image.mode}", "one class id a pixel (PNG of mode P or L)")
+        raise InputError("--masks", f"{path.name} in mode {image.mode}", "one class id per pixel (PNG of mode P or L)")
     values = np.asarray(image).astype(np.int64)
     if values.min() < 0 or values.max() > 255:
         raise InputError("--masks", f"{path.name} with values up to {values.max()}", "ids of at most 255")
@@ -166,7 +166,7 @@ def _titles(path: Path | None, known: set[int]) -> list[str]:
             found = [by_id.get(one, str(one)) for one in range(max(by_id) + 1)]
         titles = [str(one).strip() for one in found]
     except (OSError, ValueError, TypeError) as error:
-        raise InputError("--classes", f"{path} ({error})", "one name a line, or JSON") from None
+        raise InputError("--classes", f"{path} ({error})", "one name per line, or JSON") from None
     if len(titles) < 2:
         raise InputError("--classes", f"{len(titles)} names in {path.name}", "at least two classes")
     return titles

@@ -45,7 +45,7 @@ def _page(metrics: dict[str, Any], run: MaskRun, scenes: Scenes) -> str:
             (f"{metric}, test", number(test["metric"]), f"95 %: {between(test['interval'])}"),
             (f"{metric}, by picture", number(test["by_image"]), "mean over test pictures"),
             (f"{metric}, argmax", number(metrics["out_of_fold"]["argmax"]), "out of fold, before offsets"),
-            (f"{metric}, promised", number(metrics["out_of_fold"]["offsets"]), "out of fold, with offsets"),
+            (f"{metric}, estimated", number(metrics["out_of_fold"]["offsets"]), "out of fold, with offsets"),
         ],
         facts=[
             ("model", run.settings.model if run.settings.model != "auto" else "a small network from scratch"),

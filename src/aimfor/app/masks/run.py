@@ -117,7 +117,7 @@ def split(scenes: Scenes, seed: int) -> tuple[list[int], list[int]]:
     parts = [(fold == aside).nonzero().reshape(-1).tolist(), (fold != aside).nonzero().reshape(-1).tolist()]
     if len({scenes.groups[row] for row in parts[1]}) < 2:
         groups = len(set(scenes.groups))
-        raise InputError("--group", f"{groups} groups", "at least 3: two to learn from in turn, one to judge by")
+        raise InputError("--group", f"{groups} groups", "at least 3: two to learn from in turn, one to evaluate on")
     return parts[1], parts[0]
 
 

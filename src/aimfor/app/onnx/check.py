@@ -64,7 +64,7 @@ def check(content: bytes, encoder: TableEncoder, scores_of: Callable[[Tensor], T
     labels = np.array(reading.classes, dtype=object)[places.long().numpy()]
     wrong = int((labels != decision)[clear.numpy()].sum())
     if wrong:
-        raise InputError("--onnx", f"a file that decides {wrong} of {ROWS} rows otherwise", "the same decisions")
+        raise InputError("--onnx", f"a file that decides {wrong} of {ROWS} rows differently", "the same decisions")
 
 
 def drawn(encoder: TableEncoder, rows: int = ROWS, seed: int = 0) -> dict[str, Column]:

@@ -41,12 +41,12 @@ def beside_part(test: dict[str, Any], metric: str) -> dict[str, Any]:
         }
         for row in rows
     ]
-    text = "Without a model: the best that one score, one decision or one probability for every row can reach. "
+    text = "Without a model: the best value when every row gets the same score, decision or probability. "
     if any(row["interval"] for row in rows):
         drawn = "queries" if "queries" in test else "rows"
-        text += f"Intervals: exact for accuracy, else from draws of the test {drawn} with replacement."
+        text += f"Intervals: exact for accuracy, otherwise from bootstrap draws of the test {drawn}."
         if not head["interval"]:
-            text += f" {metric} has none: all draws agree, or too few of them define it, so these rows cannot tell."
+            text += f" {metric} has none: all draws agree, or it is defined in too few of them."
     return {"beside": shown, "beside_text": text.strip()}
 
 
@@ -96,9 +96,9 @@ def reliability_part(test: dict[str, Any]) -> dict[str, Any]:
         return {}
     several = "confusion" in test
     text = f"{len(bins)} bins of test rows, {min(one['n'] for one in bins)} rows or more in each; bars are exact 95 % "
-    text += "intervals. True probabilities lie on the dashed line, or at least their bars reach it. "
+    text += "intervals. Where probabilities are right, the bars reach the dashed line. "
     text += (
-        "Probabilities were fitted on other rows than these."
+        "The probabilities were calibrated on other rows."
         if not several
         else ("With several classes: the probability of the decided class against the share of right decisions.")
     )

@@ -59,9 +59,9 @@ def _headline(metrics: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [
         (f"{metric}, test", number(test["metric"]), f"95 %: {between(interval)}" if interval else ""),
         (
-            f"{metric}, promised",
+            f"{metric}, estimated",
             number(metrics["validation"]),
-            "out-of-fold rows, each judged by choices made without it",
+            "out-of-fold rows, each evaluated with choices made without it",
         )
         if metrics.get("committee")
         else (f"{metric}, validation", number(metrics["validation"]), "the rows that chose"),
@@ -95,7 +95,7 @@ def _facts(metrics: dict[str, Any], config: dict[str, Any]) -> list[tuple[str, A
 def _learning(metrics: dict[str, Any], metric: str) -> dict[str, Any]:
     members = [one for one in (metrics.get("committee") or {"members": []})["members"] if one.get("curves")]
     if members:
-        text = "One line a fold, on the rows it was not taught; dotted: the look at which all folds speak, chosen by "
+        text = "One line per fold, on rows it did not learn from; dotted: the checkpoint used for all folds, chosen on "
         text += "all these rows together."
         return {"learning": safe_svg(figures.fold_curves(members)), "learning_legend": [], "learning_text": text}
     if not metrics["history"]:
@@ -113,7 +113,7 @@ def importance_part(found: dict[str, Any] | None, metric: str) -> dict[str, Any]
     rows = found["columns"]
     text = f"{metric} lost on {found['rows']} test rows when one column's values change places among them, mean of "
     text += f"{found['shuffles']} shuffles; bars are 95 % intervals over rows and shuffles. "
-    text += "It says what this model uses: of two columns that say the same, either may get the credit."
+    text += "It shows what this model uses: of two columns with the same information, either may get the credit."
     if len(rows) > MOST_COLUMNS:
         text += f" Shown: the first {MOST_COLUMNS} of {len(rows)} columns; metrics.json has them all."
     return {"importance": safe_svg(figures.importance(rows[:MOST_COLUMNS], metric)), "importance_text": text}

@@ -42,7 +42,7 @@ def thumbnail(image: Image.Image, side: int = SIDE) -> str:
 def picture_sheets(
     pictures: Pictures, rows: Sequence[int], y: Tensor, scores: Tensor, threshold: float, classes: list[str]
 ) -> list[dict[str, Any]]:
-    """Test pictures worth a look: the surest mistakes, hits just above the threshold, the hardest of each class.
+    """Test pictures worth a look: confident mistakes, hits just above the threshold, the hardest of each class.
 
     Args:
         pictures: All of them.
@@ -65,17 +65,21 @@ def picture_sheets(
     wrong = (decided != y).nonzero().reshape(-1)
     found = []
     if len(wrong):
-        words = "Test pictures decided wrongly, the surest first. A wrong label in the data shows here as well."
-        found.append(sheet("The surest mistakes", words, tiles(wrong[sure[wrong].argsort(descending=True)][:SHOWN])))
+        words = (
+            "Test pictures decided wrongly, the most confident first. Wrong labels in the data show up here as well."
+        )
+        found.append(
+            sheet("The most confident mistakes", words, tiles(wrong[sure[wrong].argsort(descending=True)][:SHOWN]))
+        )
     hits = ((decided == y) & (y == 1)).nonzero().reshape(-1)
     if scores.ndim == 1 and len(hits):
-        words = f"Pictures of {classes[1]} that were found with the least to spare."
+        words = f"Pictures of {classes[1]} that were found by the smallest margin."
         found.append(sheet("Hits at the threshold", words, tiles(hits[sure[hits].argsort()][:SHOWN])))
     for place, name in enumerate(classes[:MOST_CLASSES]):
         mine = (y == place).nonzero().reshape(-1)
         if len(mine):
-            words = "Those whose own class is least believed, whatever was decided."
-            found.append(sheet(f"The hardest of {name}", words, tiles(mine[own[mine].argsort()][:HARDEST])))
+            words = "Pictures whose true class got the lowest probability, whatever was decided."
+            found.append(sheet(f"Hardest pictures of {name}", words, tiles(mine[own[mine].argsort()][:HARDEST])))
     return found
 
 

@@ -63,7 +63,7 @@ def gallery_of(settings: Settings, source: Source) -> Gallery:
     names, y = np.unique(labels, return_inverse=True)
     if len(names) < LEAST:
         raise InputError(
-            "data", f"{len(names)} classes", f"at least {LEAST}: two to learn from, two others to judge by"
+            "data", f"{len(names)} classes", f"at least {LEAST}: two to learn from and two others to evaluate on"
         )
     alone = [str(names[one]) for one, count in sorted(Counter(y.tolist()).items()) if count < 2]
     if alone:
@@ -77,7 +77,9 @@ def gallery_of(settings: Settings, source: Source) -> Gallery:
     notes = list(source.notes)
     test = _test_classes(source, y, len(names), settings.seed, notes)
     if len(names) < LEAST_TO_CHOOSE:
-        notes.append(f"{LEAST_TO_CHOOSE} classes or more would let the metric choose the embedding; there are too few")
+        notes.append(
+            f"{LEAST_TO_CHOOSE} classes or more would let the metric choose the embedding; there are too few here here"
+        )
     found = Gallery(source.as_pictures(), [str(one) for one in names], y.astype(np.int64), test, notes)
     length = len(found.rows(test=True)) - 1
     if depth_of(settings.metric) > length:

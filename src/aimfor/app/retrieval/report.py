@@ -73,13 +73,21 @@ def _page(metrics: dict[str, Any], config: dict[str, Any], sheets: list[dict[str
     classes, pictures = metrics["classes"], metrics["pictures"]
     return render(
         title=f"{Path(settings['data']).name}: neighbours for {metric}",
-        subtitle=f"learned from {classes['train']} classes ({pictures['train']} pictures), judged on {classes['test']} "
-        f"others ({pictures['test']} pictures)",
+        subtitle=f"learned from {classes['train']} classes ({pictures['train']} pictures), evaluated on "
+        f"{classes['test']} others ({pictures['test']} pictures)",
         metric=metric,
         headline=[
             (f"{metric}, test", number(test["metric"]), f"95 %: {between(test['interval'])}, over classes"),
-            (f"{metric}, before training", number(metrics["untrained"]["metric"]), "the same numbers as they are"),
-            (f"{metric}, promised", number(metrics["ways"][metrics["chosen"]]), "on classes kept aside, which chose"),
+            (
+                f"{metric}, before training",
+                number(metrics["untrained"]["metric"]),
+                "the features as they are",
+            ),
+            (
+                f"{metric}, estimated",
+                number(metrics["ways"][metrics["chosen"]]),
+                "on the held-out classes that made the choice",
+            ),
         ],
         beside=[
             {

@@ -27,7 +27,7 @@ def committee_card(ready: Prepared, metrics: dict[str, Any]) -> str:
     rows, found = metrics["rows"], metrics["committee"]
     speaking = [f"{one['title']} {one['weight']:.2f}" for one in found["members"] if one["weight"] > 0]
     lines = [
-        (f"{ready.settings.metric} promised by out-of-fold rows", f"{metrics['validation']:.4f}"),
+        (f"{ready.settings.metric} estimated from out-of-fold rows", f"{metrics['validation']:.4f}"),
         ("rows (train / calibration / test)", f"{rows['train']} / {rows['validation']} / {rows['test']}"),
         ("members by weight", ", ".join(speaking)),
         ("folds", str(found["folds"])),

@@ -121,11 +121,11 @@ def with_floor(committee: Committee, ready: Prepared) -> Committee:
     )
     sentence = str(found.guarantee)
     if found.threshold is None:
-        note = "the threshold is the one that just meets the floor on out-of-fold rows, without a promise: " + sentence
+        note = "the threshold just meets the floor on out-of-fold rows and comes without a guarantee: " + sentence
         return replace(committee, threshold=Threshold(committee.threshold.value, note), notes=[*committee.notes, note])
     notes = committee.notes
     if ready.source.whole is not None:
-        notes = [*notes, "the guarantee takes rows for independent; rows of one group seldom are"]
+        notes = [*notes, "the guarantee assumes independent rows; rows of one group seldom are"]
     return replace(committee, threshold=Threshold(found.threshold, sentence), notes=notes)
 
 

@@ -21,7 +21,7 @@ class Judging:
         self.stop, self.report = stop, report
         columns = getattr(ready.encoder, "feature_columns", ())
         self.total, self.done, self.began = len(set(columns)), 0, 0.0
-        self._tell("judging on test rows", 0.0)
+        self._tell("evaluating on test rows", 0.0)
 
     def __call__(self) -> None:
         """Raises `Interrupted` when it is to stop."""

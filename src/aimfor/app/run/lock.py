@@ -23,7 +23,7 @@ def locked(file: Path) -> Iterator[None]:
         except OSError:
             raise InputError(
                 "--out",
-                f"{file.parent}, where another run is at work",
+                f"{file.parent}, where another run is working",
                 "a folder of its own for each",
                 "Wait for it.",
             ) from None

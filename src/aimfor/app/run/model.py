@@ -64,7 +64,10 @@ class Model:
     def _refuse_lists(self, what: str) -> None:
         if self._run.query is not None:
             raise InputError(
-                what, "a model of ranked lists, which decides nothing", "scores()", "Sort the rows of a query by them."
+                what,
+                "a model of ranked lists, which makes no decisions",
+                "scores()",
+                "Sort the rows of a query by them.",
             )
 
     def _scored(self, data: Any) -> Any:

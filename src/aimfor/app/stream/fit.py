@@ -46,7 +46,7 @@ def phases(recipe: Recipe, ready: Ready) -> list[str]:
     losses: list[str] = ["ce"] if recipe.name == "auto" else [stage.loss for stage in recipe.stages]
     if "head" in losses or (recipe.name != "auto" and all(stage.balanced for stage in recipe.stages)):
         usable = "cross_entropy, weighted_cross_entropy, focal or ce_then_metric"
-        raise InputError("--recipe", f"{recipe.name}, which needs all rows at hand", f"{usable} for a stream")
+        raise InputError("--recipe", f"{recipe.name}, which needs all rows in memory", f"{usable} for a stream")
     reason = why_untrainable(ready.objective) if "metric" in losses else None
     if reason is not None:
         raise InputError("--recipe", f"{recipe.name} for {ready.objective.name}", "a pair that exists", reason)

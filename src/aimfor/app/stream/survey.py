@@ -178,4 +178,4 @@ def check_parts(survey: Survey, labels: Labels) -> None:
         absent = [one for i, one in enumerate(labels.classes) if i not in set(ids.tolist())]
         if absent:
             came = f"no row of class {absent[0]!r} in the {name} part"
-            raise InputError("target", came, "rows of every class in every part", "Another --seed may split otherwise.")
+            raise InputError("target", came, "rows of every class in every part", "Another --seed splits differently.")

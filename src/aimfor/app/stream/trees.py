@@ -57,7 +57,9 @@ def grow(ready: Ready, judge: tuple[Tensor, Tensor], stop: Callable[[], bool]) -
     if fit < min(rows, _FEWEST):
         raise InputError("--memory", "a limit without room for trees", "more memory", "Or choose --members network.")
     if share < 1.0:
-        notes.append(f"trees were grown from {100 * share:.0f} % of the training rows, as many of each row group")
+        notes.append(
+            f"trees were grown from {100 * share:.0f} % of the training rows, the same share of each row group"
+        )
     rounds = int(min(ROUNDS, max(FEWEST_ROUNDS, PASSED / (share * rows))))
     member = Trees(rounds, learning_rate=min(0.3, 20 / rounds), num_threads=ready.settings.threads)
     quiet = dict(member.settings)  # binning looks at some of them

@@ -43,7 +43,7 @@ class Folds:
 
     @property
     def judged(self) -> Tensor:
-        """All rows that judge in some fold, ascending."""
+        """All rows that are held out in some fold, ascending."""
         return torch.cat(self.judges).sort().values
 
     @property

@@ -52,7 +52,7 @@ def fold_curves(members: Sequence[dict[str, Any]]) -> str:
         for axes in panels[len(members) :]:
             axes.set_visible(False)
 
-    spoken = "What each fold's judging rows say while the members learn: " + ", ".join(
+    spoken = "The metric on each fold's held-out rows while the members learn: " + ", ".join(
         f"{member['title']} stops at {member['curves']['chosen']} {member['curves']['unit']}" for member in members
     )
     return svg("folds", spoken, (2.9 * across, 2.3 * down), draw)
