@@ -52,8 +52,7 @@ class _AtK(Metric, HasArgmax, HasSmooth):
 
     def argmax_form(self, batch: Batch) -> PositionForm:
         gains, discounts, defined = self._parts(batch)
-        share = shares_of_lists(batch, defined)
-        return PositionForm(batch.scores, gains, discounts, batch.where, share, 1.0 - self.exact(batch))
+        return PositionForm(batch.scores, gains, discounts, batch.where, shares_of_lists(batch, defined))
 
     def smooth_form(self, batch: Batch) -> Ranking:
         gains, _, defined = self._parts(batch)

@@ -64,10 +64,12 @@ class _AtR(_OfLists):
         limit = own.sum(1, keepdim=True)
 
         def measure(above: Tensor, relative: Tensor) -> Tensor:
-            tp, places = above
+            tp, places = above[0], above[-1]
             return self._of_places(own, tp, places, soft_cut(places, limit, relative), by_list)
 
-        return Ranking(batch.scores, asked, (hit, counted), measure, batch.targets, counted, cuts=True, hits=True)
+        # Without precisions nobody asks for the positives above an item.
+        masses = (hit, counted) if self.precise else (counted,)
+        return Ranking(batch.scores, asked, masses, measure, batch.targets, counted, cuts=True, hits=self.precise)
 
     def _of_places(self, hit: Tensor, tp: Tensor, places: Tensor, inside: Tensor, by_list: Tensor | None) -> Tensor:
         """The definition: for each positive, positives and items at or above it, and whether it is in the first R."""

@@ -92,7 +92,9 @@ class NDCG(Metric, HasArgmax, HasSmooth):
         gains = self.gains(batch.targets)
         gains = gains if batch.where is None else gains * batch.where
         discounts = self.discounts(gains.shape[1], gains.device)
-        return gains, discounts, (gains.sort(dim=1, descending=True).values * discounts).sum(1)
+        # Only items with a gain count. In one long list they are few, and sorting them is what the ideal costs.
+        best = (gains[gains > 0][None] if len(gains) == 1 else gains).sort(dim=1, descending=True).values
+        return gains, discounts, (best * discounts[: best.shape[1]]).sum(1)
 
     @staticmethod
     def _dcg(batch: Batch, gains: Tensor, discounts: Tensor) -> Tensor:
@@ -121,9 +123,8 @@ class NDCG(Metric, HasArgmax, HasSmooth):
     def argmax_form(self, batch: Batch) -> PositionForm:
         gains, discounts, ideal = self._ideal(batch)
         defined = ideal > 0
-        value = mean_over_lists(self._dcg(batch, gains, discounts) / ideal, defined, list_weights(batch))
         gains = torch.where(defined[:, None], gains / ideal[:, None], 0.0)
-        return PositionForm(batch.scores, gains, discounts, batch.where, shares_of_lists(batch, defined), 1.0 - value)
+        return PositionForm(batch.scores, gains, discounts, batch.where, shares_of_lists(batch, defined))
 
     def default_engine(self) -> Engine:
         return DirectEngine()

@@ -31,8 +31,7 @@ class PositionForm(LinearForm):
         gains: ``(b, l)`` float64, each list divided by its ideal discounted gain; 0 where masked or undefined.
         discounts: ``(l,)`` float64, never rising.
         where: ``(b, l)`` bool or None.
-        share: ``(b,)`` weight of each list in the mean, summing to 1.
-        loss: The exact 1 − metric.
+        share: ``(b,)`` weight of each list in the mean, summing to 1; all 0 where no list is defined.
 
     Example:
         >>> import torch, aimfor
@@ -42,18 +41,19 @@ class PositionForm(LinearForm):
         ('PositionForm', 0.1403)
     """
 
-    def __init__(
-        self, scores: Tensor, gains: Tensor, discounts: Tensor, where: Tensor | None, share: Tensor, loss: Tensor
-    ) -> None:
-        super().__init__(scores, loss)
+    def __init__(self, scores: Tensor, gains: Tensor, discounts: Tensor, where: Tensor | None, share: Tensor) -> None:
         self._gains, self._discounts, self._where = gains, discounts, where
         self._share = share.double()
+        # The prediction is the order by score, whose discounts make the exact value too.
+        self._predicted = shared_discounts(self._masked(scores.detach().double()), discounts)
+        value = ((gains * self._predicted).sum(1) * self._share).sum()
+        super().__init__(scores, 1.0 - torch.where(self._share.any(), value, torch.nan))
         places = torch.cat((discounts.new_zeros(1), discounts.cumsum(0)))
         sizes = torch.full(scores.shape[:1], scores.shape[1], device=scores.device) if where is None else where.sum(1)
         self._unit = places[sizes].clamp_min(1.0)  # ΣD over a list's own length; D(1) = 1
 
     def predict(self) -> Tensor:
-        return self._coefficients(self.scores.detach().double())
+        return self._scaled(self._predicted)
 
     def augment(self, epsilon: float, sign: int) -> Tensor:
         shift = sign * epsilon * self._unit[:, None] * self._gains
@@ -80,7 +80,9 @@ class PositionForm(LinearForm):
 
     def _coefficients(self, keys: Tensor) -> Tensor:
         """The discount of each item's place when ranked by ``keys``, scaled as in F."""
-        discount = shared_discounts(self._masked(keys), self._discounts)
+        return self._scaled(shared_discounts(self._masked(keys), self._discounts))
+
+    def _scaled(self, discount: Tensor) -> Tensor:
         if self._where is not None:
             discount = discount * self._where
         return (discount * (self._share / self._unit)[:, None]).to(self.scores.dtype)
