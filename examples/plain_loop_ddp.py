@@ -1,7 +1,6 @@
 """A plain training loop for AUROC that runs alone or under torchrun.
 
-    python examples/plain_loop_ddp.py
-    torchrun --nproc-per-node 2 examples/plain_loop_ddp.py
+Start it as `python examples/plain_loop_ddp.py`, or as `torchrun --nproc-per-node 2 examples/plain_loop_ddp.py`.
 
 The loss gathers the scores of all processes with exact gradients; the sampler gives each its own balanced batches.
 """

@@ -33,7 +33,7 @@ NOTEBOOKS = ("f1_without_tuning", "guaranteed_floor", "multi_label")
 HEAD = """# Gallery
 
 Ten scripts, each under a minute, with the picture that it draws. They run in the tests; `python tools/gallery.py` draws
-the pictures anew. Three of them are notebooks as well, in `examples/notebooks`.
+the pictures again. Three of them are also notebooks, in `examples/notebooks`.
 """
 
 
@@ -54,7 +54,9 @@ def page() -> str:
         notebook = f", [notebook](../examples/notebooks/{name}.ipynb)" if name in NOTEBOOKS else ""
         code = f":::{{dropdown}} The code\n```{{literalinclude}} ../examples/{name}.py\n:language: python\n```\n:::"
         link = f"[`examples/{name}.py`](../examples/{name}.py){notebook}"
-        sections.append(f"## {title}\n\n{rest}\n\n![{title}](gallery/{name}.svg)\n\n{link}\n\n{code}\n")
+        short, _, more = title.partition(": ")
+        said = f"*{more[0].upper()}{more[1:]}.*\n\n{rest}" if more else rest
+        sections.append(f"## {short}\n\n{said}\n\n![{title}](gallery/{name}.svg)\n\n{link}\n\n{code}\n")
     return "\n".join(sections)
 
 

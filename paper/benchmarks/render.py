@@ -37,16 +37,35 @@ def curves(rows: list[dict[str, Any]], column: str) -> dict[str, list[tuple[floa
     return found
 
 
+def line_looks(names: list[str]) -> dict[str, dict[str, Any]]:
+    """A look of its own for every loss, the same in all pictures: no two lines of a kind share a colour."""
+    from matplotlib import colormaps
+
+    peers = [name for name in names if ":" in name]
+    ours = [name for name in names if name not in peers and "torch" not in name]
+    looks = {name: {"color": "black", "linestyle": ":", "marker": "x"} for name in names}
+    for kind, map_name, style, marker in ((ours, "tab10", "-", "o"), (peers, "Dark2", "--", "s")):
+        palette = colormaps[map_name].colors
+        if len(kind) > len(palette):
+            raise ValueError(f"{len(kind)} lines for the {len(palette)} colours of {map_name}")
+        looks |= {
+            name: {"color": colour, "linestyle": style, "marker": marker}
+            for name, colour in zip(kind, palette, strict=False)
+        }
+    return looks
+
+
 def draw(rows: list[dict[str, Any]]) -> str:
-    """Both axes logarithmic; ours as lines, peers dashed. Returns the pictures as Markdown."""
+    """Both axes logarithmic; ours as lines with dots, peers dashed with squares. Returns the pictures as Markdown."""
     from matplotlib.figure import Figure
+
+    looks = line_looks(list(dict.fromkeys(str(row["loss"]) for row in rows)))
 
     for column, (file, label) in PICTURES.items():
         figure = Figure(figsize=(7.0, 4.2), layout="constrained")
         axes = figure.subplots()
         for name, points in curves(rows, column).items():
-            peer = ":" in name or "torch" in name
-            axes.plot(*zip(*points, strict=True), "--" if peer else "-", marker="o", markersize=4, label=name)
+            axes.plot(*zip(*points, strict=True), markersize=4, label=name, **looks[name])
         axes.set(xscale="log", yscale="log", xlabel="number of scores", ylabel=label)
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -47,3 +47,12 @@ def test_curves_have_only_what_was_measured() -> None:
     ]
     assert render.curves(rows, "ms") == {"a": [(10.0, 1.0), (100.0, 2.0)], "b: peer": [(10.0, 3.0)]}
     assert render.curves(rows, "extra MB") == {"b: peer": [(10.0, 4.0)]}
+
+
+def test_no_two_lines_of_a_picture_look_alike() -> None:
+    names = ["cross-entropy (torch)", *(f"ours {k}" for k in range(7)), *(f"AP: peer {k}" for k in range(5))]
+    looks = render.line_looks(names)
+    assert list(looks) == names
+    assert len({tuple(look.items()) for look in looks.values()}) == len(names)
+    with pytest.raises(ValueError, match="11 lines for the 10 colours"):
+        render.line_looks([f"ours {k}" for k in range(11)])
