@@ -48,6 +48,96 @@ def test_a_floor_for_each_class() -> None:
         assert stats.binom.sf((y[above] == name).sum() - 1, above.sum(), floor) <= 0.025
 
 
+def check(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["check", *words])
+    return result.exit_code, result.output
+
+
+def test_floors_have_a_page_with_a_part_for_each_class_and_are_watched_together() -> None:
+    table("rows.csv", 1500, 0)
+    floors = ["--subject-to", "precision[label=fraud] >= 0.9", "--subject-to", "precision[label=theft] >= 0.8"]
+    code, out, err = run("rows.csv", "--target", "y", *SCORES, "--maximize", "recall", *floors)
+    assert code == 0, err
+    assert "page: decisions/rows/decision.html" in out
+    document = json.loads(Path("decisions/rows/decision.json").read_text())
+    page = Path("decisions/rows/decision.html").read_text()
+    assert page.count("<svg") == 2
+    assert "fraud, where a is above" in page
+    assert "theft, where b is above" in page
+    for name in ("fraud", "theft"):
+        reached = [line["objective"] or 0.0 for line in document["classes"][name]["prices"]]
+        assert len(reached) >= 5
+        assert reached[0] > reached[-1]  # from ten points looser to ten tighter
+
+    s, y = table("new.csv", 4000, 5)
+    code, out = check("decisions/rows", "new.csv")
+    assert "4000 new rows, 4000 in all" in out
+    assert code in (0, 3), out
+    line = json.loads(Path("decisions/rows/check.jsonl").read_text().splitlines()[-1])
+    for place, name in enumerate(("fraud", "theft")):
+        above = s[:, place] > document["decisions"][name]["threshold"]
+        tp, fp, fn, _ = line["counts"]["table"][place]
+        assert (tp, fp, fn) == ((y[above] == name).sum(), (y[above] != name).sum(), (y[~above] == name).sum())
+    rows = Path("new.csv").read_text().replace("theft", "rest")
+    Path("worse.csv").write_text(rows)
+    code, out = check("decisions/rows", "worse.csv")
+    assert code == 1, out
+    assert "8000 in all" in out
+
+
+def test_a_class_without_a_threshold_is_not_watched_and_none_at_all_is_refused() -> None:
+    table("rows.csv", 1500, 0)
+    floors = ["--subject-to", "precision[label=fraud] >= 0.9", "--subject-to", "precision[label=theft] >= 0.9999"]
+    code, out, _ = run("rows.csv", "--target", "y", *SCORES, "--maximize", "recall", *floors)
+    assert (code, "theft: No threshold" in out) == (0, True)
+    table("new.csv", 300, 5)
+    _, out = check("decisions/rows", "new.csv")
+    assert "300 new rows, 300 in all" in out
+    assert "precision[label=fraud] >= 0.9" in out
+    assert "theft" not in out
+    code, _, _ = run("rows.csv", "--target", "y", *SCORES, "--maximize", "recall", *floors[2:])
+    assert code == 1
+    assert "none" in Path("decisions/rows/decision.html").read_text()
+    code, out = check("decisions/rows", "new.csv", "--log", "other.jsonl")
+    assert (code, "nothing to watch" in out) == (2, True)
+
+
+def test_abstention_has_a_page_and_is_watched() -> None:
+    table("rows.csv", 1500, 0)
+    code, out, err = run("rows.csv", "--target", "y", *ALL, "--abstain", "0.04")
+    assert code == 0, err
+    assert "error <= 0.04: guaranteed at 95% confidence" in out
+    document = json.loads(Path("decisions/rows/decision.json").read_text())
+    page = Path("decisions/rows/decision.html").read_text()
+    assert "ahead of the next by more than" in page
+    assert [line["constraint"] for line in document["prices"]][-1] == "error <= 0.16"
+    covered = [line["objective"] for line in document["prices"] if line["objective"] is not None]
+    assert covered == sorted(covered)
+    assert max(covered) > document["coverage"]
+    s, y = table("new.csv", 2000, 5)
+    code, out = check("decisions/rows", "new.csv")
+    assert code in (0, 3), out
+    ordered = np.sort(s, 1)
+    sure = ordered[:, 2] - ordered[:, 1] > document["decision"]["threshold"]
+    right = np.array(["fraud", "theft", "rest"])[s.argmax(1)] == y
+    line = json.loads(Path("decisions/rows/check.jsonl").read_text())
+    assert line["counts"]["table"] == [(right & sure).sum(), (~right & sure).sum(), (right & ~sure).sum(),
+                                       (~right & ~sure).sum()]  # fmt: skip
+    Path("strange.csv").write_text("a,b,c,y\n1,2,3,arson\n")
+    code, out = check("decisions/rows", "strange.csv")
+    assert (code, "none for 'arson'" in out) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "damage", ['{"kind": "decisions"}', '{"kind": "abstention", "target": "y", "scores": {}, "error": "much"}']
+)
+def test_a_damaged_document_is_one_line(damage: str) -> None:
+    Path("decision.json").write_text(damage)
+    table("new.csv", 30, 5)
+    code, out = check("decision.json", "new.csv")
+    assert (code, len(out.strip().splitlines())) == (2, 1), out
+
+
 def test_decide_or_hand_to_a_person() -> None:
     s, y = table("rows.csv", 3000, 0)
     code, out, err = run("rows.csv", "--target", "y", *ALL, "--abstain", "0.02", "--json")

@@ -18,14 +18,16 @@ from torch import Tensor
 from .. import checks
 from ..engine import Batch
 from ..errors import InputError, nearest
+from .counts import FP, TP
 from .decision import Decision
-from .expressions import Constraint, LinearSum, Rate
+from .expressions import ALL_CELLS, Constraint, LinearSum, Rate
 from .guarantee import Problem, Wish, guaranteed
 from .learning import Learn, checked_rows, learning_pairs
-from .named import positive_rate, precision
 
 #: What `Abstention` answers for rows that it leaves to a person.
 ABSTAIN = -1
+#: Of decisions made: the share that is wrong; and the share of all rows that are decided.
+errors_made, coverage = Rate("error", (FP,), (TP, FP)), Rate("coverage", (TP, FP), ALL_CELLS)
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def decide_labels(
     """
     names = tuple(classes)
     columns = _columns("scores", scores, targets, len(names))
-    by_class = _by_class(problem.constraints, names)
+    by_class = constraints_by_class(problem.constraints, names)
     confidence = 1.0 - (1.0 - checks.number("guarantee", guarantee, above=0.5, below=1)) / len(by_class)
     other = _columns("learn", learn[0], learn[1], len(names)) if isinstance(learn, tuple) else None
     decisions = {}
@@ -126,7 +128,10 @@ def _columns(argument: str, scores: Tensor, targets: Tensor, classes: int) -> li
     return [(scores[:, place], marks[:, place]) for place in range(classes)]
 
 
-def _by_class(constraints: Sequence[Constraint], classes: tuple[str, ...]) -> dict[str, tuple[Constraint, ...]]:
+def constraints_by_class(
+    constraints: Sequence[Constraint], classes: tuple[str, ...]
+) -> dict[str, tuple[Constraint, ...]]:
+    """The constraints of each class that has any, without the words that name the class."""
     found: dict[str, list[Constraint]] = {}
     for constraint in constraints:
         rates = getattr(constraint.left, "terms", ())
@@ -204,19 +209,18 @@ def decide_or_abstain(
         (True, [-1, 0, 1, 2])
     """
     checks.number("error", error, above=0, below=1)
-    batch = _right_or_wrong("scores", scores, targets, cut)
+    batch = right_or_wrong("scores", scores, targets, cut)
     given: Learn = learn
     if isinstance(learn, tuple):
-        other = _right_or_wrong("learn", learn[0], learn[1], cut)
+        other = right_or_wrong("learn", learn[0], learn[1], cut)
         given = (other.scores, other.targets)
-    constraint = precision >= 1.0 - error
-    wish = Wish("maximize", positive_rate, (constraint,), (), guarantee, both_classes=False)
+    wish = Wish("maximize", coverage, (errors_made <= error,), (), guarantee, both_classes=False)
     decision = guaranteed(wish, learning_pairs(batch, given))
     covered = 0.0 if decision.threshold is None else float(decision(batch.scores).double().mean())
     return Abstention(decision, covered, cut)
 
 
-def _right_or_wrong(argument: str, scores: Tensor, targets: Tensor, cut: float) -> Batch:
+def right_or_wrong(argument: str, scores: Tensor, targets: Tensor, cut: float) -> Batch:
     """How sure each row's decision is, and whether it is right."""
     if scores.ndim not in (1, 2) or targets.shape != scores.shape[:1] or targets.is_floating_point():
         raise InputError(

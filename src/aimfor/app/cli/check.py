@@ -29,7 +29,7 @@ def check(
 
         found = look(decision, data, log, confidence, encoding or "utf8", trust)
         typer.echo(f"{found.new} new rows, {found.rows} in all; log: {found.log}")
-        typer.echo(str(found.certificate))
+        typer.echo(str(found))
         code = {"met": 0, "missed": 1}.get(found.certificate.verdict.value, 3)
         if code:
             raise typer.Exit(code)

@@ -61,15 +61,15 @@ def decide(
             encoding or "utf8", rows,
         )  # fmt: skip
         found = command.answer(request)
-        paths = command.write(found, folder)
-        typer.echo(command.as_json(found) if json else command.as_text(found, paths))
+        paths = command.write(found.document, folder)
+        typer.echo(command.as_json(found.document) if json else command.as_text(found, paths))
         if found.decision.threshold is None:
             raise typer.Exit(1)
 
 
 def _several(folder: Path, json: bool, unfit: dict[str, object], options: dict[str, Any]) -> None:
     """Several classes: the other options do not go with them."""
-    from ..decide import several
+    from ..decide import command, several
 
     given = next((name for name, value in unfit.items() if value is not None), None)
     if given is not None:
@@ -79,7 +79,8 @@ def _several(folder: Path, json: bool, unfit: dict[str, object], options: dict[s
             "score-of", "nothing", "CLASS=COLUMN for every class", "--score-of yes=p_yes --score-of no=p_no"
         )
     found = several.answer(several.Several(**options))
-    path = several.write(found, folder)
-    typer.echo(several.as_json(found) if json else "\n".join([*found.document["sentences"], f"written: {path}"]))
+    _, page = command.write(found.document, folder)
+    lines = [*found.document["sentences"], f"page: {page}"]
+    typer.echo(command.as_json(found.document) if json else "\n".join(lines))
     if not found.given:
         raise typer.Exit(1)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,15 @@ class Looked:
     rows: int
     new: int
     log: Path
+    words: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """The certificate with groups and classes by the file's own words."""
+        text = str(self.certificate)
+        for attribute, words in self.words.items():
+            for place, word in enumerate(words):
+                text = text.replace(f"[{attribute}={place}]", f"[{attribute}={word}]")
+        return text
 
 
 def look(
@@ -53,15 +63,16 @@ def look(
     if past:
         with checkpoint.reading(log):
             counts = _counts(past[-1].counts, counts.levels.names).plus(counts)
+    new, total = len(scores) // what.copies, round(counts.total) // what.copies
     certificate = certify_so_far(problem.objective, problem.constraints, counts, confidence)
     line = {
-        "file": data.name, "sha256": print_of_file, "rows": len(scores), "total": round(counts.total),
+        "file": data.name, "sha256": print_of_file, "rows": new, "total": total,
         "verdict": certificate.verdict.value, "confidence": confidence, "problem": repr(problem),
         "counts": _state(counts),
     }  # fmt: skip
     before = log.read_text(encoding="utf8").rstrip("\n") + "\n" if past else ""
     checkpoint.write_text(log, before + json.dumps(line) + "\n")
-    return Looked(certificate, round(counts.total), len(scores), log)
+    return Looked(certificate, total, new, log, what.words)
 
 
 class _Counted(BaseModel):

@@ -13,10 +13,44 @@ def page(document: dict[str, Any]) -> str:
     """The page for what ``decision.json`` holds; user text is escaped by the template."""
     from jinja2 import Environment, StrictUndefined
 
-    decision, certificate = document["decision"], document["certificate"]
-    promise = decision["guarantee"]
-    curve = document["curve"]
-    others = {name: values for name, values in curve.items() if name != "threshold"}
+    text = Path(__file__).with_name("template.html").read_text(encoding="utf8")
+    made = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
+    parts = [_part(*one) for one in _questions(document)]
+    return made.render(document=document, heading=_heading(document), parts=parts, groups=document.get("groups", {}))
+
+
+def _heading(document: dict[str, Any]) -> str:
+    if document["kind"] == "decision":
+        return f"{document['data']}: scores in “{document['score']}”, positive means “{document['positive']}”"
+    if document["kind"] == "decisions":
+        return f"{document['data']}: floors for {', '.join(document['classes'])}"
+    return f"{document['data']}: decide, or hand to a person"
+
+
+def _questions(
+    document: dict[str, Any],
+) -> list[tuple[str, list[tuple[str, str]], dict[str, Any], dict[str, Any]]]:
+    """(name, rows of the table of thresholds, the decision, what is described) for each question answered."""
+    if document["kind"] == "decision":
+        return [("", thresholds(document), document["decision"], document)]
+    if document["kind"] == "abstention":
+        cut = document["decision"]["threshold"]
+        who = "every row whose largest score is ahead of the next by more than"
+        return [("", [] if cut is None else [(who, f"{cut:.10g}")], document["decision"], document)]
+    found = []
+    for name, described in document["classes"].items():
+        decision = document["decisions"][name]
+        cut = decision["threshold"]
+        rows = [] if cut is None else [(f"{name}, where {document['scores'][name]} is above", f"{cut:.10g}")]
+        found.append((name, rows, decision, described))
+    return found
+
+
+def _part(
+    name: str, cuts: list[tuple[str, str]], decision: dict[str, Any], described: dict[str, Any]
+) -> dict[str, Any]:
+    promise, certificate, curve = decision["guarantee"], described["certificate"], described["curve"]
+    others = {line: values for line, values in curve.items() if line != "threshold"}
     start = promise["start"][0] if len(promise["start"]) == 1 else None
     marked = decision["threshold"] if decision["attribute"] is None else None
     figure, legend = decision_curves(
@@ -32,21 +66,13 @@ def page(document: dict[str, Any]) -> str:
             "objective": "no threshold" if line["objective"] is None else number(line["objective"]),
             "threshold": "–" if line["threshold"] is None else f"{line['threshold']:.6g}",
         }
-        for line in document["prices"]
+        for line in described["prices"]
     ]
-    text = Path(__file__).with_name("template.html").read_text(encoding="utf8")
-    made = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
-    return made.render(
-        document=document,
-        thresholds=thresholds(document),
-        sentence=promise["sentence"],
-        promise=promise,
-        objective_value=number(certificate["objective_value"]),
-        findings=findings,
-        prices=prices,
-        figure=safe_svg(figure),
-        legend=legend,
-    )
+    return {
+        "name": name, "thresholds": cuts, "promise": promise, "problem": described["problem"],
+        "objective": described["objective"], "objective_value": number(certificate["objective_value"]),
+        "findings": findings, "prices": prices, "figure": safe_svg(figure), "legend": legend,
+    }  # fmt: skip
 
 
 def thresholds(document: dict[str, Any]) -> list[tuple[str, str]]:

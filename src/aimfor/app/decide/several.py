@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ... import __version__
 from ...errors import InputError
-from ...fitting import checkpoint
-from ...rates import Abstention, LabelDecisions, RateProblem, decide_labels, decide_or_abstain
+from ...rates import Decision, RateProblem, decide_labels, decide_or_abstain
+from ...rates.labels import constraints_by_class, coverage, errors_made, right_or_wrong
 from ...rates.parse import parse_constraint, parse_objective
-from ..data.labels import labels_of
-from .rows import ScoredTable, column_of, numbers, read_scores, refuse_overlap
+from .classes import ClassColumns, class_columns
+from .described import described
+from .rows import refuse_overlap
+
+#: Shares of wrong decisions whose coverage is shown beside that of the one asked for, as multiples of it.
+OTHER_ERRORS = (0.25, 0.5, 2.0, 4.0)
 
 
 @dataclass(frozen=True)
@@ -46,95 +48,84 @@ class Found:
 
 def answer(request: Several) -> Found:
     """Reads and decides. Raises `InputError` before anything is written."""
-    columns = _classes(request.score_of)
-    tables = [_read(request, request.data, columns, request.rows)]
+    columns = class_columns(request.target, request.score_of)
+    tables = [columns.read(request.data, request.encoding, request.rows)]
     if request.learn is not None:
-        tables.append(_read(request, request.learn, columns, None))
+        tables.append(columns.read(request.learn, request.encoding))
         refuse_overlap(*tables)
     document = {
-        "aimfor": __version__, "kind": "decisions", "data": request.data.name, "target": request.target,
-        "scores": columns, "confidence": request.confidence,
+        "aimfor": __version__, "data": request.data.name, "target": request.target, "scores": dict(columns.columns),
+        "confidence": request.confidence, "notes": tables[0].notes,
     }  # fmt: skip
     if request.abstain is not None:
-        return _abstaining(request, columns, tables, document)
-    rows = [_marked(table, columns) for table in tables]
+        if request.maximize or request.minimize or request.subject_to:
+            raise InputError("abstain", "it with an objective or constraints", "one of the two questions")
+        return _abstaining(request, request.abstain, [columns.ids(table) for table in tables], document)
+    return _floors(request, columns, [columns.marked(table) for table in tables], document)
+
+
+def _floors(
+    request: Several, columns: ClassColumns, rows: list[tuple[Tensor, Tensor]], document: dict[str, Any]
+) -> Found:
     problem = _problem(request)
     learn: Any = rows[1] if len(rows) > 1 else "split"
-    found = decide_labels(problem, *rows[0], list(columns), guarantee=request.confidence, learn=learn)
-    return Found(document | _labels_document(found), any(d.threshold is not None for d in found.decisions.values()))
+    found = decide_labels(problem, *rows[0], columns.names, guarantee=request.confidence, learn=learn)
+    by_class = constraints_by_class(problem.constraints, columns.names)
+    share = 1.0 - (1.0 - request.confidence) / len(by_class)
+    classes = {}
+    for name, constraints in by_class.items():
+        place = columns.names.index(name)
+        (scores, marks), *other = [(s[:, place], y[:, place]) for s, y in rows]
+        own: Any = other[0] if other else "split"
 
+        def decide(one: RateProblem, s: Tensor = scores, y: Tensor = marks, learn: Any = own) -> Decision:
+            return one.decide(s, y, guarantee=share, learn=learn)
 
-def _labels_document(found: LabelDecisions) -> dict[str, Any]:
-    return {
+        alone = RateProblem(problem.direction, problem.objective, constraints)
+        classes[name] = described(alone, found.decisions[name], (scores, marks, {}), decide)
+    document |= {
+        "kind": "decisions",
         "rule": "CLASS where its score > its threshold",
+        "direction": problem.direction,
+        "objective": repr(problem.objective),
+        "constraints": [repr(constraint) for constraint in problem.constraints],
         "decisions": {name: decision.to_dict() for name, decision in found.decisions.items()},
         "sentences": [f"{name}: {decision.guarantee}" for name, decision in found.decisions.items()],
+        "classes": classes,
     }
+    return Found(document, any(decision.threshold is not None for decision in found.decisions.values()))
 
 
-def _abstaining(
-    request: Several, columns: dict[str, str], tables: list[ScoredTable], document: dict[str, Any]
-) -> Found:
-    if request.maximize or request.minimize or request.subject_to:
-        raise InputError("abstain", "it with an objective or constraints", "one of the two questions")
-    assert request.abstain is not None
-    rows = [_ids(table, columns) for table in tables]
+def _abstaining(request: Several, error: float, rows: list[tuple[Tensor, Tensor]], document: dict[str, Any]) -> Found:
     learn: Any = rows[1] if len(rows) > 1 else "split"
-    found: Abstention = decide_or_abstain(*rows[0], error=request.abstain, guarantee=request.confidence, learn=learn)
-    plain = {
+
+    def decide(one: RateProblem) -> Decision:
+        wrong = one.constraints[0].bound
+        return decide_or_abstain(*rows[0], error=wrong, guarantee=request.confidence, learn=learn).decision
+
+    found = decide_or_abstain(*rows[0], error=error, guarantee=request.confidence, learn=learn)
+    sure = right_or_wrong("scores", *rows[0], found.cut)
+    document |= {
+        "kind": "abstention",
         "rule": "the class with the largest score, where it is ahead of the next by more than threshold; else a person",
-        "error": request.abstain,
+        "error": error,
         "coverage": found.coverage,
         "decision": found.decision.to_dict(),
         "sentences": [f"decided: {found.coverage:.1%} of the rows", str(found.decision.guarantee)],
+        **described(
+            abstention_problem(error),
+            found.decision,
+            (sure.scores, sure.targets, {}),
+            decide,
+            lambda bound: [float(f"{times * bound:.3g}") for times in OTHER_ERRORS],
+        ),
     }
-    return Found(document | plain, found.decision.threshold is not None)
+    return Found(document, found.decision.threshold is not None)
 
 
-def _classes(score_of: tuple[str, ...]) -> dict[str, str]:
-    pairs = [one.partition("=") for one in score_of]
-    wrong = next(
-        (one for one, (name, mark, column) in zip(score_of, pairs, strict=True) if not (name and mark and column)), None
-    )
-    if wrong is not None:
-        raise InputError("score-of", repr(wrong), "CLASS=COLUMN", "--score-of fraud=p_fraud --score-of theft=p_theft")
-    columns = {name: column for name, _, column in pairs}
-    if len(columns) < len(pairs):
-        raise InputError("score-of", "a class twice", "each class once")
-    return columns
-
-
-def _read(request: Several, path: Path, columns: dict[str, str], rows: int | None) -> ScoredTable:
-    first, *others = columns.values()
-    table = read_scores(path, first, request.target, request.encoding, rows)
-    for name in others:
-        missing = int(column_of(table.columns, "score-of", name).missing.sum())
-        if missing:
-            raise InputError("score-of", f"{missing} rows without a value of {name!r}", "a score in every row")
-    known = set(labels_of(table.columns[request.target]))
-    strange = sorted(set(columns) - known)
-    if strange:
-        raise InputError("score-of", f"{strange[0]!r}, which no row of {path.name} has", "labels of the target column")
-    return table
-
-
-def _matrix(table: ScoredTable, columns: dict[str, str]) -> Tensor:
-    return torch.stack([numbers(table.columns[column], column) for column in columns.values()], 1)
-
-
-def _marked(table: ScoredTable, columns: dict[str, str]) -> tuple[Tensor, Tensor]:
-    labels = labels_of(table.columns[table.target])
-    marks = torch.tensor([[label == name for name in columns] for label in labels])
-    return _matrix(table, columns), marks
-
-
-def _ids(table: ScoredTable, columns: dict[str, str]) -> tuple[Tensor, Tensor]:
-    labels = [str(label) for label in labels_of(table.columns[table.target])]
-    without = sorted(set(labels) - set(columns))
-    if without or len(columns) < 2:
-        raise InputError("score-of", f"none for {without[0]!r}" if without else "one class", "a score for every class")
-    names = list(columns)
-    return _matrix(table, columns), torch.tensor([names.index(label) for label in labels])
+def abstention_problem(error: float) -> RateProblem:
+    """About rows whose "score" is how sure a decision is and whose "label" says whether it is right."""
+    return RateProblem("maximize", coverage, [errors_made <= error])
 
 
 def _problem(request: Several) -> RateProblem:
@@ -147,15 +138,3 @@ def _problem(request: Several) -> RateProblem:
     direction = "maximize" if request.maximize is not None else "minimize"
     objective = parse_objective(request.maximize or request.minimize or "")
     return RateProblem(direction, objective, [parse_constraint(text) for text in request.subject_to])
-
-
-def write(found: Found, folder: Path) -> Path:
-    """``decision.json`` in the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "decision.json"
-    checkpoint.write_text(path, as_json(found) + "\n")
-    return path
-
-
-def as_json(found: Found) -> str:
-    return json.dumps(found.document, indent=1, allow_nan=False)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -18,11 +18,14 @@ from ...fitting.columns.kinds import Remarks
 from ...fitting.objective import Objective
 from ...metrics.at_rate import AtRate
 from ...rates import Decision, RateProblem
+from ...rates.labels import constraints_by_class, right_or_wrong
 from ...rates.parse import parse_constraint, parse_objective
 from ..data.labels import Labels
 from ..data.sources import load
 from ..run.folder import Run, load_run
+from .classes import ClassColumns
 from .rows import Vocabulary, read_scores, tensors
+from .several import abstention_problem
 
 #: Scores, labels and group codes of a file of new rows.
 Rows = tuple[Tensor, Tensor, dict[str, Tensor]]
@@ -36,6 +39,10 @@ class Watched:
     decision: Decision
     read: Callable[[Path, str], Rows]
     folder: Path
+    #: How often each row of a file is counted: once for each class that is watched.
+    copies: int = 1
+    #: By attribute, what its labels 0, 1, … are called in the file.
+    words: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def watched(path: Path, trust: str | None = None) -> Watched:
@@ -78,7 +85,7 @@ class _Cuts(BaseModel):
 
 
 class _Document(BaseModel):
-    """What decision.json must hold for somebody to watch it."""
+    """What decision.json must hold for somebody to watch it: a decision about two classes."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
@@ -92,36 +99,104 @@ class _Document(BaseModel):
     decision: _Cuts
 
 
+class _Floors(BaseModel):
+    """The same for floors of several classes."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    target: str
+    scores: dict[str, str]
+    direction: Literal["maximize", "minimize"]
+    objective: str
+    constraints: list[str]
+    decisions: dict[str, _Cuts]
+
+
+class _Abstaining(BaseModel):
+    """The same for decisions that may be left to a person."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    target: str
+    scores: dict[str, str]
+    error: float
+    decision: _Cuts
+
+
 def _of_decision(path: Path) -> Watched:
-    document = _document(path)
-    words = Vocabulary(Labels(["rest", document.positive], True), document.groups)
-
-    def read(data: Path, encoding: str) -> Rows:
-        return tensors(read_scores(data, document.score, document.target, encoding), words)
-
-    plain = document.decision
-    with checkpoint.reading(path):
-        problem = RateProblem(
-            document.direction,
-            parse_objective(document.objective),
-            [parse_constraint(text) for text in document.constraints],
-        )
-        own = {float(label): cut for label, cut in plain.thresholds.items()}
-        if plain.attribute is not None and plain.attribute not in words.groups:
-            raise ValueError(f"thresholds by {plain.attribute!r}, which is not among its groups")
-    return Watched(problem, Decision(plain.threshold, plain.attribute, own), read, path.parent)
-
-
-def _document(path: Path) -> _Document:
     if not path.exists():
         raise InputError(
             "decision", f"{path}, which does not exist", "decision.json of aimfor decide, or its folder, or a run"
         )
     document = checkpoint.read_json(path)
-    if document.get("kind") != "decision":
+    kinds = {"decision": _two_classes, "decisions": _floors, "abstention": _abstaining}
+    if document.get("kind") not in kinds:
         raise InputError("decision", f"{path.name}, which holds no decision", "decision.json of aimfor decide")
+    return kinds[document["kind"]](document, path)
+
+
+def _two_classes(plain: dict[str, Any], path: Path) -> Watched:
     with checkpoint.reading(path):  # pydantic's errors are ValueErrors
-        found = _Document.model_validate(document)
-    if found.decision.threshold is None:
+        document = _Document.model_validate(plain)
+        words = Vocabulary(Labels(["rest", document.positive], True), document.groups)
+        problem = RateProblem(
+            document.direction,
+            parse_objective(document.objective),
+            [parse_constraint(text) for text in document.constraints],
+        )
+        cuts = document.decision
+        own = {float(label): cut for label, cut in cuts.thresholds.items()}
+        if cuts.attribute is not None and cuts.attribute not in words.groups:
+            raise ValueError(f"thresholds by {cuts.attribute!r}, which is not among its groups")
+    _refuse_none(cuts.threshold)
+
+    def read(data: Path, encoding: str) -> Rows:
+        return tensors(read_scores(data, document.score, document.target, encoding), words)
+
+    return Watched(problem, Decision(cuts.threshold, cuts.attribute, own), read, path.parent, words=words.groups)
+
+
+def _floors(plain: dict[str, Any], path: Path) -> Watched:
+    """The classes that have a threshold, one below the other: which one a row is about is its group "label"."""
+    with checkpoint.reading(path):
+        document = _Floors.model_validate(plain)
+        columns = ClassColumns(document.target, document.scores)
+        cuts = {name: cut.threshold for name, cut in document.decisions.items() if cut.threshold is not None}
+        places = {name: columns.names.index(name) for name in cuts}
+        constraints = [
+            parse_constraint(text, lambda _, word: float(columns.names.index(word)))
+            for text in document.constraints
+            if set(constraints_by_class([parse_constraint(text)], columns.names)) <= set(cuts)
+        ]
+        objective = parse_objective(document.objective)
+    _refuse_none(next(iter(cuts.values()), None))
+    problem = RateProblem(document.direction, objective, constraints)
+    own = {float(places[name]): cut for name, cut in cuts.items()}
+
+    def read(data: Path, encoding: str) -> Rows:
+        scores, marks = columns.marked(columns.read(data, encoding, new=True))
+        about = torch.tensor(list(places.values()))
+        label = about[:, None].expand(-1, len(scores)).reshape(-1)
+        return scores[:, about].T.reshape(-1), marks[:, about].T.reshape(-1), {"label": label}
+
+    decision = Decision(next(iter(own.values())), "label", own)
+    return Watched(problem, decision, read, path.parent, len(places), {"label": columns.names})
+
+
+def _abstaining(plain: dict[str, Any], path: Path) -> Watched:
+    with checkpoint.reading(path):
+        document = _Abstaining.model_validate(plain)
+        problem = abstention_problem(document.error)
+    _refuse_none(document.decision.threshold)
+    columns = ClassColumns(document.target, document.scores)
+
+    def read(data: Path, encoding: str) -> Rows:
+        sure = right_or_wrong("data", *columns.ids(columns.read(data, encoding, new=True)), 0.0)
+        return sure.scores, sure.targets, {}
+
+    return Watched(problem, Decision(document.decision.threshold), read, path.parent)
+
+
+def _refuse_none(threshold: float | None) -> None:
+    if threshold is None:
         raise InputError("decision", "no threshold", "a decision with a threshold", "There is nothing to watch.")
-    return found

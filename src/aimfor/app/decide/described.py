@@ -1,0 +1,117 @@
+"""What page and JSON file say about a decision beside its thresholds: the curve, and the price of other bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from ...errors import InputError
+from ...rates import Constraint, Decision, RateProblem
+from ...rates.bounds import plain_value
+from ...rates.counts import Counts, empty_levels, encode
+from ...rates.expressions import Expression, Rate
+from ...rates.learning import checked_rows
+from ...rates.sweep import candidates, objective_value, spaced, sweep
+
+#: Thresholds of the page's curve, and other bounds whose price is shown.
+CURVE_POINTS = 120
+OTHER_BOUNDS = (-0.1, -0.05, -0.02, 0.02, 0.05, 0.1)
+#: Scores, labels and group codes of the calibration rows.
+Rows = tuple[Tensor, Tensor, Mapping[str, Tensor]]
+
+
+def described(
+    problem: RateProblem,
+    decision: Decision,
+    rows: Rows,
+    decide: Callable[[RateProblem], Decision],
+    other_bounds: Callable[[float], list[float]] | None = None,
+) -> dict[str, Any]:
+    """Plain data for JSON.
+
+    Args:
+        problem: What was asked.
+        decision: What was found.
+        rows: The calibration rows.
+        decide: Answers the same question with other constraints, on the same rows.
+        other_bounds: Bounds to price instead of this one; by default a few points more and less.
+    """
+    return {
+        "problem": repr(problem),
+        "direction": problem.direction,
+        "objective": repr(problem.objective),
+        "constraints": [repr(constraint) for constraint in problem.constraints],
+        "certificate": None if decision.certificate is None else decision.certificate.to_dict(),
+        "curve": _curve(problem, rows),
+        "prices": _prices(problem, rows, decide, other_bounds or _nearby),
+    }
+
+
+def _curve(problem: RateProblem, rows: Rows) -> dict[str, list[float | None]]:
+    """Objective and the left side of each constraint over thresholds, on the calibration rows."""
+    batch = checked_rows("score", *rows)
+    codes, levels = encode(batch, empty_levels(problem.attributes))
+    cuts = candidates(batch.scores, batch.targets)
+    cuts = cuts[spaced((0, cuts.numel() - 1), CURVE_POINTS)]
+    counts = sweep(batch, codes, levels, cuts)
+    sign = 1.0 if problem.direction == "maximize" else -1.0
+    goal = (sign * objective_value(problem.objective, counts, sign)).tolist()
+    lines: dict[str, list[float | None]] = {"threshold": cuts.tolist(), repr(problem.objective): _plain(goal)}
+    for constraint in problem.constraints:
+        values = [
+            plain_value(constraint.left, Counts(levels, counts.table[i]), constraint.sense) for i in range(len(cuts))
+        ]
+        lines[repr(constraint.left)] = _plain(values)
+    return lines
+
+
+def _plain(values: list[float]) -> list[float | None]:
+    return [value if value == value and abs(value) != float("inf") else None for value in values]
+
+
+def _prices(
+    problem: RateProblem,
+    rows: Rows,
+    decide: Callable[[RateProblem], Decision],
+    other_bounds: Callable[[float], list[float]],
+) -> list[dict[str, Any]]:
+    """What the objective would be, on the calibration rows, with each bound a little looser or tighter.
+
+    Every line is an answer to its own question at the full confidence. Whoever picks a line after looking at all of
+    them has no guarantee for that choice; the page says so.
+    """
+    lines = []
+    for place, constraint in enumerate(problem.constraints):
+        for bound in other_bounds(constraint.bound):
+            if _counted(constraint) or not 0.0 < bound < 1.0:
+                continue
+            other = replace(constraint, bound=bound)
+            constraints = [*problem.constraints[:place], other, *problem.constraints[place + 1 :]]
+            try:
+                changed = RateProblem(problem.direction, problem.objective, constraints)
+                found = decide(changed)
+            except InputError:  # contradicts another constraint, or is out of reach: no line
+                continue
+            reached = _objective_at(changed, found, rows)
+            lines.append({"constraint": repr(other), "objective": reached, "threshold": found.threshold})
+    return lines
+
+
+def _nearby(bound: float) -> list[float]:
+    return [round(bound + change, 6) for change in OTHER_BOUNDS]
+
+
+def _counted(constraint: Constraint) -> bool:
+    left: Expression = constraint.left
+    return isinstance(left, Rate) and left.is_count
+
+
+def _objective_at(problem: RateProblem, decision: Decision, rows: Rows) -> float | None:
+    if decision.threshold is None:
+        return None
+    scores, targets, groups = rows
+    counts = problem.count(scores, targets, groups=groups, decision=decision)
+    return plain_value(problem.objective, counts, ">=" if problem.direction == "maximize" else "<=")
