@@ -46,6 +46,7 @@ class ClassDecisions(SmoothForm):
         return root_mean_square(centred, None if self.mass is None else self.mass[..., None].expand_as(x))
 
     def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
+        softness.refuse_bounds("decisions for the highest of several scores")
         x = self.rows.detach()
         soft = torch.softmax(x / softness.temperature, -1)
         truth = functional.one_hot(self.targets, x.shape[-1]).to(x.dtype)

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from .bounds import bounded, extended
 from .form import Measure, SmoothForm, Softness, found, value_and_slopes, wants_gradient, with_past
 
 Coefficients = tuple[float, float, float, float]
@@ -59,12 +60,16 @@ class Decisions(SmoothForm):
     def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
         x = self.rows.detach()
         scaled = x if softness.temperature == 1.0 else x / softness.temperature
-        soft = torch.sigmoid(scaled)
+        if softness.indicator == "sigmoid":
+            soft = torch.sigmoid(scaled)
+            steep = None
+        else:
+            soft, steep = bounded(scaled, self.positive, softness.indicator)
         positive = self.positive.to(x.dtype)
         a = positive if self.mass is None else self.mass * positive
-        counts = self._counts(soft, a)
+        counts = self._counts(soft, a, bounds=steep is not None)
         joined, enlarge = with_past(counts, softness.past)
-        value, slopes = self._price(joined)
+        value, slopes = self._price(joined, bounds=steep is not None)
         if value == 0.0 and not bool((joined[0] + joined[2]).any()) and not bool((slopes[1] - slopes[3]).any()):
             value = float("nan")  # no positive, and without one nothing changes the metric (F_β, IoU)
         if value != value:
@@ -77,7 +82,8 @@ class Decisions(SmoothForm):
         gradient = None
         if wants_gradient(self.rows):
             worth = torch.addcmul(down * b, up, a)
-            gradient = worth * (soft - soft * soft) * (-(1.0 - share) * enlarge / softness.temperature)
+            steep = soft - soft * soft if steep is None else steep
+            gradient = worth * steep * (-(1.0 - share) * enlarge / softness.temperature)
         if share:
             prices = up.clamp_min(0.0) * a - down.clamp_max(0.0) * b
             # The prices of everything counted, the past included, on the scale of this batch.
@@ -86,14 +92,15 @@ class Decisions(SmoothForm):
                 prices = prices * (share / total)
                 loss += float((prices * functional.softplus(torch.where(self.positive, -x, x))).sum())
                 if gradient is not None:
-                    certain = soft if softness.temperature == 1.0 else torch.sigmoid(x)
+                    plain = softness.temperature == 1.0 and softness.indicator == "sigmoid"
+                    certain = soft if plain else torch.sigmoid(x)
                     gradient = torch.addcmul(gradient, prices, certain - positive)
         if gradient is None:
             return x.new_tensor(loss), value, counts
         return found(self.rows, loss, gradient), value, counts
 
-    def _counts(self, soft: Tensor, a: Tensor) -> Tensor:
-        """float64 ``(4,)`` or ``(4, r)``."""
+    def _counts(self, soft: Tensor, a: Tensor, bounds: bool) -> Tensor:
+        """float64 ``(4,)`` or ``(4, r)``; bounds of counts may be anything, others are at least 0 but for rounding."""
         if self.mass is None:
             decided = soft.sum(-1)
             everything = torch.full_like(decided, soft.shape[-1])
@@ -101,10 +108,15 @@ class Decisions(SmoothForm):
             decided, everything = (soft * self.mass).sum(-1), self.mass.sum(-1)
         tp, positives = (soft * a).sum(-1), a.sum(-1)
         tp, decided, positives, everything = torch.stack((tp, decided, positives, everything)).double().unbind(0)
+        if bounds:
+            fp = decided - tp
+            return torch.stack((tp, fp, positives - tp, everything - positives - fp))
         fp = (decided - tp).clamp_min(0.0)
         return torch.stack((tp, fp, (positives - tp).clamp_min(0.0), (everything - positives - fp).clamp_min(0.0)))
 
-    def _price(self, counts: Tensor) -> tuple[float, Tensor]:
+    def _price(self, counts: Tensor, bounds: bool) -> tuple[float, Tensor]:
+        if bounds:
+            return value_and_slopes(lambda leaf: extended(lambda inside: self.measure(*inside.unbind(0)), leaf), counts)
         if self.lines is not None and counts.ndim == 1:
             return ratio(self.lines, counts)
         return value_and_slopes(lambda leaf: self.measure(*leaf.unbind(0)), counts)

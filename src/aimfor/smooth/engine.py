@@ -13,6 +13,7 @@ from .. import checks
 from ..bank import ScoreBank
 from ..engine import Batch, Engine, EngineOutput, undefined, unit_of
 from ..errors import InputError
+from .bounds import INDICATORS
 from .form import HasSmooth, SmoothForm, Softness
 
 Temperature = float | Callable[[int], float]
@@ -33,9 +34,12 @@ class SmoothEngine(Engine):
             of decisions, the logistic loss of pairs for metrics of ranks.
         bank: Number of recent examples that are counted with each batch (0: the batch alone). Metrics of decisions keep
             four counts that fade, metrics of ranks the last scores. Filled in training mode only, and saved.
+        indicator: ``"sigmoid"``; or ``"lower"``, ``"upper"``: logistic bounds that keep the smooth metric below, or
+            above, the exact one. For decisions at a threshold and whole rankings (AP, NDCG, AUROC, MRR).
 
     Raises:
-        InputError: A temperature ≤ 0, an anchor outside [0, 1], a negative bank.
+        InputError: A temperature ≤ 0, an anchor outside [0, 1], a negative bank, an unknown indicator, or a bound for a
+            metric that has none.
 
     Stats:
         ``value``: the smooth metric; ``temperature``: T in the unit of the scores.
@@ -61,7 +65,13 @@ class SmoothEngine(Engine):
     counts: Tensor
 
     def __init__(
-        self, temperature: Temperature = 1.0, *, relative: bool = False, anchor: float = 0.0, bank: int = 0
+        self,
+        temperature: Temperature = 1.0,
+        *,
+        relative: bool = False,
+        anchor: float = 0.0,
+        bank: int = 0,
+        indicator: str = "sigmoid",
     ) -> None:
         super().__init__()
         if not callable(temperature):
@@ -70,6 +80,7 @@ class SmoothEngine(Engine):
         self.relative = bool(checks.one_of("relative", relative, (True, False)))
         self.anchor = checks.number("anchor", anchor, at_least=0, at_most=1)
         self.size = checks.integer("bank", bank, at_least=0)
+        self.indicator = checks.one_of("indicator", indicator, INDICATORS)
         self.bank = ScoreBank(self.size) if bank else None
         self.register_buffer("counts", torch.zeros(4, 0, dtype=torch.float64), persistent=bool(bank))
         self.register_buffer("step", torch.zeros((), dtype=torch.int64), persistent=callable(temperature))
@@ -81,7 +92,7 @@ class SmoothEngine(Engine):
     def for_one_batch(self) -> Engine | None:
         if callable(self.temperature):
             return None
-        return SmoothEngine(self.temperature, relative=self.relative, anchor=self.anchor)
+        return SmoothEngine(self.temperature, relative=self.relative, anchor=self.anchor, indicator=self.indicator)
 
     def refuses(self, metric: Any) -> str | None:
         reason = super().refuses(metric)
@@ -119,8 +130,8 @@ class SmoothEngine(Engine):
         number = checks.number("temperature(step)", given(int(self.step)), above=0) if callable(given) else float(given)
         if self.relative:
             spread = unit_of(form.spread())  # all tied: any temperature sees the same
-            return Softness(number * spread, number, self.anchor)
-        return Softness(number, None, self.anchor)
+            return Softness(number * spread, number, self.anchor, indicator=self.indicator)
+        return Softness(number, None, self.anchor, indicator=self.indicator)
 
     def _among_counts(self, metric: HasSmooth, batch: Batch) -> EngineOutput:
         """This batch's counts on top of those of the recent past, which fade as new ones come."""
@@ -160,7 +171,8 @@ class SmoothEngine(Engine):
 
     def extra_repr(self) -> str:
         bank = f", bank={self.size}" if self.size else ""
-        return f"temperature={self.temperature!r}, relative={self.relative}, anchor={self.anchor:g}{bank}"
+        bounds = "" if self.indicator == "sigmoid" else f", indicator={self.indicator!r}"
+        return f"temperature={self.temperature!r}, relative={self.relative}, anchor={self.anchor:g}{bank}{bounds}"
 
 
 def _mass(batch: Batch) -> float:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..engine import Batch
+from ..errors import InputError
 
 #: A metric of float64 counts (tp, fp, fn, tn), each ``(r,)``: a scalar, NaN where undefined.
 Measure = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -28,6 +29,7 @@ class Softness:
         enlarge: Factor on the gradient, for lists joined with remembered scores. A batch of n among N joined examples
             moves the metric by n/N of what it would move alone; N/n makes up for it. (With ``past`` forms do so
             themselves.)
+        indicator: "sigmoid", or the logistic bound of the metric: "lower" or "upper" (see `bounds`).
     """
 
     temperature: float
@@ -35,6 +37,16 @@ class Softness:
     anchor: float = 0.0
     past: Tensor | None = None
     enlarge: float = 1.0
+    indicator: str = "sigmoid"
+
+    def refuse_bounds(self, what: str) -> None:
+        """Raises `InputError` where bounds were asked for and there are none."""
+        if self.indicator != "sigmoid":
+            raise InputError(
+                "indicator",
+                f"{self.indicator!r} with {what}",
+                '"sigmoid": bounds are for decisions at a threshold and for whole rankings',
+            )
 
 
 class SmoothForm(ABC):

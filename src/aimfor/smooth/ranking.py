@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .bounds import BoundedRanks
 from .form import SmoothForm, Softness, found, value_and_slopes, wants_gradient
 from .ranks import SoftRanks, binary_logistic, graded_logistic, sums_of
 from .sums import DifferenceSums
@@ -111,7 +112,7 @@ class Ranking(SmoothForm):
 
     def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
         x, share, wanted = self.scores.detach(), softness.anchor, wants_gradient(self.scores)
-        ranks = SoftRanks(x, self.asked.places, self._stacked, softness.temperature, hits=self.hits)
+        ranks = self._ranks(x, softness)
         above = ranks.above().double().movedim(-1, 0)
         relative = self._relative(softness) if self.cuts else above.new_ones(())
         if self.priced is not None:
@@ -134,6 +135,14 @@ class Ranking(SmoothForm):
         if gradient is None:
             return x.new_tensor(loss), value, None
         return found(self.scores, loss, gradient), value, None
+
+    def _ranks(self, x: Tensor, softness: Softness) -> SoftRanks | BoundedRanks:
+        places, masses, temperature = self.asked.places, self._stacked, softness.temperature
+        if softness.indicator == "sigmoid":
+            return SoftRanks(x, places, masses, temperature, hits=self.hits)
+        if self.cuts:
+            softness.refuse_bounds("a metric that cuts the list at a place or a rate")
+        return BoundedRanks(x, places, masses, temperature, softness.indicator, hits=self.hits)
 
     def _relative(self, softness: Softness) -> Tensor:
         """``(b, 1)``: the temperature in units of each list's own spread."""
