@@ -100,6 +100,8 @@ def _read_npy(path: Path) -> Vectors:
     if not beside.is_file():
         return Vectors([str(row) for row in range(len(rows))], rows)
     document = json.loads(beside.read_text(encoding="utf8"))
+    if not isinstance(document, dict):
+        raise TypeError(f"{beside.name} holds no names")
     labels = document.get("classes")
     return Vectors(
         [str(one) for one in document["names"]], rows, None if labels is None else [str(one) for one in labels]
