@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import aimfor
@@ -17,11 +18,16 @@ from aimfor.app.cli.main import app
 from aimfor.app.data import features
 from aimfor.app.data.features import FeatureStore, features_of
 from aimfor.app.data.pictures import Pictures
+from aimfor.app.data.sources import load
+from aimfor.app.run.folder import load_run
 from aimfor.fitting import backbones
-from aimfor.fitting.committee.members import pictures
+from aimfor.fitting.committee import fit_committee
+from aimfor.fitting.committee.members import TunedTail, pictures
+from aimfor.fitting.committee.members.tuned import made
 from aimfor.fitting.fit import Interrupted
+from aimfor.fitting.objective import Objective
 
-from .pictures_samples import class_folders, picture, tiny
+from .pictures_samples import TinyTail, class_folders, picture, tiny
 
 OWN = "tests.fitting.test_picture_members:normed"
 
@@ -200,3 +206,42 @@ def test_a_network_of_ones_own_is_folded_as_well(tmp_path: Path) -> None:
     table = tmp_path / "table.csv"
     table.write_text("a,y\n" + "".join(f"{n},{n % 2}\n" for n in range(40)))
     assert "--augment" in aimfor_says("train", table, "--target", "y", "--metric", "ap", "--augment", code=2)
+
+
+def test_the_last_block_is_one_more_member_and_predicts_the_same_again(tmp_path: Path) -> None:
+    photos, out = class_folders(tmp_path / "photos", 40), tmp_path / "runs" / "one"
+    said = train(photos, out, "--fine-tune")
+    metrics = json.loads((out / "metrics.json").read_text())
+    names = {one["name"]: one for one in metrics["committee"]["members"]}
+    assert set(names) == {"features_linear", "features_tuned"}
+    assert "who speaks" in said
+    stored = json.loads((out / "committee.json").read_text())["seats"]
+    assert [one["columns"] for one in stored] == [27, None]
+    assert len(list((tmp_path / "runs" / "features").iterdir())) == 2  # features and maps are both kept
+    run = load_run(out)
+    source = load(str(photos), None, lazy=True)
+    rows = list(csv.DictReader(aimfor_says("predict", out, photos).splitlines()))
+    again = run.scores(source).tolist()
+    assert [float(row["score"]) for row in rows] == again
+    one = list(csv.DictReader(aimfor_says("predict", out, photos / "cat" / "0.png").splitlines()))
+    assert one[0]["score"] == next(row["score"] for row in rows if row["row"] == "cat/0.png")
+    assert "one picture, 0.png" in train(photos / "cat" / "0.png", tmp_path / "runs" / "two", code=2)
+
+
+def test_the_fine_tuned_block_begins_as_the_backbone_and_learns(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = made("efficientnet-lite0", 1).eval()
+    maps = torch.randn(6, 12, 1, 1)
+    assert torch.equal(network(maps), torch.zeros(6, 1, 1))  # nothing is said before anything is learned
+    assert torch.equal(network.tail(maps), tiny().tail()(maps))
+    y = torch.arange(60) % 2
+    x = torch.cat((torch.zeros(60, 3), torch.randn(60, 12) + 1.5 * y[:, None]), 1)
+    found = fit_committee(x, y, Objective.of("auroc"), who=(TunedTail("efficientnet-lite0", (12, 1, 1)),), folds=2)
+    assert found.promised > 0.9
+    assert torch.equal(tiny().tail()(maps), TinyTail()(maps))  # the backbone itself has not moved
+
+
+def test_what_cannot_be_fine_tuned_is_one_line(tmp_path: Path) -> None:
+    photos, out = class_folders(tmp_path / "photos", 24), tmp_path / "runs" / "one"
+    assert "--fine-tune" in aimfor_says("train", photos, "--metric", "ap", "--fine-tune", "--out", out, code=2)
+    assert "--fine-tune" in train(photos, out, "--fine-tune", "--fast", code=2)
+    assert not out.exists()

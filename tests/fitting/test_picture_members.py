@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from aimfor.errors import InputError
 from aimfor.fitting.augment import DRAWINGS, PHOTOS, Augment, shifted, sort_of
+from aimfor.fitting.backbones import LITE0, installed, load_backbone
 from aimfor.fitting.committee import Committee, MemoryStore, fit_committee
 from aimfor.fitting.committee.members import for_pictures
 from aimfor.fitting.fit import Interrupted
@@ -121,3 +122,15 @@ def test_maps_of_one_pixel_have_a_gradient() -> None:
     assert bool(x.grad.isfinite().all())
     y = torch.randn(2, 16, 5, 3)
     assert torch.allclose(GroupNorm(8, 16)(y), nn.functional.group_norm(y, 8), atol=1e-6)
+
+
+@pytest.mark.skipif(not installed(LITE0), reason="the weights of EfficientNet-Lite0 are not installed")
+def test_stem_and_tail_are_the_whole_backbone() -> None:
+    backbone = load_backbone(LITE0)
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 64, 64, 3), dtype=np.uint8)
+    shape = backbone.stem_shape(64)
+    assert shape == (192, 2, 2)
+    with torch.no_grad():
+        found = backbone.tail()(backbone.stems(pixels).reshape(3, *shape))
+    assert torch.allclose(found, backbone.features(pixels), atol=1e-4)
+    assert found.shape == (3, backbone.width)

@@ -68,6 +68,8 @@ class Settings(_Strict):
     image_size: int = Field(default=0, ge=0, le=1024)
     #: Pictures are changed at random while a network learns from their pixels, as suits their sort.
     augment: bool = True
+    #: The backbone's last block learns too, as one more member.
+    fine_tune: bool = False
     #: Pictures that cannot be read are left out instead of being an error.
     skip_corrupt: bool = False
     #: Masks: their folder, a file of class names, the value of pixels that do not count.

@@ -74,6 +74,9 @@ Augment = Annotated[
     bool | None,
     typer.Option("--augment/--no-augment", help="Pixels: change pictures at random while learning; on by default."),
 ]
+FineTune = Annotated[
+    bool, typer.Option("--fine-tune", help="Backbones: the last block learns too, as one more member; takes minutes.")
+]
 Fast = Annotated[bool, typer.Option("--fast", help="Trees alone on one split, instead of the committee.")]
 Budget = Annotated[float | None, typer.Option(help="Limit in minutes; members that would take longer are left out.")]
 Workers = Annotated[int | None, typer.Option(help="Number of processes; by default one per core for larger tables.")]

@@ -17,6 +17,7 @@ from .options import (
     Encoding,
     Epochs,
     Fast,
+    FineTune,
     Group,
     Hidden,
     Members,
@@ -70,6 +71,7 @@ def train(
     ] = 1,
     image_size: Annotated[int | None, typer.Option(help="Side in pixels to which images are scaled.")] = None,
     augment: Augment = None,
+    fine_tune: FineTune = False,
     skip_corrupt: SkipCorrupt = False,
     masks: Annotated[
         str | None, typer.Option(help="Folder of PNG masks, or a COCO file: a class for every pixel (--metric iou).")
@@ -153,6 +155,8 @@ def train(
                     "--batch-size": batch_size,
                     "--learning-rate": learning_rate,
                     "--shard": shard,
+                    "--fine-tune": fine_tune,
+                    "--augment": augment is not None,
                 }
                 retrieval_command.train(own, out, quiet, meaningless)
                 return
@@ -190,6 +194,7 @@ def train(
                 threads=threads,
                 image_size=image_size,
                 augment=augment,
+                fine_tune=fine_tune,
                 skip_corrupt=skip_corrupt,
                 masks=masks,
                 classes=classes,
@@ -221,7 +226,9 @@ def train(
                     if members is not None:
                         raise InputError("--members", members, "none: pixels have a network alone", f"Or {LITE0}.")
                     plan = plan if recipe or shaped else None
-                if augment is not None and (source.images is None or plan is not None):
+                if fine_tune and (source.pictures is None or source.label_names or fast):
+                    raise InputError("--fine-tune", "it here", "a committee on one class a picture with --model", LITE0)
+                if augment is not None and not fine_tune and (source.images is None or plan is not None):
                     raise InputError("--augment", "it here", "a committee of networks on pixels", "Leave it out.")
                 if not source.label_names:
                     folder, ready = training.start(given, plan, out, source, work)

@@ -63,6 +63,7 @@ def fit_encoder(
     backbone: str = "",
     side: int = 0,
     work: Work | None = None,
+    fine_tune: bool = False,
 ) -> Encoder:
     """Learned from the given rows; ``wishes`` say what some columns of a table are to be.
 
@@ -73,7 +74,7 @@ def fit_encoder(
     if wishes:
         raise InputError("column", next(iter(wishes)), "a column of a table, not images")
     if source.pictures is not None:
-        return FeatureEncoder.fit(source.pictures, rows, backbone, side, work or Work())
+        return FeatureEncoder.fit(source.pictures, rows, backbone, side, work or Work(), fine_tune)
     return ImageEncoder.fit(source, rows)
 
 

@@ -81,6 +81,10 @@ def read_pictures(
     """
     if path.is_dir():
         found = _folder(path, labelled)
+    elif path.suffix.lower() in SUFFIXES:
+        if labelled:
+            raise InputError("data", f"one picture, {path.name}", "a folder of pictures, or a table of their paths")
+        found = Found(Pictures([path.name], [path]))
     elif path.suffix.lower() == ".json":
         found = Found(*coco_rows(path, labelled))
     else:

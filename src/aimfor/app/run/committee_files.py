@@ -12,7 +12,7 @@ import torch
 from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.committee import Committee
-from ...fitting.committee.members import for_pictures
+from ...fitting.committee.members import TunedTail, for_pictures
 from ...fitting.committee.store import Kept
 
 COMMITTEE, MEMBERS, CELLS = "committee.json", "members", "cells"
@@ -45,7 +45,7 @@ def load_committee(folder: Path, model: str = "auto") -> Committee:
                 return checkpoint.load(folder / MEMBERS / f"{name}.safetensors")
             return _text(folder / MEMBERS / f"{name}.txt", texts[name])
 
-        return Committee.restore(document, get, for_pictures(model))
+        return Committee.restore(document, get, (*for_pictures(model), TunedTail(model)))
 
 
 def _text(path: Path, known: dict[str, Any]) -> Kept:

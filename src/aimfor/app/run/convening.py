@@ -21,12 +21,13 @@ from ...fitting.columns import TableEncoder
 from ...fitting.committee import Committee, FolderStore, Progress, fit_committee
 from ...fitting.committee.decide import Threshold
 from ...fitting.committee.folds import make_folds, make_list_folds
-from ...fitting.committee.members import for_pictures, members
+from ...fitting.committee.members import TunedTail, for_pictures, for_tuning, members
 from ...fitting.committee.weights import DEFAULT, Judge
 from ...fitting.config import Settings
 from ...fitting.importance import permutation_importance
 from ...fitting.ranked import list_importance
 from ...metrics.at_rate import AtRate
+from ..data.features import FeatureEncoder
 from ..data.labels import Labels
 from ..report.sheets import write_sheets
 from .card import committee_card
@@ -40,6 +41,8 @@ from .judging import Judging
 SPREAD_ABOVE = 60_000
 #: Rows the committee scores to find out which columns matter; it is some thirty models.
 IMPORTANCE_BUDGET = 60_000
+#: Pictures looked at to find out their sort.
+SEEN = 60
 #: Folds of a network on pixels, each of which takes minutes.
 PICTURE_FOLDS = 3
 #: Of the threshold's floor.
@@ -63,9 +66,12 @@ def check_committee(ready: Prepared) -> None:
 
 def sort_of_training(ready: Prepared) -> str:
     """How pictures may be changed at random while a network learns from their pixels; empty for not at all."""
-    if ready.source.images is None or not ready.settings.augment:
+    if not ready.settings.augment:
         return ""
-    return sort_of(ready.source.images[ready.parts.train])
+    if ready.source.images is not None:
+        return sort_of(ready.source.images[ready.parts.train])
+    some = ready.parts.train[:: max(1, len(ready.parts.train) // SEEN)]
+    return sort_of(np.stack([ready.source.as_pictures().square(int(row), 32) for row in some]))
 
 
 def _whole(ready: Prepared) -> Tensor | None:
@@ -82,6 +88,9 @@ def convene(settings: Settings, ready: Prepared, **how: Any) -> Committee:
     if ready.source.images is not None:
         own = for_pictures(settings.model, sort_of_training(ready))
         who = {"who": own, "folds": PICTURE_FOLDS, "single": settings.fast, "alone": settings.fast}
+    elif isinstance(ready.encoder, FeatureEncoder) and ready.encoder.fine_tune:
+        tail = TunedTail(ready.encoder.backbone, ready.encoder.stem_shape, sort_of_training(ready))
+        who = {"who": for_tuning(settings.members, ready.encoder.components.width, tail)}
     elif settings.fast:
         who = {"kinds": ("trees",), "single": True, "alone": True}
     committee = fit_committee(

@@ -123,7 +123,8 @@ def prepare(
     if backbone and source.kind == "table":
         raise InputError("--model", f"{backbone} for a table", "pictures", "Leave --model out.")
     work.hashes = source.hashes
-    encoder = fit_encoder(source, parts.train, settings.wishes, backbone=backbone, side=settings.image_size, work=work)
+    how: dict[str, Any] = {"backbone": backbone, "side": settings.image_size, "fine_tune": settings.fine_tune}
+    encoder = fit_encoder(source, parts.train, settings.wishes, work=work, **how)
     settings = settings.budget(len(parts.train), source.kind == "pictures")
     x = torch.from_numpy(encode(encoder, source))
     if committee and source.images is not None:
@@ -282,11 +283,8 @@ def load_run(folder: Path, trust: str | None = None) -> Run:
         settings, labels = Settings(**config["settings"]), Labels(**config["labels"])
         encoder = restore_encoder(config["encoder"])
         check_trust(folder, settings.model, trust)
-    model = (
-        load_committee(folder, settings.model)
-        if (folder / COMMITTEE).exists()
-        else _network(folder, settings, encoder, labels)
-    )
+    alone = not (folder / COMMITTEE).exists()
+    model = _network(folder, settings, encoder, labels) if alone else load_committee(folder, settings.model)
     with checkpoint.reading(folder / "threshold.json"):
         stored = _Stored.model_validate({key: decision.get(key) for key in _Stored.model_fields})
     return Run(folder, config, model, encoder, labels, stored.threshold, stored.calibration)

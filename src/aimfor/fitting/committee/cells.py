@@ -195,7 +195,8 @@ def run_cell(
     began, threads = time.monotonic(), torch.get_num_threads()
     torch.set_num_threads(1)  # the last bits must not depend on how many cores were free
     try:
-        train, judge = table.rows.take(table.folds.train(fold)), table.rows.take(table.folds.judges[fold])
+        rows = table.rows.first(member.columns)
+        train, judge = rows.take(table.folds.train(fold)), rows.take(table.folds.judges[fold])
         seed = (table.seed * 1009 + fold) % 2**31
         job = Job(train, judge, table.objective, table.outputs, seed, stop, start)
         fitted = member.fit(job)

@@ -35,9 +35,12 @@ class Seat:
     seconds: float
     #: What the folds' judging rows said at every look; None for a seat that was restored.
     curves: dict[str, Any] | None = None
+    #: It sees so many columns from the left; None sees all.
+    columns: int | None = None
 
     def scores(self, x: Tensor) -> Tensor:
         """The mean of the folds' calibrated log-odds."""
+        x = x if self.columns is None else x[:, : self.columns].contiguous()
         total = self.scale(self.fitted[0].scores(x))
         for one in self.fitted[1:]:
             total = total + self.scale(one.scores(x))
@@ -119,6 +122,7 @@ class Committee:
                 "look": seat.look,
                 "seconds": seat.seconds,
                 "scale": seat.scale.state,
+                "columns": seat.columns,
             }
             for seat in self.seats
         ]
@@ -150,7 +154,7 @@ class Committee:
             member, loud = known[one["name"]], one["share"] >= SILENT
             fitted = [member.restore(*get(f"{one['name']}-{fold}")) for fold in range(one["folds"])] if loud else []
             scale, rest = Scale.restore(one["scale"]), (one["share"], one["look"], one["seconds"])
-            seats.append(Seat(one["name"], one["title"], fitted, scale, *rest))
+            seats.append(Seat(one["name"], one["title"], fitted, scale, *rest, columns=one.get("columns")))
         objective = Objective.of(facts["metric"]).on_classes(max(2, facts["outputs"]))
         return cls(
             objective.by_list() if facts.get("ranked") else objective,

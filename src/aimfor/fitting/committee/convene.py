@@ -147,7 +147,7 @@ def _seated(table: Table, member: Member, cells: list[Cell]) -> tuple[Seat, Tens
     curves["chosen"] = curves["ticks"][look]
     fitted = [cell.fitted.cut(look) for cell in cells]
     seconds = sum(cell.seconds for cell in cells)
-    return Seat(member.name, member.title, fitted, scale, 0.0, look, seconds, curves), scores[look]
+    return Seat(member.name, member.title, fitted, scale, 0.0, look, seconds, curves, member.columns), scores[look]
 
 
 def _convened(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 from ....errors import InputError, nearest
 from .base import Fitted, Job, Member, Rows
 from .features import FeatureLinear, FeatureNetwork, FeatureTrees, Head
@@ -12,6 +14,7 @@ from .plain import PlainNetwork
 from .ranked import RankedLinear, RankedNetwork
 from .ranked_trees import GradeTrees, LambdaTrees
 from .trees import ExtraTrees, Trees
+from .tuned import TunedTail
 
 #: By the name a user gives. Trees come with searched and with random splits, the network by cross-entropy and then
 #: by the metric.
@@ -53,7 +56,17 @@ def members(names: tuple[str, ...] = tuple(KINDS), ranked: bool = False) -> tupl
 
 def every_member() -> tuple[Member, ...]:
     """Whoever may be named in a stored committee."""
-    return (*members(), *members(ranked=True), PlainNetwork(), *for_pictures())
+    return (*members(), *members(ranked=True), PlainNetwork(), *for_pictures(), TunedTail())
+
+
+def for_tuning(kinds: tuple[str, ...], columns: int, tail: TunedTail) -> tuple[Member, ...]:
+    """Members on the first columns of rows that end with maps, and one that fine-tunes on the maps."""
+    found = []
+    for member in members(kinds):
+        one = copy.copy(member)
+        one.columns = columns
+        found.append(one)
+    return (*found, tail)
 
 
 def for_pictures(model: str = "auto", sort: str = "") -> tuple[Member, ...]:
@@ -81,7 +94,9 @@ __all__ = [
     "RankedNetwork",
     "Rows",
     "Trees",
+    "TunedTail",
     "every_member",
     "for_pictures",
+    "for_tuning",
     "members",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from torch import Tensor
@@ -31,6 +31,10 @@ class Rows:
     y: Tensor
     weights: Tensor | None = None
     lists: Tensor | None = None
+
+    def first(self, columns: int | None) -> Rows:
+        """With so many columns from the left; None for all."""
+        return self if columns is None else replace(self, x=self.x[:, :columns].contiguous())
 
     def take(self, rows: Tensor) -> Rows:
         weights, lists = (None if part is None else part[rows] for part in (self.weights, self.lists))
@@ -101,6 +105,8 @@ class Member(ABC):
     judged_by_metric: bool = False
     #: What the looks are counted in.
     unit: str = "looks"
+    #: It sees so many columns from the left; None sees all.
+    columns: int | None = None
 
     @abstractmethod
     def fit(self, job: Job) -> Fitted: ...

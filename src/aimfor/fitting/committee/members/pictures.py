@@ -63,13 +63,18 @@ class FittedPictureNetwork(Fitted):
         shape, outputs = tuple(int(one) for one in facts["shape"]), int(facts["outputs"])
         with torch.random.fork_rng(devices=[]):
             network = _OneHead(build(model, shape, outputs), sort)
-        weights = [
-            {name.removeprefix(f"{look}/"): one for name, one in tensors.items() if name.startswith(f"{look}/")}
-            for look in range(int(facts["looks"]))
-        ]
+        weights = cls.split(tensors, int(facts["looks"]))
         for part in weights:
             network.load_state_dict(part)  # raises for weights of another network
         return cls(network.eval(), shape, outputs, weights)
+
+    @staticmethod
+    def split(tensors: dict[str, Tensor], looks: int) -> list[Weights]:
+        """The weights of each look."""
+        return [
+            {name.removeprefix(f"{look}/"): one for name, one in tensors.items() if name.startswith(f"{look}/")}
+            for look in range(looks)
+        ]
 
 
 class PictureNetwork(Member):
