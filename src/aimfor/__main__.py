@@ -14,7 +14,7 @@ USAGE = """usage: aimfor [--version] [--help] COMMAND …
   train       train a model on a table or an image folder, for a metric
   compare     does it beat cross-entropy with a tuned threshold on your data?
   predict     scores and decisions of a trained run
-  decide      a threshold for anyone's scores that keeps its floors, guaranteed
+  decide      a threshold for any scores that keeps its floors, guaranteed
   check       do the floors of a decision still hold on new labelled rows?
   report      one HTML file about a run or a comparison
   export      a trained model for deployment

@@ -198,7 +198,7 @@ def test_interrupted_comparison_goes_on_and_a_complete_one_runs_again(
     monkeypatch.setattr(module, "run_cell", counted)
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 130
-    assert "The same command goes on" in result.stderr
+    assert "Run the same command again" in result.stderr
     assert not (tmp_path / "report.html").exists()
     assert len(list(tmp_path.glob("cells/*.json"))) == 2
     limit[0] = 6  # three seeds of the recipe and of the tree: two are stored, four are left

@@ -218,7 +218,7 @@ def test_from_model_finds_the_layer_that_runs_last_and_installs() -> None:
 
 def test_from_model_refuses_what_follows_the_layer_unless_named() -> None:
     train, valid, _, _ = loaders()
-    with pytest.raises(InputError, match="goes on after its last linear layer 'out'"):
+    with pytest.raises(InputError, match="further layers after its last linear layer 'out'"):
         aimfor.HeadFitter("auroc").from_model(Net(nn.Sigmoid()), train, validation=valid)
     fit = aimfor.HeadFitter("auroc").from_model(Net(nn.Sigmoid()), train, validation=valid, layer="out")
     assert fit.layer.in_features == 8

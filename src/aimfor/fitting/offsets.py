@@ -90,7 +90,7 @@ def fit_offsets(
     ids = sorted({one.group for one in pixels})
     if len(ids) < 2:
         found = _ascend(pixels, judged, measure)
-        return Offsets(found, plain, float("nan"), "offsets chosen on one group only, judged by nobody else")
+        return Offsets(found, plain, float("nan"), "offsets chosen on one group only, not checked on another")
     without: dict[int, Tensor] = {
         group: _ascend([one for one in pixels if one.group != group], judged, measure) for group in ids
     }
@@ -100,7 +100,7 @@ def fit_offsets(
     }
     part = max(PARTS, key=values.__getitem__)
     if not values[part] > plain:
-        text = f"argmax: offsets chosen without a group were not better on it, in {len(ids)} groups together"
+        text = f"argmax: offsets chosen without a group did not help on it, over {len(ids)} groups together"
         return Offsets(zero, plain, plain, text)
     words = f"{part:.0%} of the offsets by the {measure} of {len(ids)} groups of images the models had not learned from"
     return Offsets(part * _ascend(pixels, judged, measure), plain, values[part], words)

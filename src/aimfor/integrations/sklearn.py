@@ -57,7 +57,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes_: The labels, in order.
         threshold_: Tuned on out-of-fold (or held-out) rows; `decision_function` is the score minus it.
         metric_: The metric estimated from out-of-fold rows (or found on the held-out ones).
-        committee_: The fitted `aimfor.fitting.committee.Committee`; its ``seats`` say who speaks.
+        committee_: The fitted `aimfor.fitting.committee.Committee`; its ``seats`` hold the members' weights.
 
     Example:
         >>> from sklearn.datasets import load_breast_cancer

@@ -40,7 +40,7 @@ def last_linear(model: nn.Module, inputs: Tensor) -> str:
     ):
         raise InputError(
             "model",
-            f"a network that goes on after its last linear layer {name!r}",
+            f"a network with further layers after its last linear layer {name!r}",
             "one whose output is that layer's output",
             "Pass layer= with the name of the layer to refit, if what follows keeps the metric unchanged.",
         )

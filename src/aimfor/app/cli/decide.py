@@ -39,7 +39,7 @@ def decide(
     encoding: Encoding = None,
     rows: Rows = None,
 ) -> None:
-    """A threshold for anyone's scores that keeps its floors, guaranteed. Exit code 1: none can be guaranteed."""
+    """A threshold for any scores that keeps its floors, guaranteed. Exit code 1: none can be guaranteed."""
     with one_line_errors():
         folder = out or Path("decisions") / data.name.split(".")[0]
         if score_of or abstain is not None:

@@ -157,7 +157,7 @@ def refuse_for_streams(rows: int | None, image_size: int | None, budget: float |
     given = {
         "--rows": (rows, "Give it fewer files."),
         "--image-size": (image_size, "Leave it out."),
-        "--budget": (budget, "Fewer --epochs end sooner, and a run that was stopped goes on with --resume."),
+        "--budget": (budget, "Use fewer --epochs; a stopped run continues with --resume."),
         "--workers": (workers, "--readers are threads that read ahead; torchrun starts processes."),
     }
     for name, (value, remedy) in given.items():

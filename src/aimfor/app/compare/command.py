@@ -24,7 +24,7 @@ from .winner import leave_winner
 #: Of `aimfor demo`: one metric of decisions, and one with a floor so near to what the data can give that a threshold
 #: without a margin misses it.
 DEMO = ("f1", "recall@precision=0.97")
-STOPPED = "Stopped; finished cells are kept in {folder}. The same command goes on from there."
+STOPPED = "Stopped; finished cells are kept in {folder}. Run the same command again to continue."
 
 
 def compare(
