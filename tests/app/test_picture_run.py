@@ -170,7 +170,8 @@ def test_bad_folders_are_one_line(tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
     table.write_text("a,y\n" + "1,0\n2,1\n" * 20)
     assert "without a column of picture files" in train(table, tmp_path / "runs" / "three", "--target", "y", code=2)
-    assert "--model" in aimfor_says("compare", photos, "--metric", "ap", "--model", "efficientnet-lite0", code=2)
+    said = aimfor_says("compare", photos, "--metric", "ap", "--model", "efficientnet-lite0", code=2)
+    assert "empty.png, which is empty" in said
 
 
 def test_without_a_backbone_the_small_network_says_what_one_would_bring(tmp_path: Path) -> None:
@@ -210,11 +211,10 @@ def test_a_network_of_ones_own_is_folded_as_well(tmp_path: Path) -> None:
 
 def test_the_last_block_is_one_more_member_and_predicts_the_same_again(tmp_path: Path) -> None:
     photos, out = class_folders(tmp_path / "photos", 40), tmp_path / "runs" / "one"
-    said = train(photos, out, "--fine-tune")
+    train(photos, out, "--fine-tune")
     metrics = json.loads((out / "metrics.json").read_text())
     names = {one["name"]: one for one in metrics["committee"]["members"]}
     assert set(names) == {"features_linear", "features_tuned"}
-    assert "who speaks" in said
     stored = json.loads((out / "committee.json").read_text())["seats"]
     assert [one["columns"] for one in stored] == [27, None]
     assert len(list((tmp_path / "runs" / "features").iterdir())) == 2  # features and maps are both kept
@@ -245,3 +245,37 @@ def test_what_cannot_be_fine_tuned_is_one_line(tmp_path: Path) -> None:
     assert "--fine-tune" in aimfor_says("train", photos, "--metric", "ap", "--fine-tune", "--out", out, code=2)
     assert "--fine-tune" in train(photos, out, "--fine-tune", "--fast", code=2)
     assert not out.exists()
+
+
+def test_compare_runs_what_train_runs_on_features_and_on_pixels(tmp_path: Path) -> None:
+    photos = class_folders(tmp_path / "photos", 40)
+    words = (
+        "compare",
+        photos,
+        "--metric",
+        "ap",
+        "--image-size",
+        "8",
+        "--seeds",
+        "2",
+        "--epochs",
+        "1",
+        "--jobs",
+        "1",
+        "-q",
+    )
+    rivals = ("--recipe", "committee", "--recipe", "logistic_regression", "--recipe", "cross_entropy")
+    model = ("--model", "efficientnet-lite0", "--members", "linear")
+    out = tmp_path / "runs" / "one"
+    said = aimfor_says(*words, *rivals, *model, "--out", out)
+    assert "committee" in said
+    found = json.loads((out / "comparison.json").read_text())["parts"][0]
+    names = [row["name"] for row in found["table"]]
+    assert names[:2] == ["committee", "committee/features_linear"]
+    assert {"logistic_regression", "cross_entropy"} <= set(names)
+    assert len(list((tmp_path / "runs" / "features").glob("*/*.npy"))) == 1  # once for all cells
+    assert (out / "run-ap" / "committee.json").exists()
+    pixels = aimfor_says(*words, "--recipe", "committee", "--recipe", "cross_entropy", "--out", tmp_path / "two")
+    assert "committee" in pixels
+    rows = json.loads((tmp_path / "two" / "comparison.json").read_text())["parts"][0]["table"]
+    assert "committee/pictures_network" in [row["name"] for row in rows]

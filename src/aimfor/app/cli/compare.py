@@ -61,6 +61,7 @@ def compare(
 ) -> None:
     """Does what `train` makes beat what people use on this data? With the same --out finished cells are used again."""
     with one_line_errors():
+        from ...fitting.backbones import is_backbone
         from ...fitting.config import settings
         from ..compare import command as comparing
         from ..run.trust import find_typed_code
@@ -86,7 +87,7 @@ def compare(
                 image_size=image_size,
                 encoding=encoding,
                 rows=rows,
-                members=kinds_of(members),
+                members=kinds_of(members, features=is_backbone(model)),
             )
             for one in metric
         ]

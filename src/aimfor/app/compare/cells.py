@@ -8,6 +8,7 @@ import json
 import resource
 import time
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from ... import __version__
 from ...fitting.config import Recipe, Settings
 from ...fitting.last_layer import why_no_head
 from ...fitting.losses import why_untrainable
+from ..data.features import Work
 from ..run.evaluate import evaluate
 from ..run.evaluate.lists import evaluate_lists
 from ..run.folder import Prepared, prepare, read_source
@@ -32,20 +34,25 @@ def key_of(cell: Cell, fingerprint: str) -> str:
 
 
 @lru_cache(maxsize=2)
-def _source(frozen: str) -> Any:
-    return read_source(Settings(**json.loads(frozen)))
+def _source(frozen: str, features: str) -> Any:
+    return read_source(Settings(**json.loads(frozen)), _work(features))
 
 
-def _ready(settings: Settings, committee: bool) -> Prepared:
+def _work(features: str) -> Work:
+    return Work(Path(features) if features else None)
+
+
+def _ready(settings: Settings, committee: bool, features: str) -> Prepared:
     shared = settings.model_copy(update={"seed": 0, "metric": "auroc"})
-    return prepare(settings, _source(shared.model_dump_json()), committee=committee)
+    source = _source(shared.model_dump_json(), features)
+    return prepare(settings, source, committee=committee, work=_work(features))
 
 
 def run_cell(cell: Cell) -> dict[str, Any]:
     """Trains and evaluates. The threshold comes from validation or out-of-fold rows; test rows are looked at once."""
     torch.set_num_threads(1)
     settings, recipe = Settings(**cell["settings"]), Recipe(**cell["recipe"])
-    ready = _ready(settings, recipe.name == COMMITTEE.name)
+    ready = _ready(settings, recipe.name == COMMITTEE.name, str(cell.get("features", "")))
     before = _reset_peak()
     began = time.monotonic()
     outcome = run_entrant(recipe, ready)
@@ -78,7 +85,7 @@ def why_not(recipe: Recipe, ready: Prepared) -> str | None:
     """A sentence when this recipe cannot be run for this metric and data, else None."""
     needed = {stage.loss for stage in recipe.stages if not stage.optional}
     reason = None
-    if recipe.name in FOR_TABLES and ready.source.images is not None:
+    if recipe.name in FOR_TABLES and recipe.name != COMMITTEE.name and ready.source.images is not None:
         reason = "for tables only"
     if (ready.lists is not None) != (recipe.name in RANKERS) and recipe.name != COMMITTEE.name:
         return "for ranked lists only (--query)" if ready.lists is None else "not for ranked lists"

@@ -15,6 +15,7 @@ from ...fitting import checkpoint
 from ...fitting.config import Settings
 from ...fitting.executors import local_workers
 from ..cli.bar import bar, console
+from ..cli.progress import features
 from ..run.folder import new_folder
 from ..run.lock import locked
 from ..run.signals import interrupt_on_signal
@@ -44,7 +45,8 @@ def compare(
     executor = executor or f"local:{len(os.sched_getaffinity(0))}"
     if local_workers(executor) is None:
         given = [_from_anywhere(settings) for settings in given]
-    plans = [make_plan(settings, seeds, recipes) for settings in given]
+    with features(Path("runs") if out is None else out.resolve().parent, quiet) as work:
+        plans = [make_plan(settings, seeds, recipes, work) for settings in given]
     name = Path(given[0].data).name.split(".")[0]
     folder = new_folder(out, f"compare-{name}")
     with locked(folder / ".lock"), interrupt_on_signal(folder, STOPPED.format(folder=folder)):

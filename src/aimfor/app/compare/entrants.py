@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...fitting.backbones import is_backbone
 from ...fitting.committee import Committee
 from ...fitting.committee.decide import threshold_of
 from ...fitting.config import Recipe, Stage
@@ -58,7 +59,9 @@ def run_entrant(recipe: Recipe, ready: Prepared) -> Outcome:
         return Outcome(*run_ranker(recipe.name, ready), threshold=0.0)
     if recipe.name in FOR_TABLES:
         return _refitted(_makers(ready.settings.seed)[recipe.name], ready)
-    fit = Fit(ready.task, ready.settings, recipe).run()
+    on_features = is_backbone(ready.settings.model)  # a small network on them, as on a table
+    settings = ready.settings.model_copy(update={"model": "auto"}) if on_features else ready.settings
+    fit = Fit(ready.task, settings, recipe).run()
     best = fit.state.best
     return Outcome(scores_of(fit.model, x, ready.labels.outputs), best["value"], best["threshold"], best["loss"])
 

@@ -14,6 +14,7 @@ from ...fitting.backbones import is_backbone
 from ...fitting.config import Recipe, Settings, recipes
 from ...fitting.executors import run_cells
 from ...fitting.statistics import holm, paired_difference
+from ..data.features import Work
 from ..run.folder import prepare
 from .cells import Cell, key_of, run_cell, why_not
 from .entrants import COMMITTEE, FOR_TABLES, HISTGB, NETWORKS
@@ -37,25 +38,27 @@ class Plan:
     seeds: int
     fingerprint: str
     skipped: tuple[str, ...]
+    #: Where features of a pretrained network are kept; empty for data without.
+    features: str = ""
 
     def cells(self) -> Iterator[tuple[str, Cell]]:
         for seed in range(self.seeds):
             for recipe in self.recipes:
                 settings = self.settings.model_copy(update={"seed": self.settings.seed + seed})
                 cell = {"settings": settings.model_dump(), "recipe": recipe.model_dump()}
-                yield key_of(cell, self.fingerprint), cell
+                yield key_of(cell, self.fingerprint), {**cell, **({"features": self.features} if self.features else {})}
 
 
-def make_plan(settings: Settings, seeds: int, names: Sequence[str] | None = None) -> Plan:
+def make_plan(settings: Settings, seeds: int, names: Sequence[str] | None = None, work: Work | None = None) -> Plan:
     """Checks the input and drops who cannot be run for this metric, with a sentence each.
 
-    Tables, without names: the committee against trees, logistic regression and two networks. Pictures: all recipes.
+    Without names: the committee against trees, logistic regression and two networks, on a table and on features of a
+    pretrained network alike; on pixels, against two networks. ``work`` says how features are computed.
     """
     if seeds < 2:
         raise InputError("--seeds", repr(seeds), "at least 2", "Five or more give intervals worth reading.")
-    if is_backbone(settings.model):
-        raise InputError("--model", settings.model, "a network that compare trains", "Use it with aimfor train.")
-    ready = prepare(settings)
+    work = work or Work()
+    ready = prepare(settings, work=work)
     known = recipes()
     if names is not None:
         chosen = [_named(known, name) for name in names]
@@ -66,7 +69,7 @@ def make_plan(settings: Settings, seeds: int, names: Sequence[str] | None = None
     elif ready.source.images is None:
         chosen = [*FOR_TABLES.values(), *(known[name] for name in NETWORKS)]
     else:
-        chosen = list(known.values())
+        chosen = [COMMITTEE, *(known[name] for name in NETWORKS)]
     reasons = {recipe.name: why_not(recipe, ready) for recipe in chosen}
     skipped = tuple(f"{recipe.title}: {reasons[recipe.name]}" for recipe in chosen if reasons[recipe.name])
     usable = tuple(recipe for recipe in chosen if not reasons[recipe.name])
@@ -74,7 +77,8 @@ def make_plan(settings: Settings, seeds: int, names: Sequence[str] | None = None
         came = ", ".join(recipe.name for recipe in usable if recipe.name != HISTGB.name) or "nothing that can be run"
         remedy = "Add --recipe cross_entropy --recipe balanced_cross_entropy."
         raise InputError("--recipe", f"{came}, with no rival among them", "a rival to be compared with", remedy)
-    return Plan(settings, usable, seeds, ready.fingerprint(), skipped)
+    features = str(work.runs or "") if is_backbone(settings.model) else ""
+    return Plan(settings, usable, seeds, ready.fingerprint(), skipped, features)
 
 
 def _named(known: dict[str, Recipe], name: str) -> Recipe:
@@ -230,7 +234,7 @@ def _seen(row: dict[str, Any], summary: dict[str, Any]) -> str:
     return (
         f"the best of {len(summary['table']) - len(TITLES)} rows in hindsight, which cannot be chosen beforehand"
         if "difference" not in row or row["low"] <= 0
-        else "above the best rival by more than chance would explain would explain"
+        else "above the best rival by more than chance would explain"
     )
 
 

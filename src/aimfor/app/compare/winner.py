@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ...fitting.backbones import is_backbone
 from ...fitting.config import Recipe, Settings
 from ..cli.bar import console
+from ..data.features import Work
 from ..run import training
 from .entrants import COMMITTEE, HISTGB, LIGHTGBM, LOGISTIC
 from .plan import Plan
@@ -40,7 +42,11 @@ def leave_winner(folder: Path, plan: Plan, summary: dict[str, Any]) -> None:
     out = folder / "".join(c if c.isalnum() or c in "-_.=@" else "_" for c in f"run-{settings.metric}")
     if not (out / "metrics.json").exists():
         console().print(f"Training {what} for {settings.metric} …")
-        ready = training.reopen(out)[0] if (out / "config.json").exists() else training.start(settings, recipe, out)[1]
+        work = Work(Path(plan.features) if plan.features else None)
+        if (out / "config.json").exists():
+            ready = training.reopen(out, None, work)[0]
+        else:
+            ready = training.start(settings, recipe, out, None, work)[1]
         training.finish(out, ready, recipe)
     print(f"Run folder of {what} for {settings.metric}: {out}")
 
@@ -51,6 +57,6 @@ def _run_of(settings: Settings, winner: Recipe) -> tuple[Settings, Recipe | None
         return settings, None, "the committee"
     if winner.name not in STAND_INS:
         return settings, winner, f"the winner, {winner.title},"
-    kind = STAND_INS[winner.name]
+    kind = ("features_" if is_backbone(settings.model) else "") + STAND_INS[winner.name]
     what = f"the committee's {kind} alone, in place of the winner {winner.title}, whose model no run folder holds,"
     return settings.model_copy(update={"members": (kind,)}), None, what
