@@ -10,8 +10,10 @@ list again. Processes may hold different numbers of rows, even none, and lists o
 
 from __future__ import annotations
 
+import itertools
+import math
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -142,42 +144,32 @@ def _agree(every: list[list[int]]) -> None:
 
 def _join(batch: Batch, sizes: list[tuple[int, int]], processes: Processes) -> Batch:
     counts = [rows for rows, _ in sizes]
-
-    def whole(part: Tensor | None) -> Tensor | None:
-        return None if part is None else gather(part, counts, processes)
-
     if batch.one_list:
         return _join_one_list(batch, counts, processes)
     lengths = {length for _, length in sizes}
     batch = _padded(batch, max(lengths)) if len(lengths) > 1 else batch
-    return Batch(
-        gather(batch.scores, counts, processes),
-        gather(batch.targets, counts, processes),
-        whole(batch.weights),
-        whole(batch.where),
-        whole(batch.index),
-        {name: gather(labels, counts, processes) for name, labels in sorted(batch.groups.items())},
-        joined=True,
-    )
+    names = sorted(batch.groups)
+    parts = [batch.scores, batch.targets, batch.weights, batch.where, batch.index, *(batch.groups[n] for n in names)]
+    scores, targets, weights, where, index, *groups = gather(parts, counts, processes)
+    assert scores is not None
+    assert targets is not None
+    labels = {name: part for name, part in zip(names, groups, strict=True) if part is not None}
+    return Batch(scores, targets, weights, where, index, labels, joined=True)
 
 
 def _join_one_list(batch: Batch, counts: list[int], processes: Processes) -> Batch:
     """Entry by entry."""
-
-    def row(part: Tensor | None) -> Tensor | None:
-        return None if part is None else gather(part[0], counts, processes)[None]
-
-    weights = batch.weights
-    if weights is not None and _per_list(batch):
+    per_list = _per_list(batch)
+    parts = [batch.scores, batch.targets, None if per_list else batch.weights, batch.where]
+    rows = gather([None if part is None else part[0] for part in parts], counts, processes)
+    scores, targets, weights, where = (None if part is None else part[None] for part in rows)
+    assert scores is not None
+    assert targets is not None
+    if per_list:
         # All processes hold a piece of the same list: it weighs the most that any of them says.
-        weights = gather(weights, [1] * len(counts), processes).amax(0, keepdim=True)
-    else:
-        weights = row(weights)
-    scores, targets = (
-        gather(batch.scores[0], counts, processes)[None],
-        gather(batch.targets[0], counts, processes)[None],
-    )
-    return Batch(scores, targets, weights, row(batch.where), one_list=True, joined=True)
+        (every,) = gather([batch.weights], [1] * len(counts), processes)
+        weights = None if every is None else every.amax(0, keepdim=True)
+    return Batch(scores, targets, weights, where, one_list=True, joined=True)
 
 
 def _padded(batch: Batch, longest: int) -> Batch:
@@ -205,28 +197,46 @@ def _all_gather_numbers(numbers: list[int], processes: Processes) -> list[list[i
 
 
 class _Gather(torch.autograd.Function):
-    """Concatenate rows of all processes; backward sums the gradient over processes and returns the own slice."""
+    """Rows of all processes; backward sums the gradients of the first part over processes and returns the own slice."""
 
     @staticmethod
-    def forward(ctx: Any, own: Tensor, counts: list[int], group: Any) -> Tensor:
-        rank, longest = dist.get_rank(group), max(counts)
-        ctx.rank, ctx.counts, ctx.group = rank, counts, group
-        padded = own.new_zeros((longest, *own.shape[1:]))
-        padded[: counts[rank]] = own
-        every = [torch.empty_like(padded) for _ in counts]
-        dist.all_gather(every, padded, group=group)
-        return torch.cat([part[:count] for part, count in zip(every, counts, strict=True)])
+    def forward(ctx: Any, counts: list[int], group: Any, *parts: Tensor) -> tuple[Tensor, ...]:
+        ctx.rank, ctx.counts, ctx.group = dist.get_rank(group), counts, group
+        joined = _exchange(parts, counts, group)
+        ctx.mark_non_differentiable(*joined[1:])
+        return tuple(joined)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         total = grads[0].contiguous().clone()
         dist.all_reduce(total, group=ctx.group)
         start = sum(ctx.counts[: ctx.rank])
-        return total[start : start + ctx.counts[ctx.rank]], None, None
+        own = total[start : start + ctx.counts[ctx.rank]]
+        return (None, None, own, *(None for _ in grads[1:]))
 
 
-def gather(own: Tensor, counts: list[int], processes: Processes) -> Tensor:
-    """Rows of all processes, in rank order; ``counts`` is how many each of them holds."""
-    if own.dtype == torch.bool:  # not every backend carries bool
-        return gather(own.to(torch.uint8), counts, processes).bool()
-    return _Gather.apply(own, counts, processes.group)  # type: ignore[no-any-return]
+def _exchange(parts: tuple[Tensor, ...], counts: list[int], group: Any) -> list[Tensor]:
+    """All parts in one collective, as bytes: each has its place, with room for as many rows as any process holds."""
+    longest, rank = max(counts), dist.get_rank(group)
+    widths = [math.prod(part.shape[1:]) * part.element_size() for part in parts]
+    ends = list(itertools.accumulate(-(-longest * width // 8) * 8 for width in widths))  # places that any type may use
+    starts = [0, *ends[:-1]]
+    own = torch.zeros(ends[-1], dtype=torch.uint8, device=parts[0].device)
+    for part, start, width in zip(parts, starts, widths, strict=True):
+        own[start : start + counts[rank] * width] = part.detach().contiguous().view(-1).view(torch.uint8)
+    every = [torch.empty_like(own) for _ in counts]
+    dist.all_gather(every, own, group=group)
+    joined = []
+    for part, start, width in zip(parts, starts, widths, strict=True):
+        pieces = [one[start : start + count * width] for one, count in zip(every, counts, strict=True)]
+        joined.append(torch.cat(pieces).view(part.dtype).view(sum(counts), *part.shape[1:]))
+    return joined
+
+
+def gather(parts: Sequence[Tensor | None], counts: list[int], processes: Processes) -> list[Tensor | None]:
+    """Rows of all processes, in rank order; ``counts`` is how many each of them holds, and None stays None.
+
+    Gradients flow to the first part alone.
+    """
+    joined = iter(_Gather.apply(counts, processes.group, *(part for part in parts if part is not None)))
+    return [None if part is None else next(joined) for part in parts]

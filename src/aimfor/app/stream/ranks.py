@@ -56,7 +56,8 @@ class Ranks:
     def wrap(self, model: nn.Module, cut: bool = False) -> nn.Module:
         """The network of all processes: a copy in each, or cut among them, of whom there must be two."""
         if not cut:
-            return model if self.world == 1 else DistributedDataParallel(model)
+            # Gradients lie in the buffers that are sent: no copy there and back.
+            return model if self.world == 1 else DistributedDataParallel(model, gradient_as_bucket_view=True)
         if self.world == 1:
             came, remedy = "it in one process", "torchrun --nproc-per-node 2 -m aimfor train …"
             raise InputError("--shard", came, "two processes or more", remedy)
