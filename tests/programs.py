@@ -15,6 +15,10 @@ from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+import pytest
+
+from undrawn import undraw
+
 _SERVER = multiprocessing.get_context("forkserver")
 
 
@@ -87,4 +91,5 @@ def _run(words: list[str], code: str | None, folds: int | None, said: list[Path]
     else:
         from aimfor.__main__ import main
 
+        undraw(pytest.MonkeyPatch())
         sys.exit(main())

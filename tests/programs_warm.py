@@ -6,10 +6,6 @@ import torch
 import torch._dynamo  # an optimizer's first step would import it
 from matplotlib import figure, font_manager  # noqa: F401
 
-import aimfor.app.cli.main
-import aimfor.app.cli.progress
-import aimfor.app.run.convening
-import aimfor.app.run.training
-import aimfor.integrations.sklearn  # noqa: F401
+import programs  # noqa: F401
 
 torch.set_num_threads(1)

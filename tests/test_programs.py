@@ -11,7 +11,7 @@ from programs import Program, finished
 def test_a_program_runs_in_a_process_of_its_own_that_has_imported_all() -> None:
     code = """
         import os, sys
-        print(os.getpid(), "lightgbm" in sys.modules, "pytest" in sys.modules, sys.argv[1:], os.environ["OWN"])
+        print(os.getpid(), "lightgbm" in sys.modules, "hypothesis" in sys.modules, sys.argv[1:], os.environ["OWN"])
         print("aside", file=sys.stderr)
     """
     program = Program("a b", 3, code=code, environment={"OWN": "yes"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import shutil
@@ -16,28 +15,18 @@ from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
 from aimfor.fitting.committee import folds
+from undrawn import undraw
 
 NASTY = "<script>document.title='owned'</script>"
-
-
-@contextlib.contextmanager
-def undrawn() -> Iterator[None]:
-    """Figures are made, but not laid out and written, which takes half the time of a small run."""
-    from matplotlib.figure import Figure
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Figure, "savefig", lambda self, file, **_: file.write('<svg width="1pt" height="1pt"></svg>'))
-        yield
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _quick(request: pytest.FixtureRequest) -> Iterator[None]:
     """Three folds for a small table instead of ten, and figures only in modules that look at them (``DRAWN``)."""
-    with contextlib.ExitStack() as stack:
-        patch = stack.enter_context(pytest.MonkeyPatch.context())
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(folds, "SMALL_FOLDS", 3)
         if not getattr(request.module, "DRAWN", False):
-            stack.enter_context(undrawn())
+            undraw(patch)
         yield
 
 

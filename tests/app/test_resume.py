@@ -77,7 +77,7 @@ def test_the_check_can_fail(ready: Prepared, tmp_path: Path, monkeypatch: pytest
 
 
 def test_sigkill_and_resume_end_bit_for_bit_alike(tmp_path: Path) -> None:
-    options = ["breast_cancer", "--metric", "auroc", "--epochs", "6", "--checkpoint-seconds", "0", "-q"]
+    options = ["breast_cancer", "--metric", "auroc", "--epochs", "3", "--checkpoint-seconds", "0", "-q"]
 
     finished("train", *options, "--out", tmp_path / "whole")
     killed = tmp_path / "killed"
@@ -85,7 +85,7 @@ def test_sigkill_and_resume_end_bit_for_bit_alike(tmp_path: Path) -> None:
     deadline = time.monotonic() + 60
     while not (killed / "checkpoint.safetensors").exists() and time.monotonic() < deadline:
         time.sleep(0.005)
-    time.sleep(random.Random(os.getpid()).uniform(0.0, 0.3))
+    time.sleep(random.Random(os.getpid()).uniform(0.0, 0.1))
     program.process.kill()
     assert program.wait() == -signal.SIGKILL
     assert not (killed / "metrics.json").exists(), "the run was over before it was killed"

@@ -10,6 +10,7 @@ from torch import Tensor
 
 import aimfor
 from aimfor.lp import best_threshold, solve
+from aimfor.lp.ratio import RatioProblem, _beyond, ratio_program
 
 PAIR_METRICS = [
     aimfor.AUROC(),
@@ -198,3 +199,28 @@ def test_beyond_the_bound_the_loss_moves_the_positives_alone(form: str) -> None:
     # F₁ = 2 tp / (2 + tp + fp) with tangent 2 / (2 + fp) at tp = 0.
     assert float(loss.detach()) == pytest.approx(1.0 - 2.0 / (2.0 + fp) * tp)
     assert gradient.tolist() == pytest.approx([-2.0 / (2.0 + fp)] * 2 + [0.0] * 3)
+
+
+@pytest.mark.parametrize("numerator", [(0.0, 2.0, 0.0), (3.0, 1.0, -1.0)], ids=["f1", "with tn"])
+def test_beyond_the_trivial_bound_the_loss_goes_on_along_the_tangent(numerator: tuple[float, float, float]) -> None:
+    """At tp = 0 with fp held: value and slope of 1 − ratio, the slope by finite differences."""
+    denominator = (2.0, 1.0, 1.0) if numerator[0] == 0.0 else (5.0, 0.5, 0.0)  # both parts of the slope count
+    ones = torch.ones(2, dtype=torch.float64)
+    high = torch.tensor([-0.8, -0.4], dtype=torch.float64, requires_grad=True)
+    problem = RatioProblem(high, torch.tensor([-0.5, 0.7]).double(), ones, ones, numerator, denominator)
+    tp, fp = -1.2, 0.5 + 1.7
+    slope = (problem.ratio(1e-6, fp) - problem.ratio(-1e-6, fp)) / 2e-6
+    loss = _beyond(problem, 1.0)
+    assert float(loss.detach()) == pytest.approx(1.0 - problem.ratio(0.0, fp) - slope * tp, rel=1e-8)
+    assert torch.autograd.grad(loss, high)[0].tolist() == pytest.approx([-slope, -slope], rel=1e-8)
+
+
+@pytest.mark.parametrize(("threshold", "more"), [("zero", 1), ("free", 3)])
+def test_the_program_has_no_idle_variable_and_few_scores_are_a_dense_matrix(threshold: str, more: int) -> None:
+    ones = torch.ones(40, dtype=torch.float64)
+    problem = RatioProblem(ones * 0.5, -ones, ones, ones, (0, 2, 0), (40, 1, 1))
+    program = ratio_program(problem, 1.0, threshold)
+    assert program["c"].shape == (80 + more,)
+    assert program["A"].shape == (120, 80 + more)
+    assert program["A"].layout is torch.strided  # 80 scores, though 1,600 pairs
+    assert bool((program["A"] != 0).any(0).all())

@@ -12,6 +12,8 @@ import torch
 import aimfor
 from aimfor import Status
 from aimfor.lp import InteriorPoint, LPSolution, Method, PenaltyNewton, solve
+from aimfor.lp.operators.base import Bounds
+from aimfor.lp.operators.dense import DenseOperator
 
 sys.path.insert(0, str(Path(__file__).parent))
 from random_programs import Parts, feasible_bounded, highs, infeasible, item, unbounded
@@ -266,3 +268,19 @@ def test_sparse_rows_give_the_dense_answer() -> None:
         **{**{k: p for k, p in one.items() if k != "c"}, "A": one["A"].to_sparse_csr()},
     )
     assert torch.allclose(several.value, dense.value * torch.tensor([1.0, 2.0]).double(), rtol=1e-9)
+
+
+def test_an_operator_that_items_share_is_shared_by_any_of_them() -> None:
+    rows, equal = torch.randn(1, 4, 3, dtype=torch.float64), torch.randn(1, 2, 3, dtype=torch.float64)
+    none = Bounds(torch.zeros(0, dtype=torch.int64), torch.zeros(1, 0, dtype=torch.float64))
+    part = DenseOperator(rows, equal, none, 5).take(torch.tensor([4, 2]))
+    assert part.batch == 2
+    x = torch.randn(2, 3, 1, dtype=torch.float64)
+    torch.testing.assert_close(part.equality(x), equal @ x)
+    torch.testing.assert_close(part.general_rows(x), rows @ x)
+
+
+@pytest.mark.parametrize("positives", [0, 3, 4])
+def test_pairs_need_both_classes(positives: int) -> None:
+    with pytest.raises(aimfor.InputError, match="1 to 2"):
+        aimfor.lp.PairRows(torch.zeros(3, 1), positives=positives)

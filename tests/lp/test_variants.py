@@ -20,7 +20,10 @@ from aimfor.lp import (
     plain_scheme,
     solve,
 )
+from aimfor.lp.operators.sketched import SketchedOperator
 from aimfor.lp.problem import read_program
+from aimfor.lp.solvers import highs
+from aimfor.lp.solvers.base import OPTIMAL
 from aimfor.lp.solvers.newton import mangasarian_epsilon, minimise_penalty
 from aimfor.lp.standard import equilibrate, standard_form
 
@@ -193,3 +196,31 @@ def test_head_on_one_class_is_undefined_and_attached() -> None:
     assert not x.grad.any()
     with pytest.raises(aimfor.InputError, match="features"):
         LPHead()(torch.ones(3), torch.ones(3))
+
+
+@pytest.mark.parametrize(("kind", "other"), [("count", "_sample"), ("rows", "_count"), ("leverage", "_count")])
+def test_every_kind_of_sketch_is_made_its_own_way(kind: str, other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, _ = standard_form(read_program(**feasible_bounded(2, 30, 4, 0)))
+    sketched = SketchedOperator.of(program.operator, kind, 10, torch.Generator().manual_seed(0))
+    monkeypatch.delattr(SketchedOperator, other)
+    step = sketched.factor(torch.ones_like(program.h)).solve(torch.ones(2, 4, 1, dtype=torch.float64))
+    assert bool(step.isfinite().all())
+
+
+def test_equilibrated_rows_end_at_exactly_one() -> None:
+    p = feasible_bounded(2, 12, 5, 0, equalities=2)
+    p["A"] = p["A"] * torch.logspace(-3, 3, 12, dtype=torch.float64)[:, None]
+    scaled, _ = equilibrate(standard_form(read_program(**p))[0])
+    rows, equal, columns = scaled.operator.largest()
+    torch.testing.assert_close(rows, torch.ones_like(rows), rtol=1e-12, atol=0.0)
+    torch.testing.assert_close(equal, torch.ones_like(equal), rtol=1e-12, atol=0.0)
+    assert 0.1 < float(columns.min()) <= float(columns.max()) <= 1.0 + 1e-12
+
+
+def test_highs_own_duals_prove_the_value_before_they_are_polished(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(highs, "polish", lambda program, rough: rough)
+    program, _ = standard_form(read_program(**feasible_bounded(3, 30, 8, 0, equalities=2, bounds=True)))
+    found = highs.solve_by_highs(program, 1e-7)
+    assert found.outcome.tolist() == [OPTIMAL] * 3
+    assert float(found.point.y.abs().min()) > 1e-6  # the equalities matter
+    assert float(found.point.z.min()) >= 0.0

@@ -24,7 +24,14 @@ _BLOCK = 4096
 
 
 class Components:
-    """``((x − mean) / deviation) @ axes``, float32. Learned from rows without their labels."""
+    """``((x − mean) / deviation) @ axes``, float32. Learned from rows without their labels.
+
+    Example:
+        >>> x = torch.randn(50, 8, generator=torch.Generator().manual_seed(0))
+        >>> small = Components.fit(x, width=3)
+        >>> torch.equal(Components.restore(small.state)(x), small(x)), small.width
+        (True, 3)
+    """
 
     def __init__(self, mean: Tensor, deviation: Tensor, axes: Tensor) -> None:
         self.mean, self.deviation, self.axes = mean, deviation, axes

@@ -139,7 +139,12 @@ def _recipe(name: str, table: Any) -> Recipe:
 
 
 def find_recipe(text: str) -> Recipe:
-    """``NAME`` of a built-in recipe, ``FILE.toml:NAME``, or ``FILE.toml`` with one recipe."""
+    """``NAME`` of a built-in recipe, ``FILE.toml:NAME``, or ``FILE.toml`` with one recipe.
+
+    Example:
+        >>> [stage.loss for stage in find_recipe("ce_then_metric").stages]
+        ['ce', 'metric']
+    """
     file, _, name = text.rpartition(":") if ".toml" in text else ("", "", text)
     if not file and name.endswith(".toml"):
         file, name = name, ""
@@ -152,7 +157,12 @@ def find_recipe(text: str) -> Recipe:
 
 
 def settings(**values: Any) -> Settings:
-    """Checked settings; None means "not given". Raises `InputError` naming the flag."""
+    """Checked settings; None means "not given". Raises `InputError` naming the flag.
+
+    Example:
+        >>> settings(data="table.csv", target="label", metric="f1", epochs=5).epochs
+        5
+    """
     try:
         return Settings(**{key: value for key, value in values.items() if value is not None})
     except ValidationError as error:

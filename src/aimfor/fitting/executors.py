@@ -52,6 +52,10 @@ def run_cells(
 
     Raises:
         InputError: An executor that is unknown, not installed or out of reach, or whose workers keep dying.
+
+    Example:
+        >>> run_cells({"a": {"x": 2}, "b": {"x": 3}}, lambda cell: {"square": cell["x"] ** 2})
+        {'a': {'square': 4}, 'b': {'square': 9}}
     """
     from . import checkpoint  # brings torch, which a worker that starts does not need yet
 
@@ -122,6 +126,11 @@ def open_executor(name: str) -> Executor:
 
     Raises:
         InputError: Unknown, not installed, or out of reach.
+
+    Example:
+        >>> with open_executor("concurrent.futures:ThreadPoolExecutor") as executor:
+        ...     executor.submit(max, 2, 3).result()
+        3
     """
     count = local_workers(name)
     if count is not None:

@@ -64,6 +64,17 @@ class Fit:
         settings: Rates, sizes and the seed; epochs and batch size already chosen (`Settings.budget`).
         recipe: The stages.
         report: Called with a dict after every epoch.
+
+    Example:
+        >>> from aimfor.fitting.config import find_recipe, settings
+        >>> from aimfor.fitting.objective import Objective
+        >>> x = torch.randn(80, 2, generator=torch.Generator().manual_seed(0))
+        >>> y = (x[:, 0] > 0).long()
+        >>> task = Task(x[:60], y[:60], x[60:], y[60:], Objective.of("auroc"), outputs=1)
+        >>> given = settings(data="", metric="auroc", model="linear", epochs=2, batch_size=20)
+        >>> fitted = Fit(task, given, find_recipe("cross_entropy")).run()
+        >>> len(fitted.state.history), fitted.state.best["value"] > 0.5
+        (2, True)
     """
 
     def __init__(

@@ -133,7 +133,12 @@ def _own(module: str, factory: str, shape: Shape, outputs: int) -> nn.Module:
 
 
 def scores_of(model: nn.Module, x: Tensor, outputs: int) -> Tensor:
-    """Scores of many rows without gradient: ``(n,)`` for one output, else ``(n, c)``. Leaves the mode as it was."""
+    """Scores of many rows without gradient: ``(n,)`` for one output, else ``(n, c)``. Leaves the mode as it was.
+
+    Example:
+        >>> scores_of(nn.Linear(3, 1), torch.zeros(5, 3), outputs=1).shape
+        torch.Size([5])
+    """
     mode = model.training
     model.eval()
     with torch.no_grad():

@@ -23,6 +23,12 @@ class _Steps:
 
     Args:
         losses: Metric losses that are not submodules of the LightningModule.
+
+    Example:
+        >>> import aimfor
+        >>> from aimfor.integrations.lightning import MetricLossCallback
+        >>> callback = MetricLossCallback(losses=[aimfor.MetricLoss("auroc")])
+        >>> callback.on_train_epoch_end(trainer=None, pl_module=nn.Linear(1, 1))  # Lightning calls it so
     """
 
     def __init__(self, losses: Sequence[nn.Module] = ()) -> None:
@@ -50,6 +56,10 @@ class _Steps:
 
 def callback_for(package: Any) -> type:
     """The callback class for a Lightning package, e.g. ``callback_for(pytorch_lightning)``.
+
+    Example:
+        >>> issubclass(callback_for(_installed()), _installed().Callback)
+        True
 
     Raises:
         InputError: The package has no ``Callback``.

@@ -20,7 +20,13 @@ __all__ = ["default_scores", "use_metric_loss"]
 
 
 def default_scores(outputs: Any) -> Tensor:
-    """The model's ``logits``: ``(n,)`` from one column, the difference from two, all columns otherwise."""
+    """The model's ``logits``: ``(n,)`` from one column, the difference from two, all columns otherwise.
+
+    Example:
+        >>> import torch
+        >>> default_scores({"logits": torch.tensor([[1.0, 3.0], [2.0, 0.5]])})
+        tensor([ 2.0000, -1.5000])
+    """
     logits: Tensor = outputs["logits"] if isinstance(outputs, dict) or hasattr(outputs, "keys") else outputs[0]
     if logits.ndim == 2 and logits.shape[1] == 1:
         return logits[:, 0]
@@ -64,6 +70,15 @@ def use_metric_loss(trainer: Any, loss: nn.Module, scores: Callable[[Any], Tenso
         loss: A `MetricLoss` (or any module called the same way). A loss with state (duals, a bank) should be a
             submodule of the model, so that the Trainer saves it.
         scores: From the model's output to scores.
+
+    Example:
+        >>> import tempfile, torch, aimfor
+        >>> from transformers import Trainer, TrainingArguments
+        >>> arguments = TrainingArguments(tempfile.mkdtemp(), report_to=[], use_cpu=True)
+        >>> trainer = use_metric_loss(Trainer(torch.nn.Linear(2, 1), arguments), aimfor.MetricLoss("auroc"))
+        >>> outputs = {"logits": torch.tensor([[2.0], [-1.0]], requires_grad=True)}
+        >>> trainer.compute_loss_func(outputs, torch.tensor([1, 0])).requires_grad
+        True
     """
     if not isinstance(loss, nn.Module):
         raise InputError("loss", f"a {type(loss).__name__}", "a MetricLoss")

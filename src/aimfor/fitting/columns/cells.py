@@ -38,6 +38,11 @@ class Column:
         kind: ``"number"`` (float64, NaN where missing), ``"time"`` (datetime64[us], NaT) or ``"text"`` (an Arrow array
             of strings, null where missing).
         values: The cells, ``(n,)``.
+
+    Example:
+        >>> column = Column("number", np.array([1.0, np.nan, 2.5]))
+        >>> len(column), column.texts().tolist()
+        (3, ['1', None, '2.5'])
     """
 
     kind: Literal["number", "time", "text"]

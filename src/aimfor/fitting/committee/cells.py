@@ -69,7 +69,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where the committee stands, told after every cell."""
+    """Where the committee stands, told after every cell.
+
+    Example:
+        >>> told = Progress("linear", "a linear model", 0, 5, 1, 15, seconds=2.0, left=28.0)
+        >>> f"{told.done} of {told.total}, fold {told.fold + 1} of {told.folds}"
+        '1 of 15, fold 1 of 5'
+    """
 
     member: str
     title: str

@@ -24,7 +24,15 @@ _BY_NAME = {member.name: member for member in every_member()}
 
 @dataclass
 class Seat:
-    """A member in the committee: one fitted copy a fold, one scale, one share of the vote."""
+    """A member in the committee: one fitted copy a fold, one scale, one share of the vote.
+
+    Example:
+        >>> from aimfor.fitting.committee import fit_committee
+        >>> x = torch.randn(120, 2, generator=torch.Generator().manual_seed(0))
+        >>> found = fit_committee(x, (x[:, 0] > 0).long(), Objective.of("auroc"), kinds=("linear",), folds=2)
+        >>> [(seat.name, seat.share, len(seat.fitted)) for seat in found.seats]
+        [('linear', 1.0, 2)]
+    """
 
     name: str
     title: str
@@ -59,6 +67,13 @@ class OutOfFold:
         members: ``(m, n)`` or ``(m, n, c)`` calibrated log-odds of the members.
         scores: ``(n,)`` or ``(n, c)`` of the committee.
         lists: The list of each, or None.
+
+    Example:
+        >>> from aimfor.fitting.committee import fit_committee
+        >>> x = torch.randn(120, 2, generator=torch.Generator().manual_seed(0))
+        >>> found = fit_committee(x, (x[:, 0] > 0).long(), Objective.of("auroc"), kinds=("linear",), folds=2)
+        >>> found.judged.scores.shape, sorted(set(found.judged.folds.tolist()))
+        (torch.Size([120]), [0, 1])
     """
 
     rows: Tensor
@@ -83,6 +98,14 @@ class Committee:
         promised: The metric on out-of-fold rows, each judged by weights and a threshold chosen without it.
         judged: Out-of-fold scores; None for a committee that was restored.
         notes: What was left out or assumed.
+
+    Example:
+        >>> from aimfor.fitting.committee import fit_committee
+        >>> x = torch.randn(120, 2, generator=torch.Generator().manual_seed(0))
+        >>> found = fit_committee(x, (x[:, 0] > 0).long(), Objective.of("auroc"), kinds=("linear",), folds=2)
+        >>> again = Committee.restore(found.facts, dict(found.parts()).__getitem__)
+        >>> torch.equal(again.scores(x), found.scores(x))
+        True
     """
 
     objective: Objective

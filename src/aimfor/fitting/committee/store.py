@@ -13,7 +13,14 @@ Kept = tuple[dict[str, Tensor], dict[str, Any]]
 
 
 class Store(Protocol):
-    """Named tensors with JSON facts. A name that was never put is None."""
+    """Named tensors with JSON facts. A name that was never put is None.
+
+    Example:
+        >>> class Nowhere:
+        ...     def get(self, name): return None
+        ...     def put(self, name, tensors, facts): pass
+        >>> store: Store = Nowhere()
+    """
 
     def get(self, name: str) -> Kept | None: ...
 
@@ -21,7 +28,15 @@ class Store(Protocol):
 
 
 class MemoryStore:
-    """Forgets with the process."""
+    """Forgets with the process.
+
+    Example:
+        >>> import torch
+        >>> store = MemoryStore()
+        >>> store.put("linear-0", {"weight": torch.ones(2)}, {"seconds": 0.1})
+        >>> store.get("linear-0")[1], store.get("linear-1")
+        ({'seconds': 0.1}, None)
+    """
 
     def __init__(self) -> None:
         self.kept: dict[str, Kept] = {}
@@ -34,7 +49,15 @@ class MemoryStore:
 
 
 class FolderStore:
-    """One safetensors file a cell, written whole or not at all; a damaged one is named, not used."""
+    """One safetensors file a cell, written whole or not at all; a damaged one is named, not used.
+
+    Example:
+        >>> import tempfile, torch
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     FolderStore(Path(folder)).put("linear-0", {"weight": torch.ones(2)}, {"seconds": 0.1})
+        ...     FolderStore(Path(folder)).get("linear-0")
+        ({'weight': tensor([1., 1.])}, {'seconds': 0.1})
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

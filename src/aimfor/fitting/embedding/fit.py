@@ -46,7 +46,13 @@ UNTRAINED = ("plain", "whitened")
 
 @dataclass(frozen=True)
 class Part:
-    """Features ``(n, d)`` or pictures ``(n, c, h, w)`` with class ids from 0."""
+    """Features ``(n, d)`` or pictures ``(n, c, h, w)`` with class ids from 0.
+
+    Example:
+        >>> part = Part(torch.zeros(4, 2), torch.tensor([0, 1, 2, 2])).of([0, 2])
+        >>> part.x.shape, part.y.tolist()
+        (torch.Size([3, 2]), [0, 1, 1])
+    """
 
     x: Tensor
     y: Tensor
@@ -66,6 +72,11 @@ class EmbeddingFit:
         steps: Of training; 0 for ways without.
         network: In evaluation mode.
         judged: The mean over folds for every way, at its best look; NaN where there was nothing to judge by.
+
+    Example:
+        >>> found = EmbeddingFit("plain", 0, nn.Identity(), {"plain": 0.5})
+        >>> found.vectors(torch.tensor([[3.0, 4.0]]))
+        tensor([[0.6000, 0.8000]])
     """
 
     way: str
@@ -136,6 +147,12 @@ def fit_embedding(
         store: Where finished cells are kept; a second call with the same store goes on from there.
         tell: Called with steps done and in all.
         stop: True ends with `Interrupted`; finished cells are kept.
+
+    Example:
+        >>> y = torch.arange(6).repeat_interleave(4)
+        >>> x = functional.one_hot(y).float() + 0.1 * torch.randn(24, 6, generator=torch.Generator().manual_seed(0))
+        >>> fit_embedding(Part(x, y), "map@r", ways=("plain",)).judged
+        {'plain': 1.0}
     """
     kind, kept = data.x.ndim, store or MemoryStore()
     steps = steps or STEPS[kind]

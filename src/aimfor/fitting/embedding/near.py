@@ -19,7 +19,12 @@ _NAME = re.compile(r"map@r|r_precision|recall@([1-9]\d*)")
 
 
 class Nearest(NamedTuple):
-    """Places ``(n, k)`` among the references, the nearest first, and their cosines."""
+    """Places ``(n, k)`` among the references, the nearest first, and their cosines.
+
+    Example:
+        >>> Nearest(torch.tensor([[1, 0]]), torch.tensor([[1.0, 0.5]])).places.tolist()
+        [[1, 0]]
+    """
 
     places: Tensor
     cosines: Tensor

@@ -32,6 +32,11 @@ class Masks:
         maps: ``(n, c_i, h_i, w_i)`` feature maps from fine to coarse, any float type; or the pictures alone.
         y: ``(n, h, w)`` uint8 class ids at the size of the network's scores, `IGNORED` where they do not count.
         groups: ``(n,)`` ids; pictures of one group are never on both sides of a fold.
+
+    Example:
+        >>> pictures, y = torch.zeros(4, 3, 8, 8), torch.zeros(4, 8, 8, dtype=torch.uint8)
+        >>> len(Masks((pictures,), y, groups=torch.arange(4)))
+        4
     """
 
     maps: tuple[Tensor, ...]
@@ -51,6 +56,14 @@ class MaskFit:
         offsets: Chosen on out-of-fold scores.
         folds: The fold that judged each picture.
         judged: ``(n, c, h, w)`` out-of-fold log-probabilities, float16; None for a restored one.
+
+    Example:
+        >>> pictures = torch.rand(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+        >>> y = (pictures[:, 0, ::2, ::2] > 0.5).to(torch.uint8)  # the small network's scores are half as fine
+        >>> data = Masks((pictures,), y, torch.arange(4))
+        >>> fitted = fit_masks(data, 2, folds=2, epochs=1)
+        >>> len(fitted.networks), fitted.scores(data.maps).shape
+        (2, torch.Size([4, 2, 8, 8]))
     """
 
     networks: list[nn.Module]
@@ -129,6 +142,13 @@ def fit_masks(
         store: Where finished folds are kept; a second call with the same store goes on from there.
         tell: Called with steps done and in all.
         stop: True ends with `Interrupted`; finished folds are kept.
+
+    Example:
+        >>> pictures = torch.rand(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+        >>> y = (pictures[:, 0, ::2, ::2] > 0.5).to(torch.uint8)  # the small network's scores are half as fine
+        >>> data = Masks((pictures,), y, torch.arange(4))
+        >>> fit_masks(data, 2, folds=2, epochs=1).folds.bincount().tolist()
+        [2, 2]
     """
     fold_of, kept = group_folds(data.groups, folds, seed), store or MemoryStore()
     number = int(fold_of.max()) + 1

@@ -33,6 +33,11 @@ class Found:
         best: The metric at the best threshold, for metrics that have one; else None.
         threshold: That threshold: decide positive where ``score > threshold``. It lies halfway to the next lower
             score; among equally good ones it is the highest; +inf (decide nothing) where nothing is better.
+
+    Example:
+        >>> from aimfor.fitting.streamed import from_arrays
+        >>> evaluate(from_arrays(np.array([2.0, 1.0, 0.0]), np.array([1, 1, 0])), ["f1"])["f1"]
+        Found(value=1.0, best=1.0, threshold=0.5)
     """
 
     value: float

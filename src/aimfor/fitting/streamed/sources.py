@@ -23,7 +23,13 @@ ROWS = 1 << 18
 
 @dataclass(frozen=True)
 class ScoreSource:
-    """Scores and 0/1 labels in chunks. ``start`` begins a pass; ``name`` is what errors call the source."""
+    """Scores and 0/1 labels in chunks. ``start`` begins a pass; ``name`` is what errors call the source.
+
+    Example:
+        >>> source = ScoreSource(lambda: [(np.array([0.5, -1.0]), np.array([1, 0]))])
+        >>> [labels.tolist() for scores, labels in next(source.passes())]
+        [[True, False]]
+    """
 
     start: Callable[[], Iterable[Chunk]]
     name: str = "scores"
@@ -122,7 +128,13 @@ def _mapped(path: str | Path) -> Array:
 
 
 def from_chunks(start: Any, name: str = "scores") -> ScoreSource:
-    """Any chunks of (scores, labels). ``start()`` begins a new pass over the same rows each time it is called."""
+    """Any chunks of (scores, labels). ``start()`` begins a new pass over the same rows each time it is called.
+
+    Example:
+        >>> source = from_chunks(lambda: ((np.full(3, 0.5), np.ones(3)) for _ in range(2)))
+        >>> sum(len(scores) for scores, labels in next(source.passes()))
+        6
+    """
     if not callable(start):
         came = f"a {type(start).__name__}"
         raise InputError("start", came, "a function that begins a new pass", "An iterator could be read only once.")
@@ -130,7 +142,16 @@ def from_chunks(start: Any, name: str = "scores") -> ScoreSource:
 
 
 def from_parquet(path: str | Path, score: str = "score", label: str = "label") -> ScoreSource:
-    """Two columns of a Parquet file or a folder of them, read a row group at a time."""
+    """Two columns of a Parquet file or a folder of them, read a row group at a time.
+
+    Example:
+        >>> import tempfile, pyarrow, pyarrow.parquet
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     table = pyarrow.table({"score": [0.5, -1.0], "label": [1, 0]})
+        ...     pyarrow.parquet.write_table(table, f"{folder}/scores.parquet")
+        ...     [scores.tolist() for scores, _ in next(from_parquet(f"{folder}/scores.parquet").passes())]
+        [[0.5, -1.0]]
+    """
     import pyarrow as pa
     import pyarrow.dataset as ds
 
