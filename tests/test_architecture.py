@@ -1,4 +1,4 @@
-"""Imports run one way, and the core needs torch alone."""
+"""Imports run one way, the core needs torch alone, and no file grows beyond what one reads at a sitting."""
 
 from __future__ import annotations
 
@@ -85,3 +85,14 @@ def test_core_imports_torch_only(path: Path) -> None:
         for name in names:
             top = name.split(".")[0]
             assert top in sys.stdlib_module_names or top in ("torch", "aimfor"), f"{path} imports {name}"
+
+
+#: Lines of a file. One that is longer has two meanings: split it by them.
+MOST_LINES = 300
+ALL_FILES = sorted(path for root in (SOURCE, SOURCE.parents[1] / "paper") for path in root.rglob("*.py"))
+
+
+def test_no_file_is_longer_than_one_reads_at_a_sitting() -> None:
+    assert len(ALL_FILES) > 400
+    lengths = {str(path): len(path.read_text(encoding="utf-8").splitlines()) for path in ALL_FILES}
+    assert {name: lines for name, lines in lengths.items() if lines > MOST_LINES} == {}

@@ -12,7 +12,8 @@ from sklearn import metrics as sk
 from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
-from aimfor.app.run.folder import load_run, prepare
+from aimfor.app.run.finished import load_run
+from aimfor.app.run.folder import prepare
 from aimfor.fitting.config import Settings
 
 DRAWN = True  # a browser looks at the figures

@@ -20,7 +20,8 @@ from typer.testing import CliRunner
 from aimfor.app.cli.main import app
 from aimfor.app.run import training
 from aimfor.app.run.committee_files import load_committee
-from aimfor.app.run.folder import load_run, prepare
+from aimfor.app.run.finished import load_run
+from aimfor.app.run.folder import prepare
 from aimfor.errors import InputError
 from aimfor.fitting.committee import MemoryStore, fit_committee, folds
 from aimfor.fitting.committee.folds import make_folds

@@ -83,7 +83,8 @@ def test_slider_moves_and_agrees_with_scikit_learn(page: Any, run: Path) -> None
 
 def held_out(run: Path) -> tuple[Any, Any]:
     """Scores and labels of the test rows, by the way of `predict` instead of the report's own."""
-    from aimfor.app.run.folder import load_run, prepare
+    from aimfor.app.run.finished import load_run
+    from aimfor.app.run.folder import prepare
     from aimfor.fitting.config import Settings
 
     config = json.loads((run / "config.json").read_text())

@@ -20,7 +20,8 @@ from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
 from aimfor.app.run import training
-from aimfor.app.run.folder import load_run, prepare
+from aimfor.app.run.finished import load_run
+from aimfor.app.run.folder import prepare
 from aimfor.fitting import fit as loop
 from aimfor.fitting.config import Settings, find_recipe, recipes, settings
 from aimfor.fitting.fit import Fit, Interrupted

@@ -22,7 +22,7 @@ from ...rates.labels import constraints_by_class, right_or_wrong
 from ...rates.parse import parse_constraint, parse_objective
 from ..data.labels import Labels
 from ..data.sources import load
-from ..run.folder import Run, load_run
+from ..run.finished import Run, load_run
 from .classes import ClassColumns
 from .rows import Vocabulary, read_scores, tensors
 from .several import abstention_problem

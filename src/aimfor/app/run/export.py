@@ -13,7 +13,7 @@ from ...fitting import checkpoint
 from ...fitting.columns import TableEncoder
 from ...fitting.committee import Committee
 from ...fitting.models import scores_of
-from .folder import Run, load_run
+from .finished import Run, load_run
 
 
 def export(folder: Path, out: Path | None, onnx: bool = False, trust: str | None = None) -> Path:

@@ -1,4 +1,4 @@
-"""A run folder: what `train` writes and `predict`, `report` and `export` read."""
+"""What a run starts from: data made ready for training, and a folder of its own with its settings."""
 
 from __future__ import annotations
 
@@ -7,35 +7,28 @@ import os
 from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Strict
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.augment import SAID, sort_of
 from ...fitting.backbones import WORTH, is_backbone, load_backbone
-from ...fitting.calibrate import probability
 from ...fitting.columns import TableEncoder
-from ...fitting.columns.kinds import Remarks
 from ...fitting.columns.suspects import near_perfect
-from ...fitting.committee import Committee
 from ...fitting.config import Settings
-from ...fitting.models import build, scores_of
+from ...fitting.models import build
 from ...fitting.objective import Objective
 from ...fitting.steps import Task
 from ...metrics.at_rate import AtRate
-from ..data.encode import Encoder, encode, fit_encoder, restore_encoder
+from ..data.encode import Encoder, encode, fit_encoder
 from ..data.features import SIDE, Work
 from ..data.labels import Labels, Split, fit_labels, split
 from ..data.lists import grades_of, list_numbers, split_lists
 from ..data.source import Source
 from ..data.sources import load
-from .committee_files import COMMITTEE, load_committee
-from .trust import check_trust
 
 CHECKPOINT = "checkpoint.safetensors"
 
@@ -209,91 +202,3 @@ def write_config(folder: Path, config: dict[str, Any]) -> None:
 
 def _taken(out: Path) -> InputError:
     return InputError("--out", f"{out}, which holds a run", "a new folder", "Continue that run with --resume.")
-
-
-class _Stored(BaseModel):
-    """What threshold.json must hold."""
-
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
-
-    threshold: float
-    calibration: Annotated[tuple[float, float], Strict(False)] | None
-
-
-@dataclass
-class Run:
-    """A finished run, read back."""
-
-    folder: Path
-    config: dict[str, Any]
-    model: nn.Module | Committee
-    encoder: Encoder
-    labels: Labels
-    threshold: float
-    calibration: tuple[float, float] | None
-
-    @property
-    def metric(self) -> str:
-        return str(self.config["settings"]["metric"])
-
-    @property
-    def query(self) -> str | None:
-        """The column that holds lists together, for a run of ranked lists."""
-        found = self.config["settings"].get("query")
-        return None if found is None else str(found)
-
-    def scores(self, source: Source, remarks: Remarks | None = None) -> Tensor:
-        """Scores of every row; what was odd about the rows is added to ``remarks``."""
-        return self.scores_of_encoded(torch.from_numpy(encode(self.encoder, source, remarks)))
-
-    def scores_of_encoded(self, x: Tensor) -> Tensor:
-        """The same from what the encoder gave."""
-        if isinstance(self.model, Committee):
-            return self.model.scores(x)
-        return scores_of(self.model, x, self.labels.outputs)
-
-    def decisions(self, scores: Tensor) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The class each row is decided to be: by the stored threshold, or the most probable one."""
-        if self.labels.binary:
-            return np.asarray(scores.double().numpy() > self.threshold, dtype=np.int64)
-        return np.asarray(self.probabilities(scores).argmax(1), dtype=np.int64)
-
-    def probabilities(self, scores: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Calibrated on validation data: Platt's sigmoid for one score, softmax for classes."""
-        if not self.labels.binary or self.calibration is None:
-            return np.asarray(scores.double().softmax(1).numpy())
-        return np.asarray(probability(scores, self.calibration).numpy())
-
-
-def load_run(folder: Path, trust: str | None = None) -> Run:
-    """Reads a finished run. ``trust`` is the one ``module:factory`` that its config.json may name.
-
-    Raises:
-        InputError: A folder without a finished run, a damaged file, or code that was not trusted.
-    """
-    if not folder.is_dir():
-        raise InputError("run", f"{folder}, which is no folder", "the folder of an aimfor run")
-    config = checkpoint.read_json(folder / "config.json")
-    if config.get("kind") in ("masks", "many", "retrieval"):
-        raise InputError("run", f"{folder}, one of another kind ({config['kind']})", "one column of classes or a table")
-    if not any((folder / name).exists() for name in ("model.safetensors", COMMITTEE)):
-        raise InputError("run", f"{folder}, which is not finished", "a finished run", "Continue it with --resume.")
-    decision = checkpoint.read_json(folder / "threshold.json")
-    with checkpoint.reading(folder / "config.json"):
-        settings, labels = Settings(**config["settings"]), Labels(**config["labels"])
-        encoder = restore_encoder(config["encoder"])
-        check_trust(folder, settings.model, trust)
-    alone = not (folder / COMMITTEE).exists()
-    model = _network(folder, settings, encoder, labels) if alone else load_committee(folder, settings.model)
-    with checkpoint.reading(folder / "threshold.json"):
-        stored = _Stored.model_validate({key: decision.get(key) for key in _Stored.model_fields})
-    return Run(folder, config, model, encoder, labels, stored.threshold, stored.calibration)
-
-
-def _network(folder: Path, settings: Settings, encoder: Encoder, labels: Labels) -> nn.Module:
-    tensors, _ = checkpoint.load(folder / "model.safetensors")
-    with checkpoint.reading(folder / "config.json"):
-        model = build(settings.model, encoder.shape, labels.outputs, settings.hidden, settings.dropout)
-    with checkpoint.reading(folder / "model.safetensors"):
-        model.load_state_dict(tensors)
-    return model.eval()

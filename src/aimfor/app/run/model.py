@@ -14,7 +14,7 @@ from ...fitting.columns import columns_of
 from ...fitting.columns.kinds import Remarks
 from ..data.source import Source
 from ..data.sources import load as load_source
-from .folder import Run, load_run
+from .finished import Run, load_run
 
 Array = NDArray[Any]
 

@@ -25,7 +25,7 @@ from ..data.source import Source
 from ..data.sources import load
 from .evaluate import evaluate
 from .evaluate.lists import evaluate_lists
-from .folder import Run, load_run
+from .finished import Run, load_run
 
 
 def predict(

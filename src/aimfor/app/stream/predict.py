@@ -19,7 +19,7 @@ from ...fitting.columns import TableEncoder
 from ...fitting.columns.cells import Column
 from ...fitting.columns.kinds import Remarks
 from ..data.labels import labels_of
-from ..run.folder import Run, load_run
+from ..run.finished import Run, load_run
 from ..run.predict import header, judged, lines
 from .staging import csv_blocks
 from .table import columns_of_batch, open_table, partitions, tables_in

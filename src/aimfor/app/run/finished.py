@@ -1,0 +1,113 @@
+"""A finished run, read from its folder: what it says about rows, and what it decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, Strict
+from torch import Tensor, nn
+
+from ...errors import InputError
+from ...fitting import checkpoint
+from ...fitting.calibrate import probability
+from ...fitting.columns.kinds import Remarks
+from ...fitting.committee import Committee
+from ...fitting.config import Settings
+from ...fitting.models import build, scores_of
+from ..data.encode import Encoder, encode, restore_encoder
+from ..data.labels import Labels
+from ..data.source import Source
+from .committee_files import COMMITTEE, load_committee
+from .trust import check_trust
+
+
+class _Stored(BaseModel):
+    """What threshold.json must hold."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    threshold: float
+    calibration: Annotated[tuple[float, float], Strict(False)] | None
+
+
+@dataclass
+class Run:
+    """A finished run, read back."""
+
+    folder: Path
+    config: dict[str, Any]
+    model: nn.Module | Committee
+    encoder: Encoder
+    labels: Labels
+    threshold: float
+    calibration: tuple[float, float] | None
+
+    @property
+    def metric(self) -> str:
+        return str(self.config["settings"]["metric"])
+
+    @property
+    def query(self) -> str | None:
+        """The column that holds lists together, for a run of ranked lists."""
+        found = self.config["settings"].get("query")
+        return None if found is None else str(found)
+
+    def scores(self, source: Source, remarks: Remarks | None = None) -> Tensor:
+        """Scores of every row; what was odd about the rows is added to ``remarks``."""
+        return self.scores_of_encoded(torch.from_numpy(encode(self.encoder, source, remarks)))
+
+    def scores_of_encoded(self, x: Tensor) -> Tensor:
+        """The same from what the encoder gave."""
+        if isinstance(self.model, Committee):
+            return self.model.scores(x)
+        return scores_of(self.model, x, self.labels.outputs)
+
+    def decisions(self, scores: Tensor) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The class each row is decided to be: by the stored threshold, or the most probable one."""
+        if self.labels.binary:
+            return np.asarray(scores.double().numpy() > self.threshold, dtype=np.int64)
+        return np.asarray(self.probabilities(scores).argmax(1), dtype=np.int64)
+
+    def probabilities(self, scores: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Calibrated on validation data: Platt's sigmoid for one score, softmax for classes."""
+        if not self.labels.binary or self.calibration is None:
+            return np.asarray(scores.double().softmax(1).numpy())
+        return np.asarray(probability(scores, self.calibration).numpy())
+
+
+def load_run(folder: Path, trust: str | None = None) -> Run:
+    """Reads a finished run. ``trust`` is the one ``module:factory`` that its config.json may name.
+
+    Raises:
+        InputError: A folder without a finished run, a damaged file, or code that was not trusted.
+    """
+    if not folder.is_dir():
+        raise InputError("run", f"{folder}, which is no folder", "the folder of an aimfor run")
+    config = checkpoint.read_json(folder / "config.json")
+    if config.get("kind") in ("masks", "many", "retrieval"):
+        raise InputError("run", f"{folder}, one of another kind ({config['kind']})", "one column of classes or a table")
+    if not any((folder / name).exists() for name in ("model.safetensors", COMMITTEE)):
+        raise InputError("run", f"{folder}, which is not finished", "a finished run", "Continue it with --resume.")
+    decision = checkpoint.read_json(folder / "threshold.json")
+    with checkpoint.reading(folder / "config.json"):
+        settings, labels = Settings(**config["settings"]), Labels(**config["labels"])
+        encoder = restore_encoder(config["encoder"])
+        check_trust(folder, settings.model, trust)
+    alone = not (folder / COMMITTEE).exists()
+    model = _network(folder, settings, encoder, labels) if alone else load_committee(folder, settings.model)
+    with checkpoint.reading(folder / "threshold.json"):
+        stored = _Stored.model_validate({key: decision.get(key) for key in _Stored.model_fields})
+    return Run(folder, config, model, encoder, labels, stored.threshold, stored.calibration)
+
+
+def _network(folder: Path, settings: Settings, encoder: Encoder, labels: Labels) -> nn.Module:
+    tensors, _ = checkpoint.load(folder / "model.safetensors")
+    with checkpoint.reading(folder / "config.json"):
+        model = build(settings.model, encoder.shape, labels.outputs, settings.hidden, settings.dropout)
+    with checkpoint.reading(folder / "model.safetensors"):
+        model.load_state_dict(tensors)
+    return model.eval()
