@@ -95,8 +95,15 @@ def _checked(
     sign: int,
 ) -> tuple[Lists, torch.Size]:
     """The lists and the shape that they came in; ε and sign are what they must be."""
+    lists, shape = _to_lists(positives, negatives, positives_where, negatives_where)
     checks.number("epsilon", epsilon, above=0)
     checks.one_of("sign", sign, SIGNS)
+    return lists, shape
+
+
+def _to_lists(
+    positives: Tensor, negatives: Tensor, positives_where: Tensor | None, negatives_where: Tensor | None
+) -> tuple[Lists, torch.Size]:
     shape = checks.tensor("positives", positives).shape
     up, up_where = _rows("positives", positives, positives_where)
     down, down_where = _rows("negatives", negatives, negatives_where)
