@@ -10,6 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from aimfor.fitting.masks.losses import lovasz as of_classes
+from aimfor.fitting.masks.losses import lovasz_weights
+
 from ..protocol.protocol import Contender, Loss, cross_entropy, weighted_cross_entropy
 
 
@@ -28,29 +31,15 @@ def dice(scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
     return ((1.0 - overlap) * (there > 0)).mean()
 
 
-def _lovasz_weights(truth: Tensor) -> Tensor:
-    """Gradient of the Lovász extension of the Jaccard loss, at errors sorted downwards with these truths ``(n, c)``."""
-    total = truth.sum(0)
-    union = total + (1.0 - truth).cumsum(0)
-    jaccard = 1.0 - (total - truth.cumsum(0)) / union
-    return torch.cat((jaccard[:1], jaccard[1:] - jaccard[:-1]))
-
-
 def lovasz(scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
     """Berman 2018: the convex extension of the Jaccard loss, of hinge errors (binary) or of ``|y − p|`` (several
     classes, mean over those in the batch)."""
-    if scores.ndim == 1:
-        truth = targets[:, None].to(scores.dtype)
-        errors = 1.0 - scores[:, None] * (2.0 * truth - 1.0)
-    else:
-        chance, truth = _memberships(scores, targets)
-        present = truth.sum(0) > 0
-        chance, truth = chance[:, present], truth[:, present]
-        errors = (truth - chance).abs()
+    if scores.ndim == 2:
+        return of_classes(scores, targets)
+    truth = targets[:, None].to(scores.dtype)
+    errors = 1.0 - scores[:, None] * (2.0 * truth - 1.0)
     order = errors.detach().argsort(0, descending=True)
-    weights = _lovasz_weights(truth.gather(0, order))
-    sorted_errors = errors.gather(0, order)
-    return (functional.relu(sorted_errors) * weights).sum(0).mean()
+    return (functional.relu(errors.gather(0, order)) * lovasz_weights(truth.gather(0, order))).sum(0).mean()
 
 
 def soft_iou(scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
 """Masks: what the decision is worth. Offsets per class chosen out of fold, against argmax, a validation part, RankSEG.
 
-A decoder on frozen maps of EfficientNet-Lite0 is trained by cross-entropy, Dice, Lovász, or cross-entropy with soft IoU
-(the program's own), one network a fold. CamVid's folds are its three training drives; Stanford Background names no
-scenes, so there its images are drawn. All decisions are about the same scores: the mean log-probabilities of the three
-networks on test images.
+A decoder on frozen maps of EfficientNet-Lite0 is trained by cross-entropy, Dice, Lovász (the program's own), or
+cross-entropy with soft IoU, one network a fold. CamVid's folds are its three training drives; Stanford Background names
+no scenes, so there its images are drawn. All decisions are about the same scores: the mean log-probabilities of the
+three networks on test images.
 
 - argmax;
 - out of fold: offsets chosen on what each network says about the drive it has not seen (`fit_offsets`, guarded);
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from aimfor.fitting.backbones import LITE0, load_backbone
-from aimfor.fitting.masks.fit import IGNORED, MaskFit, Masks, PixelLoss, fit_masks
+from aimfor.fitting.masks.fit import IGNORED, MaskFit, Masks, fit_masks
+from aimfor.fitting.masks.losses import PixelLoss, entropy_and_overlap, lovasz_loss
 from aimfor.fitting.masks.networks import enlarged
 from aimfor.fitting.offsets import class_ratios, fit_offsets
 
@@ -32,14 +34,14 @@ from ...data.mask_data import CLASSES
 from ...data.tables import arrays
 from ...experiment import Cell, Experiment, Options, Result, data_folder
 from ...report.pictures_board import mask_lines
-from ...rivals.mask_rivals import dice, lovasz
+from ...rivals.mask_rivals import dice
 
 SETS = ("camvid", "stanford_background")
-LOSSES: dict[str, PixelLoss | None] = {
-    "cross-entropy": functional.cross_entropy,
-    "Dice": lambda scores, y: dice(scores, y, scores.new_zeros(0)),
-    "Lovász": lambda scores, y: lovasz(scores, y, scores.new_zeros(0)),
-    "cross-entropy + soft IoU": None,  # the default of `fit_masks`
+LOSSES: dict[str, Callable[[], PixelLoss]] = {
+    "cross-entropy": lambda: functional.cross_entropy,
+    "Dice": lambda: lambda scores, y: dice(scores, y, scores.new_zeros(0)),
+    "Lovász": lovasz_loss,  # the program's own
+    "cross-entropy + soft IoU": entropy_and_overlap,
 }
 #: Finest map: a quarter of the picture's height and width.
 STRIDE, FOLDS, EPOCHS, DRAWS = 4, 3, 6, 500
@@ -66,7 +68,7 @@ def run(cell: Cell, options: Options) -> Result:
     maps, fine, groups = part(folder, cell["set"], "train")
     coarse = fine[:, STRIDE // 2 :: STRIDE, STRIDE // 2 :: STRIDE].contiguous()
     data = Masks(maps, coarse, groups)
-    fitted = fit_masks(data, classes, folds=FOLDS, epochs=EPOCHS, seed=cell["seed"], loss=LOSSES[cell["loss"]])
+    fitted = fit_masks(data, classes, folds=FOLDS, epochs=EPOCHS, seed=cell["seed"], make_loss=LOSSES[cell["loss"]])
     test_maps, truth, _ = part(folder, cell["set"], "test")
     scores = enlarged(fitted.scores(test_maps), (truth.shape[1], truth.shape[2]))
     decided = {

@@ -8,19 +8,15 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from ...errors import InputError
-from ...loss import MetricLoss
-from ...metrics.iou import IoU
 from ..committee.store import MemoryStore, Store
 from ..fit import Interrupted
 from ..offsets import Offsets, fit_offsets
+from .losses import PixelLoss, lovasz_loss
 from .networks import make_network, scores_of
 
 IGNORED = 255
-#: Scores ``(n, c)`` and class ids ``(n,)`` of the pixels of a batch that count, to a scalar.
-PixelLoss = Callable[[Tensor, Tensor], Tensor]
 Never: Callable[[], bool] = lambda: False  # noqa: E731
 
 
@@ -84,17 +80,6 @@ def log_chances(scores: Tensor) -> Tensor:
     return scores.log_softmax(1).clamp_min(-12.0)
 
 
-def default_loss() -> PixelLoss:
-    """Cross-entropy and one minus the soft mean IoU of the batch."""
-    overlap = MetricLoss(IoU(classes="mean"))
-
-    def loss(scores: Tensor, y: Tensor) -> Tensor:
-        found: Tensor = functional.cross_entropy(scores, y) + overlap(scores, y)
-        return found
-
-    return loss
-
-
 def group_folds(groups: Tensor, number: int, seed: int) -> Tensor:
     """The fold of each picture: whole groups, the largest first, each to the fold that has fewest pictures.
 
@@ -121,7 +106,7 @@ def fit_masks(
     folds: int = 3,
     epochs: int = 12,
     seed: int = 0,
-    loss: PixelLoss | None = None,
+    make_loss: Callable[[], PixelLoss] = lovasz_loss,
     counted: Sequence[bool] | None = None,
     measure: str = "iou",
     store: Store | None = None,
@@ -136,7 +121,7 @@ def fit_masks(
         folds: Their number at most; there are never more than groups.
         epochs: Passes over the training pictures of a fold.
         seed: Decides folds, first weights and order.
-        loss: Of the pixels of a batch, by its arguments alone; by default cross-entropy and soft IoU.
+        make_loss: Makes the loss of a network; by default the Lovász loss.
         counted: Which classes the mean IoU is over; None for all that occur.
         measure: ``"iou"`` or ``"dice"``, of the data set.
         store: Where finished folds are kept; a second call with the same store goes on from there.
@@ -152,7 +137,7 @@ def fit_masks(
     """
     fold_of, kept = group_folds(data.groups, folds, seed), store or MemoryStore()
     number = int(fold_of.max()) + 1
-    key = _key(data, classes, epochs, seed, fold_of)
+    key = _key(data, (classes, epochs, seed, make_loss.__qualname__), fold_of)
     networks, judged = [], torch.zeros(len(data), classes, *data.y.shape[1:], dtype=torch.float16)
     for fold in range(number):
         train, judge = ((fold_of != fold).nonzero().reshape(-1), (fold_of == fold).nonzero().reshape(-1))
@@ -163,7 +148,7 @@ def fit_masks(
             network.load_state_dict(before[0])
             network.eval()
         else:
-            own = loss or default_loss()  # a new one a fold: it remembers the spread of scores
+            own = make_loss()  # a new one a fold: some remember the spread of scores
             told = _from(tell, fold * epochs, number * epochs)
             _train(network, data, train, epochs, seed, own, told, stop)
             kept.put(f"fold-{fold}", dict(network.state_dict()), {"key": key})
@@ -194,10 +179,10 @@ def _from(tell: Callable[[int, int], None] | None, done: int, total: int) -> Cal
     return lambda now: None if tell is None else tell(done + now, total)
 
 
-def _key(data: Masks, classes: int, epochs: int, seed: int, fold_of: Tensor) -> str:
-    total = hashlib.sha256(
-        repr((classes, epochs, seed, fold_of.tolist(), [tuple(m.shape) for m in data.maps])).encode()
-    )
+def _key(data: Masks, settings: tuple[object, ...], fold_of: Tensor) -> str:
+    """A name that changes whenever a fold's network could."""
+    shapes = [tuple(one.shape) for one in data.maps]
+    total = hashlib.sha256(repr((settings, fold_of.tolist(), shapes)).encode())
     total.update(data.y.numpy().tobytes() + data.maps[-1].numpy().tobytes())
     return total.hexdigest()[:24]
 
