@@ -19,7 +19,7 @@ from aimfor.app.data import features
 from aimfor.app.data.features import FeatureStore, features_of
 from aimfor.app.data.pictures import Pictures
 from aimfor.app.data.sources import load
-from aimfor.app.run.folder import load_run
+from aimfor.app.run.finished import load_run
 from aimfor.fitting import backbones
 from aimfor.fitting.committee import fit_committee
 from aimfor.fitting.committee.members import TunedTail, pictures
