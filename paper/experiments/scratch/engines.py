@@ -9,9 +9,9 @@ import aimfor
 from aimfor.engine import Engine
 
 from ...experiment import Cell, Experiment, Options, Result
+from . import from_scratch
 from .from_scratch import compare, report
 from .judging import names_for
-from .problems import PROBLEMS
 
 FIRST_SEED = 100
 Makers = dict[str, Callable[[], Engine]]
@@ -63,12 +63,7 @@ ENGINES: dict[str, Makers] = {
 
 
 def cells(options: Options) -> list[Cell]:
-    """Every problem with batches of 64 and of 128 in turn."""
-    return [
-        {"problem": problem, "batch": (64, 128)[(seed + place) % 2], "seed": FIRST_SEED + seed}
-        for seed in range(options.seeds)
-        for place, problem in enumerate(PROBLEMS)
-    ]
+    return from_scratch.cells(options, FIRST_SEED)
 
 
 def run(cell: Cell, options: Options) -> Result:

@@ -21,12 +21,12 @@ from .problems import PROBLEMS, load
 BATCHES = (64, 128)
 
 
-def cells(options: Options) -> list[Cell]:
+def cells(options: Options, first: int = 0) -> list[Cell]:
+    """Every problem with both batch sizes in turn, from seed to seed."""
     return [
-        {"problem": problem, "batch": batch, "seed": seed}
-        for seed in range(options.seeds)
-        for problem in PROBLEMS
-        for batch in BATCHES
+        {"problem": problem, "batch": BATCHES[(seed + place) % 2], "seed": seed}
+        for seed in range(first, first + options.seeds)
+        for place, problem in enumerate(PROBLEMS)
     ]
 
 

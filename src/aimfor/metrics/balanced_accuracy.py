@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..engine import Batch, Engine
-from ..smooth import SmoothEngine
+from ..engine import Batch
 from .by_class import DecidedByClass
 
 
@@ -43,6 +42,3 @@ class BalancedAccuracy(DecidedByClass):
         """The mass of an example's own class, times the classes that are there."""
         of_class = mass.new_zeros(batch.scores.shape[1]).index_add_(0, batch.targets, mass)
         return of_class[batch.targets] * (of_class > 0).sum()
-
-    def default_engine(self) -> Engine:
-        return SmoothEngine()

@@ -132,7 +132,7 @@ class MultiLabel(Metric, HasSmooth):
         return torch.tensor(found, dtype=batch.scores.dtype, device=batch.scores.device)
 
     def default_engine(self) -> Engine:
-        return SmoothEngine(anchor=1.0)
+        return SmoothEngine(anchor=0.5 if isinstance(self.metric, AveragePrecision) else 1.0)
 
     def _mean(self, batch: Batch) -> Measure:
         """The mean of the rows' values, from their counts."""

@@ -92,7 +92,8 @@ class PairwiseFBeta(Metric, HasConstraints, HasSmooth):
         return ConstraintForm(batch.scores, groups, index, tuple(problems), float(self.beta))
 
     def default_engine(self) -> Engine:
-        return SmoothEngine()  # needs no labels of the data set, which the lagrangian engine is made with
+        # Needs no labels of the data set, which the lagrangian engine is made with.
+        return SmoothEngine(anchor=1.0, bank=2048)
 
 
 def _ordered_pairs(p: int, device: torch.device) -> tuple[Tensor, Tensor]:
