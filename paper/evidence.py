@@ -9,6 +9,7 @@ from . import NAMES
 from .claims import CLAIMS
 from .claims.judging import Entries
 from .experiments.ours import autogluon, mq2008_committee, retrieval, retrieval_features
+from .report import scratch_board
 from .report.committee_board import summary_lines
 from .report.constraints_board import constraints_board
 from .report.guarantee_board import guarantee_board
@@ -88,9 +89,16 @@ def render(results: dict[str, Entries]) -> str:
     summary = ", ".join(f"{count} {verdict}" for verdict, count in ordered)
     head = ("paper", "where", "claim", "our setting", "our numbers", "verdict")
     claims = f"## The papers' claims: {summary}\n\n{markdown(head, rows)}\n"
-    ours = [*_committee(results), *_lists(results), *_pictures(results)]
+    ours = [*_from_scratch(results), *_committee(results), *_lists(results), *_pictures(results)]
     boards = [*_scoreboards(results), *guarantee_board(results)]
     return "\n".join([INTRO, claims, AFTER_CLAIMS, *ours, EARLIER, *boards])
+
+
+def _from_scratch(results: dict[str, Entries]) -> list[str]:
+    if not results.get("from_scratch"):
+        return []
+    lines = "\n".join(scratch_board.summary_lines(results["from_scratch"]))
+    return [f"### {scratch_board.TITLE} (`from_scratch`)", "", scratch_board.SETTING, "", lines, ""]
 
 
 def _committee(results: dict[str, Entries]) -> list[str]:
