@@ -1,7 +1,7 @@
 """F1 where nobody tunes a threshold: cross-entropy decides at one half, the metric's own loss where F1 is best.
 
-Positives are rare and overlap with the rest. A model trained by cross-entropy gives honest probabilities, few of which
-exceed one half, so decisions at 0 miss most positives. Trained by F1, the same model decides at 0 as it is judged.
+Positives are rare and overlap with the rest. A model trained with cross-entropy gives honest probabilities, few of
+which exceed one half, so decisions at 0 miss most positives. Trained on F1, the same model is best near 0.
 """
 
 # %%

@@ -1,6 +1,6 @@
 """Equal false positive rates on Adult: train with the constraint, choose thresholds, certify on held-out data.
 
-Uses the real data when AIMFOR_DATA points to them, and a synthetic set with the same trouble otherwise.
+Uses the real data when AIMFOR_DATA points to them, otherwise a synthetic set with the same problem.
 """
 
 import os

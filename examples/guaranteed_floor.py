@@ -1,7 +1,7 @@
-"""A floor that holds: a threshold at which precision is truly at least 0.9, with 95 % confidence, for anyone's scores.
+"""A floor that holds: a threshold at which precision is at least 0.9 with 95 % confidence, for any scores.
 
-The threshold that looks best on 1,000 calibration rows breaks its promise on about half of such draws. The guaranteed
-one is tested, in an order that other rows chose, and keeps it. Forty draws show both.
+The threshold that looks best on 1,000 calibration rows misses the floor in about half of all draws. The guaranteed
+threshold is tested, in an order that was chosen on other rows, and keeps it. Forty draws show both.
 """
 
 # %%

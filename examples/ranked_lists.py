@@ -1,7 +1,7 @@
-"""Ranked lists of different lengths: NDCG by query, with one number per row that says which list it belongs to.
+"""Ranked lists of different lengths: NDCG by query, with one number per row that names its list.
 
-Queries for dear goods are graded kindly, and within a query the cheaper good is the better one. A loss of single rows
-learns that price is a good sign, because that is true of all rows together. A loss of lists looks inside each list.
+Queries for expensive goods get higher grades, but within a query the cheaper offer is better. A loss of single rows
+learns that a high price is a good sign, because that is true of all rows together. A loss of lists looks inside each.
 """
 
 # %%
