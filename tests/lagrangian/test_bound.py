@@ -7,6 +7,7 @@ import torch
 
 import aimfor
 from aimfor.lagrangian import bound_from_scores
+from aimfor.lagrangian.bound import f_beta
 from aimfor.lagrangian.surrogates import SURROGATES
 from paper.experiments.ravi.linear_optimum import linear_optimum
 
@@ -60,3 +61,10 @@ def test_surrogates_bound_a_false_alarm_are_convex_and_have_their_derivatives(na
         torch.testing.assert_close(by_score[smooth], ((up - down) / (2 * step))[smooth], rtol=1e-5, atol=1e-7)
         up, down = SURROGATES[name](scores, epsilon + step)[0], SURROGATES[name](scores, epsilon - step)[0]
         torch.testing.assert_close(by_epsilon[smooth], ((up - down) / (2 * step))[smooth], rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("beta", [0.5, 1.0, 2.0])
+def test_the_diagnostics_f_beta_is_the_metrics(beta: float) -> None:
+    scores, positive = torch.tensor([2.0, 0.5, -1.0, 0.3, -0.2]), torch.tensor([True, False, True, True, False])
+    assert f_beta(scores, positive, beta) == pytest.approx(float(aimfor.FBeta(beta).value(scores, positive)), rel=1e-12)
+    assert f_beta(-scores.abs(), torch.zeros(5, dtype=torch.bool), beta) == 0.0

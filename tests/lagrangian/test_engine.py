@@ -16,13 +16,13 @@ from aimfor.lagrangian import LagrangianEngine, LinearDecay, PowerDecay, bound_f
 LABELS = torch.tensor([1, 0, 0, 1, 0, 1, 0, 0])
 
 
-def make(**options: object) -> aimfor.MetricLoss:
-    return aimfor.MetricLoss(aimfor.FBeta(1.0), LagrangianEngine(LABELS, **options)).double()  # type: ignore[arg-type]
+def make(beta: float = 1.0, **options: object) -> aimfor.MetricLoss:
+    return aimfor.MetricLoss(aimfor.FBeta(beta), LagrangianEngine(LABELS, **options)).double()  # type: ignore[arg-type]
 
 
-def stirred(**options: object) -> aimfor.MetricLoss:
+def stirred(beta: float = 1.0, **options: object) -> aimfor.MetricLoss:
     """An engine with every variable away from its start."""
-    loss_fn = make(**options)
+    loss_fn = make(beta, **options)
     duals = loss_fn.engine.duals[0]
     with torch.no_grad():
         duals.tau.copy_(torch.tensor([0.875, 1.75, 0.25]))
@@ -53,15 +53,18 @@ def written_out(loss_fn: aimfor.MetricLoss, scores: Tensor, beta: float, penalty
     return total
 
 
+@pytest.mark.parametrize("beta", [1.0, 1.5])
 @pytest.mark.parametrize(("mode", "penalty"), [("ravi", 0.0), ("ravi", 3.0), ("ravi-full", 1.0), ("venkatesh", 2.0)])
-def test_full_batch_is_the_lagrangian_written_out_in_value_and_all_gradients(mode: str, penalty: float) -> None:
-    loss_fn = stirred(mode=mode, penalty=penalty, primal="optimizer")
+def test_full_batch_is_the_lagrangian_written_out_in_value_and_all_gradients(
+    mode: str, penalty: float, beta: float
+) -> None:
+    loss_fn = stirred(beta, mode=mode, penalty=penalty, primal="optimizer")
     if mode == "ravi-full":
         loss_fn.engine._project(loss_fn.engine.duals[0])  # as the next training call will
     scores = torch.randn(8, dtype=torch.float64, requires_grad=True)
     duals = loss_fn.engine.duals[0]
     wanted = (scores, duals.epsilon, duals.tau)
-    expected = written_out(loss_fn, scores, 1.0, penalty)
+    expected = written_out(loss_fn, scores, beta, penalty)
     by_hand = torch.autograd.grad(expected, wanted)
     loss = loss_fn(scores, LABELS, index=torch.arange(8))
     ours = torch.autograd.grad(loss, wanted)
@@ -139,6 +142,8 @@ def test_inner_epochs_and_schedules_decide_when_and_how_far() -> None:
         loss_fn.engine.end_epoch(scores)
     assert loss_fn.engine.history["dual_step"] == pytest.approx([0.6, 0, 0.3, 0, 0, 0.2])
     assert [LinearDecay(1.0, 4)(e) for e in (1, 2, 3, 4, 9)] == [1.0, 0.75, 0.5, 0.25, 0.25]
+    with pytest.raises(aimfor.InputError, match="epochs"):
+        LinearDecay(1.0, 0)
 
 
 def test_ascent_variables_are_no_parameters_and_own_primal_ones_get_no_gradient() -> None:

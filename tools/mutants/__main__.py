@@ -24,6 +24,10 @@ from sampling import ROOT, Mutant, change, sample
 
 ALIKE = Path(__file__).parent / "alike.toml"
 PACKAGES = ("metrics", "sorted", "lp", "direct", "lagrangian", "rates")
+#: What tests a package beside its own folder: a metric's forms are tested with the engines that solve them.
+ELSEWHERE = {
+    "metrics": ("tests/lp/test_metric_programs.py", "tests/smooth", "tests/sorted", "tests/test_regularized.py")
+}
 
 
 def alike(mutant: Mutant) -> str | None:
@@ -71,7 +75,7 @@ def examine(package: str, options: argparse.Namespace) -> None:
             kept.write_text(json.dumps({**before, **rows}, indent=1))
         kept.write_text(json.dumps(rows, indent=1))
 
-    start([f"tests/{package}", "tests/test_laws.py"], work)
+    start([f"tests/{package}", *ELSEWHERE.get(package, ()), "tests/test_laws.py"], work)
 
 
 def examined(session: Session, mutant: Mutant, package: str, known: dict[str, Any], out: Path) -> dict[str, Any]:

@@ -95,12 +95,12 @@ def baseline(session: Session, package: str, out: Path) -> dict[str, Any]:
 
 
 def concerns(test: str, package: str) -> bool:
-    """Of the laws: those of the package's own engine; for metrics and rates, those without an engine."""
+    """Of the laws: those of the package's own engine; for rates, those without one; for metrics, all."""
     name, _, parameters = test.partition("[")
     if "test_laws.py" not in name:
         return True
     engines = [engine for engine in ENGINES if engine in parameters.removesuffix("]").split("-")]
-    return package in engines if package in ENGINES else not engines
+    return package in engines if package in ENGINES else package == "metrics" or not engines
 
 
 def _measure(session: Session, package: str, kept: Path) -> int:
@@ -121,7 +121,7 @@ def _measure(session: Session, package: str, kept: Path) -> int:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
         if passed:
             seconds[test] = round(spent, 3)
-        elif spent < LONGEST:
+        elif spent < 0.9 * LONGEST:  # the two clocks are not one
             raise RuntimeError(f"{test} fails without any mutant")
         session.failed = False
     monitor.stop()
