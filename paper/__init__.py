@@ -35,6 +35,7 @@ NAMES: dict[str, str] = {
     "multiclass_segmentation": "ravi.multiclass_segmentation",
     "adult_constraints": "ours.adult_constraints",
     "validity": "ours.validity",
+    "peeking": "ours.peeking",
     "out_of_fold": "ours.out_of_fold",
     "floors": "ours.floors",
 }

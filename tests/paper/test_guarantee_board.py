@@ -41,6 +41,16 @@ def test_cells_of_the_earlier_order_of_tests_are_told_apart() -> None:
     assert guarantee_board({}) == []
 
 
+def test_the_worst_setting_of_the_anytime_check_is_told() -> None:
+    results = [
+        {"streams": 2000, "rows": 500, "met": 40, "missed": 10},
+        {"streams": 2000, "rows": 900, "met": 4, "missed": 30},
+    ]
+    text = "\n".join(guarantee_board({"peeking": [{"cell": {}, "result": one} for one in results]}))
+    assert "2,000 streams in each of 2 settings of up to 900 rows" in text
+    assert "at most 2.00% of a setting's streams, a true one ever called missed in at most 1.50%" in text
+
+
 def test_cells_behind_mapie_are_named() -> None:
     row = {"scores of": "adult", "precision at least": 0.8, "rows": 5000, "draws": 9, "any procedure": "95%"}
     ahead = row | {"aimfor": "93%", "aimfor ahead by": "+13.0 ± 2.0"}

@@ -53,7 +53,7 @@ def bounds(
         low = max(a[0] - b[1] for a in missed for b in missed)
         if not _has_contrast(lower):
             met = [_rate_bounds(rate, counts, alpha / 2, lower) for rate in members]
-            return max(low, 0.0), max(a[1] - b[0] for a in met for b in met) if len(members) > 1 else 0.0
+            return max(low, 0.0), max((a[1] - b[0] for a in met for b in met if a is not b), default=0.0)
         return max(low, 0.0), _gap_upper([b - a for a in members for b in members if a is not b], counts, alpha, lower)
     one = [_rate_bounds(rate, counts, alpha, lower) for rate in members]
     all_ = [_rate_bounds(rate, counts, alpha / len(members), lower) for rate in members]
