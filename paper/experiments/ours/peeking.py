@@ -127,7 +127,7 @@ class Streams:
         if isinstance(left, Worst):
             share = alpha if verdict == "met" else alpha / len(members)
             each = [self._rate_says(one, constraint.bound, floor == (verdict == "met"), share) for one in members]
-            return np.logical_and.reduce(each) if verdict == "met" else np.logical_or.reduce(each)
+            return _all(each) if verdict == "met" else ~_all([~one for one in each])
         share = alpha / 2 if verdict == "met" else alpha / (2 * len(members))
         ends = []
         for one in members:
@@ -135,12 +135,18 @@ class Streams:
             ends.append((self.lower(k, n, share), 1.0 - self.lower(n - k, n, share)))
         pairs = [(a, b) for a in ends for b in ends if a is not b]
         if verdict == "met":
-            return np.logical_and.reduce([a[1] - b[0] <= constraint.bound for a, b in pairs])
-        return np.logical_or.reduce([a[0] - b[1] > constraint.bound for a, b in pairs])
+            return _all([a[1] - b[0] <= constraint.bound for a, b in pairs])
+        return ~_all([a[0] - b[1] <= constraint.bound for a, b in pairs])
 
     def _rate_says(self, rate: Rate, bound: float, above: bool, alpha: float) -> Array:
         k, n = self.counts(rate)
         return self.above(k, n, bound, alpha) if above else self.above(n - k, n, 1.0 - bound, alpha)
+
+
+def _all(verdicts: Sequence[Array]) -> Array:
+    """Where every one of them holds."""
+    together: Array = np.logical_and.reduce(list(verdicts))
+    return together
 
 
 def drawn(watch: Watch, streams: int, rng: np.random.Generator) -> Streams:
