@@ -325,3 +325,15 @@ def test_threshold_of_the_metric_moves_the_scores() -> None:
     moved = aimfor.MetricLoss(aimfor.FBeta(1.0, threshold=0.5), LagrangianEngine(LABELS)).double().eval()
     scores = torch.randn(8, dtype=torch.float64)
     assert torch.equal(moved(scores, LABELS), make().eval()(scores - 0.5, LABELS))
+
+
+def test_the_counts_of_a_batch_are_told() -> None:
+    index = torch.tensor([0, 1, 2, 4, 5])
+    output = make().detailed(torch.zeros(5, dtype=torch.float64, requires_grad=True), LABELS[index], index=index)
+    assert (output.stats["positives"], output.stats["negatives"]) == (2, 3)
+
+
+@pytest.mark.parametrize(("values", "listed"), [(6, "values 1, 2, 3, 4, 5, 6,"), (7, "values 1, 2, 3, 4, 5, 6, …,")])
+def test_groups_that_do_not_start_at_zero_are_listed(values: int, listed: str) -> None:
+    with pytest.raises(aimfor.InputError, match=listed):
+        LagrangianEngine(torch.arange(1, values + 1))

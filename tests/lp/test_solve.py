@@ -12,8 +12,11 @@ import torch
 import aimfor
 from aimfor import Status
 from aimfor.lp import InteriorPoint, LPSolution, Method, PenaltyNewton, solve
+from aimfor.lp.certificates import Point, residuals
 from aimfor.lp.operators.base import Bounds
 from aimfor.lp.operators.dense import DenseOperator
+from aimfor.lp.problem import read_program
+from aimfor.lp.standard import standard_form
 
 sys.path.insert(0, str(Path(__file__).parent))
 from random_programs import Parts, feasible_bounded, highs, infeasible, item, unbounded
@@ -284,3 +287,11 @@ def test_an_operator_that_items_share_is_shared_by_any_of_them() -> None:
 def test_pairs_need_both_classes(positives: int) -> None:
     with pytest.raises(aimfor.InputError, match="1 to 2"):
         aimfor.lp.PairRows(torch.zeros(3, 1), positives=positives)
+
+
+def test_the_origin_has_finite_residuals() -> None:
+    parts = {"c": torch.ones(2).double(), "A": torch.eye(2).double(), "b": torch.ones(2).double()}
+    program, _ = standard_form(read_program(**parts))
+    nothing = torch.zeros(1, 2, dtype=torch.float64)
+    found = residuals(program, Point(nothing, nothing[:, :0], nothing, nothing > 0))
+    assert (found.primal.tolist(), found.dual.tolist(), found.gap.tolist()) == ([0.0], [1.0], [0.0])

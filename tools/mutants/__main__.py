@@ -43,7 +43,7 @@ def report(results: list[dict[str, Any]]) -> str:
     """One line a package and one for all: killed, without difference, survived."""
     rows = []
     for package in (*PACKAGES, "all"):
-        mine = [row for row in results if package in (row["package"], "all")]
+        mine = [row for row in results if package in (row["package"], "all") and row["outcome"] != "unfit"]
         if mine:
             count = {kind: sum(row["outcome"] == kind for row in mine) for kind in ("killed", "alike")}
             counted = len(mine) - count["alike"]
@@ -67,7 +67,7 @@ def examine(package: str, options: argparse.Namespace) -> None:
         known, rows = baseline(session, package, options.out), {}
         for mutant in sample(package, options.count, options.seed):
             row = before.get(mutant.key) or examined(session, mutant, package, known, options.out)
-            if row["outcome"] != "killed":
+            if row["outcome"] not in ("killed", "unfit"):
                 row["outcome"] = "alike" if alike(mutant) else "survived"
                 print(f"{row['outcome']:<9} {mutant.path}:{mutant.line}", flush=True)
                 print(f"  - {row['before']}\n  + {row['after']}", flush=True)
