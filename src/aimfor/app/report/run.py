@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,16 @@ MOST_COLUMNS = 20
 
 def write_run_report(folder: Path) -> Path:
     """report.html of a finished run. Raises `InputError` for anything else."""
-    metrics = checkpoint.read_json(folder / "metrics.json")
-    config = checkpoint.read_json(folder / "config.json")
+    return written(folder, _page)
+
+
+def written(folder: Path, page: Callable[[dict[str, Any], dict[str, Any], list[dict[str, Any]]], str]) -> Path:
+    """report.html, made from metrics, settings and contact sheets that a run keeps."""
+    metrics, config = (checkpoint.read_json(folder / name) for name in ("metrics.json", "config.json"))
     with checkpoint.reading(folder / "metrics.json"):
-        page = _page(metrics, config, read_sheets(folder))
+        text = page(metrics, config, read_sheets(folder))
     path = folder / "report.html"
-    checkpoint.write_text(path, page)
+    checkpoint.write_text(path, text)
     return path
 
 

@@ -11,7 +11,8 @@ from torch import Tensor
 from ...fitting import checkpoint
 from ...fitting.embedding import nearest, query_values
 from ..report.page import between, number, render
-from ..report.sheets import SHEETS, read_sheets, sheet, thumbnail
+from ..report.run import written
+from ..report.sheets import SHEETS, sheet, thumbnail
 from .data import Gallery
 
 #: Queries shown of the worst and of the middle, and neighbours of each.
@@ -60,12 +61,7 @@ def write_neighbours(folder: Path, gallery: Gallery, vectors: Tensor) -> None:
 
 def write_retrieval_report(folder: Path) -> Path:
     """report.html from what the run keeps."""
-    metrics, config = (checkpoint.read_json(folder / name) for name in ("metrics.json", "config.json"))
-    with checkpoint.reading(folder / "metrics.json"):
-        page = _page(metrics, config, read_sheets(folder))
-    path = folder / "report.html"
-    checkpoint.write_text(path, page)
-    return path
+    return written(folder, _page)
 
 
 def _page(metrics: dict[str, Any], config: dict[str, Any], sheets: list[dict[str, Any]]) -> str:
