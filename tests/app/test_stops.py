@@ -20,6 +20,7 @@ from aimfor.app.run.folder import new_folder, write_config
 from aimfor.app.run.lock import locked
 from aimfor.errors import InputError
 from aimfor.fitting import checkpoint
+from aimfor.fitting.committee import folds
 from aimfor.fitting.config import Settings, settings
 from aimfor.fitting.fit import Interrupted
 
@@ -126,7 +127,7 @@ def test_the_last_stage_says_what_is_left_and_listens(given: Settings, tmp_path:
     assert [(one.done, one.total) for one in last] == [(0, 2), (0, 2), (1, 2)]
     assert last[-1].left == pytest.approx(last[-1].seconds)
     lines = (folder / "log.jsonl").read_text().splitlines()
-    assert [json.loads(line)["member"] for line in lines] == ["linear"] * 10
+    assert [json.loads(line)["member"] for line in lines] == ["linear"] * folds.SMALL_FOLDS
 
     def stop() -> bool:
         return any(one.member == judging.JUDGING and one.done == 1 for one in seen)
