@@ -1,4 +1,4 @@
-"""What a rate problem costs per training step, and how often a certificate is wrong."""
+"""What a rate problem costs per training step, what a guaranteed threshold costs, how often a certificate is wrong."""
 
 from __future__ import annotations
 
@@ -97,6 +97,31 @@ def calibration() -> None:
     record("rates_calibration", title, "python paper/benchmarks/bench_rates.py", rows)
 
 
+def decide_cost(n: int = 1_000_000, repeats: int = 5) -> None:
+    """A guaranteed threshold from a million scores, beside one sort of them."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.rand(n, generator=generator) < 0.2
+    scores = torch.randn(n, generator=generator, dtype=torch.float64) + 1.8 * y
+    groups = {"sex": (torch.rand(n, generator=generator) < 0.4).long()}
+    three = [precision >= 0.7, fpr.gap("sex") <= 0.02, recall.worst("sex") >= 0.3]
+    functions = {
+        "one sort": lambda: scores.sort(),
+        "precision >= 0.8": lambda: aimfor.maximize(recall, precision >= 0.8).decide(scores, y, guarantee=0.95),
+        "three constraints, two groups": lambda: aimfor.maximize(recall, three).decide(
+            scores, y, groups=groups, guarantee=0.95
+        ),
+    }
+    assert all(functions[name]().threshold is not None for name in list(functions)[1:])
+    seconds = median_seconds(functions, repeats=repeats)
+    rows = [
+        {"scores": f"{n:,}", "decision": name, "seconds": f"{value:.2f}", "sorts": f"{value / seconds['one sort']:.1f}"}
+        for name, value in seconds.items()
+    ]
+    title = "Guaranteed thresholds: seconds for a million scores (30 % of them order the tests)"
+    record("rates_decide", title, "python paper/benchmarks/bench_rates.py", rows)
+
+
 if __name__ == "__main__":
     step_cost()
     calibration()
+    decide_cost()
