@@ -1,6 +1,6 @@
 """Training on a table on disk: the loader alone, its share of a step, and whole runs under a memory limit.
 
-python paper/benchmarks/bench_stream.py [--rows 20000000] [--folder /tmp/stream_rows] [--only loader fast network trees]
+python paper/benchmarks/bench_stream.py [--rows 20000000] [--folder /tmp/stream_rows] [--only loader fast …]
 
 The limit is a memory cgroup (version 1) of as many bytes as `--memory` says; making one takes the right to do so.
 Each part is recorded when it is finished.
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 from common import record
@@ -47,6 +48,18 @@ def make(folder: Path, rows: int) -> None:
             y = x[:, :5].sum(1) + x[:, 5] * x[:, 6] + 1.5 * rng.standard_normal(n) > 3.5
             columns = {f"c{i}": x[:, i] for i in range(COLUMNS)} | {"y": y.astype(np.int8)}
             pq.write_table(pa.table(columns), path, row_group_size=65536)
+
+
+def make_levels(folder: Path, levels: int) -> None:
+    """Four number columns and a text that every row has for itself alone."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, begin in enumerate(range(0, levels, FILE_ROWS)):
+        rng, n = np.random.default_rng(number), min(FILE_ROWS, levels - begin)
+        x = rng.standard_normal((n, 4))
+        y = (x.sum(1) + rng.standard_normal(n) > 2.5).astype(np.int8)
+        who = pc.binary_join_element_wise("user", pa.array(np.arange(begin, begin + n)).cast(pa.string()), "-")
+        columns = {f"c{i}": x[:, i] for i in range(4)} | {"who": who, "y": y}
+        pq.write_table(pa.table(columns), folder / f"{number:04d}.parquet", row_group_size=65536)
 
 
 def loader_of(folder: Path, units: int) -> Loader:
@@ -175,7 +188,8 @@ def main() -> None:
     parser.add_argument("--memory", default="1.5GB")
     parser.add_argument("--only", nargs="*", default=["loader", "fast", "network", "trees"])
     given = parser.parse_args()
-    make(given.folder, given.rows)
+    if given.only != ["levels"]:
+        make(given.folder, given.rows)
     command = f"python paper/benchmarks/bench_stream.py --rows {given.rows} --memory {given.memory}"
     if "loader" in given.only:
         record("stream_loader", "Loader of tables on disk, 20 float64 columns", command, measure_loader(given.folder))
@@ -185,6 +199,12 @@ def main() -> None:
             title = "`aimfor train` on a folder of Parquet files in a memory cgroup"
             rows = [row(given.rows, " ".join(words), given.memory, found)]
             record(f"stream_{name}", f"{title}, `{' '.join(words)}`", command, rows)
+    if "levels" in given.only:
+        place, words = given.folder.with_name(f"{given.folder.name}_levels"), ["--fast", "--column", "who=category"]
+        make_levels(place, 10_000_000)
+        rows = [row(10_000_000, " ".join(words), "1GB", train(place, "1GB", words))]
+        shutil.rmtree(place)
+        record("stream_levels", "Ten million levels in a column, each of one row, in a memory cgroup", command, rows)
     if "trees" in given.only:
         title = "Boosted trees in memory on a sample of the same rows"
         record("stream_trees", title, command, rivals(given.folder, 1_000_000))

@@ -44,6 +44,15 @@ class Labels:
     def state(self) -> dict[str, Any]:
         return {"classes": self.classes, "binary": self.binary, "notes": self.notes}
 
+    @classmethod
+    def restore(cls, state: dict[str, Any]) -> Labels:
+        """From `state`. Raises `ValueError` for what no training wrote."""
+        labels = cls(**state)
+        words = isinstance(labels.classes, list) and all(isinstance(one, str) for one in labels.classes)
+        if not words or len(set(labels.classes)) < max(2, len(labels.classes)) or not isinstance(labels.binary, bool):
+            raise ValueError("labels that are not two classes or more")
+        return labels
+
     @property
     def outputs(self) -> int:
         """Columns the model must give: one score for binary tasks, else one per class."""

@@ -94,13 +94,15 @@ def load_run(folder: Path, trust: str | None = None) -> Run:
         raise InputError("run", f"{folder}, which is not finished", "a finished run", "Continue it with --resume.")
     decision = checkpoint.read_json(folder / "threshold.json")
     with checkpoint.reading(folder / "config.json"):
-        settings, labels = Settings(**config["settings"]), Labels(**config["labels"])
+        settings, labels = Settings(**config["settings"]), Labels.restore(config["labels"])
         encoder = restore_encoder(config["encoder"])
         check_trust(folder, settings.model, trust)
     alone = not (folder / COMMITTEE).exists()
     model = _network(folder, settings, encoder, labels) if alone else load_committee(folder, settings.model)
     with checkpoint.reading(folder / "threshold.json"):
         stored = _Stored.model_validate({key: decision.get(key) for key in _Stored.model_fields})
+        if labels.binary and settings.query is None and stored.calibration is None:
+            raise ValueError("no calibration")
     return Run(folder, config, model, encoder, labels, stored.threshold, stored.calibration)
 
 
