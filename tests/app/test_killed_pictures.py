@@ -87,7 +87,7 @@ def kinds(folder: Path, kind: str) -> tuple[object, ...]:
     return ("train", class_folders(folder / "photos", 24), "--metric", "ap", "--image-size", 8, "--model", "linear")
 
 
-@pytest.mark.parametrize(("kind", "cells"), [("masks", 2), ("labels", 12), ("neighbours", 4), ("pixels", 2)])
+@pytest.mark.parametrize(("kind", "cells"), [("masks", 2), ("labels", 6), ("neighbours", 4), ("pixels", 2)])
 def test_a_killed_run_goes_on_to_the_same_bits(kind: str, cells: int, tmp_path: Path) -> None:
     words = kinds(tmp_path, kind)
     whole, killed = tmp_path / "whole" / "run", tmp_path / "killed" / "run"
