@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from aimfor.fitting.committee.members import Rows
 from paper import Options, evidence
-from paper.experiments.ours import mq2008_committee, retrieval
+from paper.experiments.ours import lambdarank, mq2008_committee, retrieval
 from paper.experiments.ours.retrieval_losses import METHODS, smooth_ap
 
 
@@ -77,3 +79,26 @@ def test_the_table_of_ranked_lists_compares_with_the_committee_and_stands_on_the
     assert lines[0] == "## MAP, 3 runs"
     assert any(line.startswith("| ridge | 0.6800 | 0.680, 0.680, 0.680 | +3.0") for line in lines)
     assert "### Learning to rank with --query" in evidence.render({"mq2008_committee": results})
+
+
+def test_lambdarank_by_loops() -> None:
+    generator = torch.Generator().manual_seed(3)
+    scores, grades = torch.randn(2, 4, generator=generator), torch.tensor([[2, 0, 1, 9], [0, 1, 0, 0]])
+    there = torch.tensor([[True, True, True, False], [True, True, True, True]])
+    total = 0.0
+    for s, g, real in zip(scores.tolist(), grades.tolist(), there.tolist(), strict=True):
+        items = [i for i in range(4) if real[i]]
+        place = {i: 1 + sum(s[j] > s[i] for j in items) for i in items}
+        ideal = sum(one / math.log2(k + 2) for k, one in enumerate(sorted((g[i] for i in items), reverse=True)))
+        for i in items:
+            for j in items:
+                if g[i] > g[j]:
+                    swap = (g[i] - g[j]) * abs(1 / math.log2(1 + place[i]) - 1 / math.log2(1 + place[j])) / ideal
+                    total += swap * math.log1p(math.exp(s[j] - s[i])) / 2
+    assert float(lambdarank.lambdarank(scores, grades, there)) == pytest.approx(total, rel=1e-5)
+
+
+def test_lists_are_padded_in_their_own_order() -> None:
+    rows = Rows(torch.zeros(5, 1), torch.zeros(5).long(), lists=torch.tensor([7, 3, 7, 3, 3]))
+    numbers, there = lambdarank.padded(rows)
+    assert [row[real].tolist() for row, real in zip(numbers, there, strict=True)] == [[1, 3, 4], [0, 2]]

@@ -16,6 +16,7 @@ from aimfor.fitting.statistics import paired_difference
 
 from ...data.tables import arrays
 from ...experiment import Cell, Experiment, Options, Result, data_folder
+from . import lambdarank
 
 TITLE = "Learning to rank with --query: NDCG@10 and MAP"
 METRICS = ("ndcg@10", "ap")
@@ -27,6 +28,7 @@ SETTING = (
     "as a guide. The table of `mq2008` has networks with pointwise, pairwise and listwise losses on the same folds."
 )
 COMMITTEE = "committee"
+LAMBDARANK = "network, LambdaRank's weights"
 
 
 def cells(options: Options) -> list[Cell]:
@@ -60,7 +62,13 @@ def run(cell: Cell, options: Options) -> Result:
     for name, recipe in RANKERS.items():
         scores, _ = rank_by(name, objective, train, validation, test.x, cell["seed"])
         result[recipe.title] = objective.value(scores, test.y, lists=test.lists)
+    result[LAMBDARANK] = of_lambdarank(objective, train, validation, test, cell["seed"])
     return {"test": result, "promised": found.promised, "shares": {seat.title: seat.share for seat in found.seats}}
+
+
+def of_lambdarank(objective: Objective, train: Rows, validation: Rows, test: Rows, seed: int) -> float:
+    scores = lambdarank.scores_of(objective, train, validation, test.x, seed)
+    return objective.value(scores, test.y, lists=test.lists)
 
 
 def report(results: list[dict[str, Any]], folder: Path) -> None:
