@@ -137,7 +137,7 @@ def _scoreboards(results: dict[str, Entries]) -> list[str]:
     text: list[str] = []
     for name, entries in results.items():
         first = entries[0].get("result", {"": None})
-        if not all(isinstance(found, dict) and "default" in found for found in first.values()):
+        if not all(isinstance(found, dict) and {"default", "rival"} <= set(found) for found in first.values()):
             continue
         found = lines(entries, lambda cell: " ".join(str(v) for k, v in cell.items() if k != "seed"))
         text += [f"### {load(name).title} (`{name}`)", "", score_table(found), "", _chosen(entries), ""]
