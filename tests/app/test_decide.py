@@ -137,6 +137,16 @@ def watch(*words: str) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+def test_labels_of_another_vocabulary_are_not_counted_as_negatives() -> None:
+    assert run(scores("cal.csv", 2000, 0), *BASE, *FLOOR)[0] == 0
+    scores("new.csv", 100, 1)
+    Path("new.csv").write_text(Path("new.csv").read_text().replace(",yes,", ",1,").replace(",no,", ",0,"))
+    code, _, err = watch("decisions/cal", "new.csv")
+    assert code == 2
+    assert "the label '0' in new.csv, expected labels of the decision, 'no' or 'yes'" in err
+    assert not Path("decisions/cal/check.jsonl").exists()
+
+
 def test_a_decision_is_watched_and_the_log_adds_up() -> None:
     careful = ["--subject-to", "precision >= 0.75", "--confidence", "0.9999"]
     assert run(scores("cal.csv", 2500, 0), *BASE, *careful)[0] == 0

@@ -74,6 +74,7 @@ def answer(request: Request) -> Answer:
         "score": request.score,
         "target": request.target,
         "positive": words.positive,
+        "labels": calibration.labels,
         "groups": words.groups,
         "rule": "positive where score > threshold",
         "decision": decision.to_dict(),
@@ -101,6 +102,7 @@ def _problem(request: Request, words: Vocabulary, tables: list[ScoredTable]) -> 
 def as_text(found: Answer, paths: tuple[Path, Path]) -> str:
     """What the terminal shows: the thresholds, the promise, the certificate and where the page is."""
     lines = [f"positive for {who}: {found.document['score']} > {cut}" for who, cut in thresholds(found.document)]
+    lines += found.document["notes"]
     lines += [found.document["decision"]["guarantee"]["sentence"]]
     if found.decision.threshold is not None:
         lines += [str(found.decision.certificate)]

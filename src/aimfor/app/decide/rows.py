@@ -25,6 +25,11 @@ class ScoredTable:
     target: str
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def labels(self) -> list[str]:
+        """The target's different values, sorted."""
+        return sorted({str(label) for label in labels_of(self.columns[self.target])})
+
 
 @dataclass
 class Vocabulary:

@@ -92,6 +92,7 @@ class _Document(BaseModel):
     score: str
     target: str
     positive: str
+    labels: list[str] = []
     groups: dict[str, list[str]]
     direction: Literal["maximize", "minimize"]
     objective: str
@@ -151,7 +152,12 @@ def _two_classes(plain: dict[str, Any], path: Path) -> Watched:
     _refuse_none(cuts.threshold)
 
     def read(data: Path, encoding: str) -> Rows:
-        return tensors(read_scores(data, document.score, document.target, encoding), words)
+        table = read_scores(data, document.score, document.target, encoding)
+        strange = sorted(set(table.labels) - set(document.labels))
+        if document.labels and strange:  # one that is unknown would be counted as negative
+            known = " or ".join(map(repr, document.labels[:5]))
+            raise InputError("data", f"the label {strange[0]!r} in {data.name}", f"labels of the decision, {known}")
+        return tensors(table, words)
 
     return Watched(problem, Decision(cuts.threshold, cuts.attribute, own), read, path.parent, words=words.groups)
 
