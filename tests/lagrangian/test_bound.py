@@ -65,6 +65,6 @@ def test_surrogates_bound_a_false_alarm_are_convex_and_have_their_derivatives(na
 
 @pytest.mark.parametrize("beta", [0.5, 1.0, 2.0])
 def test_the_diagnostics_f_beta_is_the_metrics(beta: float) -> None:
-    scores, positive = torch.tensor([2.0, 0.5, -1.0, 0.3, -0.2]), torch.tensor([True, False, True, True, False])
+    scores, positive = torch.tensor([2.0, 0.5, -1.0, 0.3, 0.2]), torch.tensor([True, False, True, True, False])
     assert f_beta(scores, positive, beta) == pytest.approx(float(aimfor.FBeta(beta).value(scores, positive)), rel=1e-12)
     assert f_beta(-scores.abs(), torch.zeros(5, dtype=torch.bool), beta) == 0.0

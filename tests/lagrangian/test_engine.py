@@ -333,7 +333,15 @@ def test_the_counts_of_a_batch_are_told() -> None:
     assert (output.stats["positives"], output.stats["negatives"]) == (2, 3)
 
 
-@pytest.mark.parametrize(("values", "listed"), [(6, "values 1, 2, 3, 4, 5, 6,"), (7, "values 1, 2, 3, 4, 5, 6, …,")])
+@pytest.mark.parametrize(("values", "listed"), [(6, "5, 6, expected"), (7, "5, 6, …, expected")])
 def test_groups_that_do_not_start_at_zero_are_listed(values: int, listed: str) -> None:
     with pytest.raises(aimfor.InputError, match=listed):
         LagrangianEngine(torch.arange(1, values + 1))
+
+
+@pytest.mark.parametrize("group", [0, 1])
+def test_a_stratified_batch_of_one_class_is_finite(group: int) -> None:
+    index = (group == LABELS).nonzero().reshape(-1)
+    scores = torch.zeros(len(index), dtype=torch.float64, requires_grad=True)
+    loss = make(sampling="stratified")(scores, LABELS[index], index=index)
+    assert bool(torch.isfinite(torch.autograd.grad(loss, scores)[0]).all())

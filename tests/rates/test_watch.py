@@ -6,11 +6,14 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 from scipy.special import gammaln
 
+import aimfor
+from aimfor.rates import precision, recall
 from aimfor.rates.binomial import lower_bound
-from aimfor.rates.watch import log_wealth, sequence_lower
+from aimfor.rates.watch import certify_so_far, log_wealth, sequence_lower
 
 
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.93])
@@ -42,3 +45,11 @@ def test_looking_at_every_row_is_wrong_in_at_most_five_of_a_hundred_runs(share: 
     assert fooled <= stats.binom.ppf(0.999, draws, 0.05)
     peeked = stats.binom.sf(k[:300, 20::40] - 1, t[20::40], share) <= 0.05
     assert peeked.any(1).mean() > 0.12  # what an exact test for one look does when it is looked at 75 times
+
+
+def test_the_confidence_is_ninety_five_of_a_hundred_unless_said_otherwise() -> None:
+    problem = aimfor.maximize(recall, precision >= 0.5)
+    counts = problem.count(torch.arange(40.0) - 20, torch.arange(40) >= 20)
+    plain = certify_so_far(problem.objective, problem.constraints, counts)
+    assert plain == certify_so_far(problem.objective, problem.constraints, counts, 0.95)
+    assert plain.confidence == 0.95
