@@ -31,7 +31,7 @@ from ...report.scoreboard import markdown
 SETS, SPLITS, SIDE, MOST = ("omniglot", "cifar100"), 5, 96, 5000
 TEXT = """### Neighbours by pretrained features (`retrieval_features`)
 
-MAP@R on classes that were never there in training: five splits of Omniglot (by alphabet) and of CIFAR-100 (20 of 100
+MAP@R on classes never seen in training: up to five splits of Omniglot (by alphabet) and of CIFAR-100 (20 of 100
 classes unseen), frozen features of EfficientNet-Lite0. Each way of making an embedding, and the one that folds of the
 training classes choose by MAP@R, as `aimfor train --metric map@r` does. Differences: chosen minus the way, paired by
 split, with 95 % intervals.
