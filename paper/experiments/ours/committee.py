@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from aimfor.fitting.committee import Committee, MemoryStore, fit_committee
-from aimfor.fitting.committee.decide import threshold_of
+from aimfor.fitting.committee.decide import foreseen, threshold_of
 from aimfor.fitting.committee.scale import Scale
 from aimfor.fitting.committee.weights import DEFAULT, RULES, Judge, choose, mixed
 from aimfor.fitting.objective import Objective
@@ -92,6 +92,10 @@ def _variants(committee: Committee, x: Tensor, y: Tensor, seed: int, rules: tupl
     return {
         "committee": objective.value(scores, y, committee.threshold.value),
         "promised": committee.promised,
+        "at_threshold": {
+            "promised": _rates(foreseen(DEFAULT, judge, seed, decide=True), judged.y),
+            "found": _rates(scores - committee.threshold.value, y),
+        },
         "without_metric_members": _value(without, on_test[plain], y, choose(DEFAULT, without, seed)),
         "rules": {rule: _value(judge, on_test, y, choose(rule, judge, seed)) for rule in rules},
         "members": {
@@ -102,6 +106,15 @@ def _variants(committee: Committee, x: Tensor, y: Tensor, seed: int, rules: tupl
         "seconds": {seat.name: seat.seconds for seat in committee.seats},
         "notes": committee.notes,
     }
+
+
+def _rates(scores: Tensor | None, y: Tensor) -> dict[str, float] | None:
+    """Precision and recall of decisions at 0; precision is 1 where no row is called positive."""
+    if scores is None:
+        return None
+    called = scores > 0
+    hits = int((called & (y == 1)).sum())
+    return {"precision": hits / int(called.sum()) if called.any() else 1.0, "recall": hits / int((y == 1).sum())}
 
 
 def _value(judge: Judge, on_test: Tensor, y: Tensor, shares: Tensor) -> float:

@@ -55,9 +55,20 @@ def promised(rule: str, judge: Judge, seed: int) -> float:
     rows that chose would be the luck of the choice as well. Lists are kept whole. NaN where a class has one row, or
     where fewer than two lists have rows of different grades.
     """
+    scores = foreseen(rule, judge, seed, decide=judge.objective.needs_threshold)
+    if scores is None:
+        return math.nan
+    return judge.objective.value(scores, judge.y, weights=judge.weights, lists=judge.lists)
+
+
+def foreseen(rule: str, judge: Judge, seed: int, decide: bool) -> Tensor | None:
+    """Scores of each part of the rows by weights that the other parts chose; None where no parts can be made.
+
+    With ``decide``, decisions at a threshold that the other parts chose, as ±1: all that a metric of decisions sees.
+    """
     parts = _parts(judge.y, seed) if judge.lists is None else list_parts(judge.lists, judge.y, PARTS, seed)
     if parts is None:
-        return math.nan
+        return None
     scores = torch.zeros_like(judge.scores[0])
     for rows in parts:
         others = torch.ones(len(judge.y), dtype=torch.bool)
@@ -65,12 +76,11 @@ def promised(rule: str, judge: Judge, seed: int) -> float:
         rest = judge.drawn(others.nonzero().reshape(-1))
         shares = choose(rule, rest, seed)
         found = mixed(judge.scores[:, rows], shares)
-        if judge.objective.needs_threshold:
-            # Each part decides at its own threshold; ±1 is all a metric of decisions sees.
+        if decide:
             cut = threshold_of(judge.objective, mixed(rest.scores, shares), rest.y, rest.weights).value
             found = torch.where(found > cut, 1.0, -1.0).double()
         scores[rows] = found
-    return judge.objective.value(scores, judge.y, weights=judge.weights, lists=judge.lists)
+    return scores
 
 
 def _parts(y: Tensor, seed: int) -> list[Tensor] | None:
