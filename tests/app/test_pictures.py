@@ -13,6 +13,7 @@ from PIL import Image
 from aimfor.app.data import pictures as reading
 from aimfor.app.data.layouts import read_pictures
 from aimfor.app.data.pictures import Pictures, decoded
+from aimfor.app.data.sources import load
 from aimfor.errors import InputError
 
 from .pictures_samples import class_folders, picture
@@ -255,3 +256,25 @@ def test_names_without_a_class_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="one subfolder of images per class"):
         read_pictures(tmp_path, None)
     assert len(read_pictures(tmp_path, None, labelled=False).pictures) == 6
+
+
+def test_pixels_in_memory_are_read_with_the_same_care(tmp_path: Path) -> None:
+    """The small network's pixels come from the same reader: layouts, copies, damage, sizes."""
+    folder = parts(tmp_path / "photos")
+    source = load(str(folder), None)
+    assert source.pictures is None
+    assert source.images is not None
+    assert source.images.shape == (len(source), 24, 24, 3)
+    assert source.test is not None
+    assert source.test.sum() == sum("test/" in name for name in source.row_names or [])
+    row = (source.row_names or []).index("train/cat/0.png")
+    np.testing.assert_array_equal(source.images[row], np.asarray(Image.open(folder / "train" / "cat" / "0.png")))
+    assert load(str(folder), None, image_size=8).images.shape[1:] == (8, 8, 3)  # type: ignore[union-attr]
+    assert len(load(str(folder / "train" / "cat" / "0.png"), None, labelled=False)) == 1
+    (folder / "train" / "dog" / "cut.png").write_bytes(b"no picture")
+    with pytest.raises(InputError, match=r"cut\.png.*--skip-corrupt"):
+        load(str(folder), None)
+    assert len(load(str(folder), None, skip_corrupt=True)) == len(source)
+    (folder / "train" / "dog" / "cut.png").write_bytes((folder / "train" / "cat" / "0.png").read_bytes())
+    with pytest.raises(InputError, match="the same picture as 'cat' and 'dog'"):
+        load(str(folder), None)

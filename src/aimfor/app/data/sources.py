@@ -10,12 +10,12 @@ import numpy as np
 
 from ...errors import InputError, nearest
 from ...fitting.columns.cells import Column, from_array
-from .images import read_folder
+from .images import SUFFIXES
 from .labels import labels_of
 from .layouts import read_pictures
 from .npz import read_npz
 from .source import Array, Source, drop_unlabelled, take_group, take_query
-from .tables import read_table
+from .tables import check_size, read_table
 
 __all__ = ["BUILT_IN", "Source", "load"]
 
@@ -50,10 +50,13 @@ def load(
         path = Path(data)
         if not path.exists():
             raise InputError("data", f"{data}, which does not exist", "a file or folder", _near_file(path))
-        if lazy and path.suffix.lower() != ".npz":
+        pictures = path.is_dir() or path.suffix.lower() in SUFFIXES
+        if pictures or (lazy and path.suffix.lower() != ".npz"):
             source = _lazy(path, target, labelled, encoding, rows, skip_corrupt, known)
+            if not lazy:
+                _into_memory(source, path, image_size)
         else:
-            source = _from_path(path, target, labelled, encoding, rows, image_size)
+            source = _from_path(path, target, labelled, encoding, rows)
     if lazy and source.images is not None:
         source.pictures, source.images = source.as_pictures(), None
     if group is not None:
@@ -90,15 +93,23 @@ def _lazy(
     return source
 
 
-def _from_path(
-    path: Path, target: str | None, labelled: bool, encoding: str, rows: int | None, image_size: int
-) -> Source:
+#: Pixels of a side at most, unless the user says more: what the small network sees of a photo.
+SIDE_AT_MOST = 64
+
+
+def _into_memory(source: Source, path: Path, size: int) -> None:
+    """Pixels ``(n, side, side, 3)``: ``size``, or for 0 the larger side of the first picture, at most 64."""
+    pictures = source.pictures
+    assert pictures is not None
+    side = size or min(SIDE_AT_MOST, max(pictures.open(0).size))
+    check_size(path, len(pictures) * side * side * 3 * 2)
+    source.images = np.stack([pictures.square(row, side) for row in range(len(pictures))])
+    source.pictures = None
+
+
+def _from_path(path: Path, target: str | None, labelled: bool, encoding: str, rows: int | None) -> Source:
     name = path.name.split(".")[0] or path.name
     try:
-        if path.is_dir():
-            images, labels, files = read_folder(path, image_size, labelled=labelled)
-            nested = all("/" in file for file in files)
-            return Source(name, {}, images, labels if nested else None, files)
         if path.suffix.lower() == ".npz":
             return read_npz(path, name, target, labelled)
         columns = read_table(path, encoding=encoding, rows=rows)
