@@ -126,19 +126,26 @@ def _interval(difference: Difference) -> str:
 
 
 def _promises(results: list[dict[str, Any]], metrics: Sequence[str]) -> list[str]:
-    lines = ["| metric | cells | estimated − found, mean | median | mean absolute |", "|---|---|---|---|---|"]
+    """Of every metric; of one with a floor also the rates at the committee's own threshold, if stored."""
+    lines = ["| metric | cells | promised − found, mean | median | mean of the absolute |", "|---|---|---|---|---|"]
     for metric in metrics:
         founds = [entry["result"]["metrics"][metric] for entry in results]
-        gaps = [
-            100 * (found["promised"] - found["committee"])
-            for found in founds
-            if found["promised"] is not None and found["committee"] is not None
-        ]
-        if gaps:
-            mean, middle = statistics.mean(gaps), statistics.median(gaps)
-            size = statistics.mean(abs(gap) for gap in gaps)
-            lines.append(f"| {metric} | {len(gaps)} | {mean:+.2f} | {middle:+.2f} | {size:.2f} |")
+        lines += _promise(metric, [(found["promised"], found["committee"]) for found in founds])
+        if "@" in metric:
+            rates = [found["at_threshold"] for found in founds if found.get("at_threshold")]
+            both = [rate for rate in rates if rate["promised"] is not None]
+            for name in ("recall", "precision"):
+                pairs = [(rate["promised"][name], rate["found"][name]) for rate in both]
+                lines += _promise(f"{name} at the threshold of {metric}", pairs)
     return lines
+
+
+def _promise(name: str, pairs: Sequence[tuple[float | None, float | None]]) -> list[str]:
+    gaps = [100 * (said - found) for said, found in pairs if said is not None and found is not None]
+    if not gaps:
+        return []
+    mean, middle, size = statistics.mean(gaps), statistics.median(gaps), statistics.mean(map(abs, gaps))
+    return [f"| {name} | {len(gaps)} | {mean:+.2f} | {middle:+.2f} | {size:.2f} |"]
 
 
 def _shares(results: list[dict[str, Any]], metrics: Sequence[str]) -> list[str]:

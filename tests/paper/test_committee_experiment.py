@@ -53,6 +53,20 @@ def test_the_board_shows_the_cells(tmp_path: Path) -> None:
     assert "| f1 | 0.25 | 0.75 |" in text
 
 
+def test_the_board_shows_what_a_floor_promised_at_its_own_threshold(tmp_path: Path) -> None:
+    floor = "recall@precision=0.8"
+    results = []
+    for seed, met in enumerate((0.5, 0.7)):
+        one = found(0.5, {"LightGBM": (0.9, 0.1, 0.4)})
+        rates = {"promised": {"precision": 0.8, "recall": 0.6}, "found": {"precision": 0.75, "recall": met}}
+        one["at_threshold"] = rates if seed == 0 else {"promised": None, "found": rates["found"]}
+        results.append({"cell": {"set": "made_up", "seed": seed}, "result": {"metrics": {floor: one}}})
+    write_board(results, tmp_path, "title")
+    text = (tmp_path / "table.md").read_text()
+    assert f"| recall at the threshold of {floor} | 1 | +10.00 | +10.00 | 10.00 |" in text
+    assert f"| precision at the threshold of {floor} | 1 | +5.00 | +5.00 | 5.00 |" in text
+
+
 def test_splits_are_stratified_standardised_by_training_rows_and_paired() -> None:
     generator = torch.Generator().manual_seed(0)
     x = 5.0 + 3.0 * torch.randn(200, 3, generator=generator, dtype=torch.float64)
