@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,10 @@ from aimfor.lp import (
 )
 from aimfor.lp.operators.sketched import SketchedOperator
 from aimfor.lp.problem import read_program
-from aimfor.lp.solvers import highs
+from aimfor.lp.solvers import highs, methods
 from aimfor.lp.solvers.base import OPTIMAL
-from aimfor.lp.solvers.newton import mangasarian_epsilon, minimise_penalty
-from aimfor.lp.standard import equilibrate, standard_form
+from aimfor.lp.solvers.newton import Penalised, mangasarian_epsilon, minimise_penalty
+from aimfor.lp.standard import Standard, equilibrate, standard_form
 
 sys.path.insert(0, str(Path(__file__).parent))
 from random_programs import feasible_bounded
@@ -224,3 +225,34 @@ def test_highs_own_duals_prove_the_value_before_they_are_polished(monkeypatch: p
     assert found.outcome.tolist() == [OPTIMAL] * 3
     assert float(found.point.y.abs().min()) > 1e-6  # the equalities matter
     assert float(found.point.z.min()) >= 0.0
+
+
+@pytest.mark.parametrize(("size", "steps"), [(2e6, 1), (0.5e6, 3)])
+@pytest.mark.parametrize("runaway", ["y", "rows"])
+def test_runaway_iterates_end_the_outer_steps(
+    runaway: str, size: float, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An inner minimiser beyond a million is taken for a program without an optimum, though it converged."""
+    calls = []
+
+    def far_away(program: Standard, epsilon: torch.Tensor, *rest: object, **options: object) -> Penalised:
+        calls.append(float(epsilon))
+        found = minimise_penalty(program, epsilon, *rest, **options)
+        return replace(found, **{runaway: torch.full_like(getattr(found, runaway), size)})
+
+    monkeypatch.setattr(methods, "minimise_penalty", far_away)
+    program, _ = standard_form(read_program(torch.ones(2).double(), -torch.eye(2).double(), -torch.ones(2).double()))
+    PenaltyNewton(epsilon=1.0, smallest=1.0, outer=3).run(program, tol=-1.0)  # nothing is ever good enough
+    assert calls == [1.0] * steps
+
+
+def test_duals_of_highs_with_a_wrong_sign_in_the_last_digits_are_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """x >= 1 is the row that holds, with a dual of 1; x <= 5 does not hold, and rounding may leave it any sign."""
+    rows, bounds = torch.tensor([[-1.0], [1.0]]).double(), torch.tensor([-1.0, 5.0]).double()
+    program, _ = standard_form(read_program(torch.ones(1).double(), rows, bounds))
+    item = highs._numpy(program)
+    result = highs._linprog(item.c, item.rows, item.rhs, item.equality_rows, item.equality_rhs, item.lower, item.upper)
+    assert result.ineqlin.marginals.tolist() == [-1.0, 0.0]
+    result.ineqlin.marginals[1] = 1e-12
+    monkeypatch.setattr(highs, "polish", lambda _, rough: rough)
+    assert highs._optimal(program, result, 1e-9).point.z.tolist() == [[1.0, 0.0]]

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import aimfor
-from aimfor.metrics import PrecisionAtK, RecallAtK, ReciprocalRank
+from aimfor.metrics import HitAtK, PrecisionAtK, RecallAtK, ReciprocalRank
+from aimfor.smooth.form import Softness
 
 BOTH = pytest.mark.parametrize("metric", [PrecisionAtK(3), RecallAtK(3)], ids=["precision", "recall"])
 
@@ -120,3 +121,27 @@ def test_soft_reciprocal_rank_by_hand() -> None:
     above = sum(1 / (1 + math.exp(-(s - 0.2) / 0.5)) for s in (1.0, 0.9))
     found = aimfor.MetricLoss("mrr", aimfor.SmoothEngine(0.5))(scores, targets)
     assert 1 - float(found) == pytest.approx(1 / (1 + above))
+
+
+def test_soft_ranks_are_asked_of_the_positives_unless_all_crowd_the_first_places():
+    targets = torch.tensor([[0, 1, 0, 1, 0], [1, 0, 0, 0, 0]])
+    for metric, asked in [(RecallAtK(2), targets.sum(1).tolist()), (PrecisionAtK(2), [5, 5])]:
+        form = metric.smooth_form(metric.check(torch.randn(2, 5), targets))
+        assert form.asked.there.sum(1).tolist() == asked
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_a_soft_hit_is_one_minus_the_chance_that_every_positive_misses(k):
+    scores, targets = torch.randn(3, 6, dtype=torch.float64), torch.rand(3, 6) < 0.4
+    targets[:, 0] = True
+    metric = HitAtK(k)
+    found = float(metric.smooth_form(metric.check(scores, targets)).loss(Softness(0.4, relative=0.3))[0])
+    hits = []
+    for row, truth in zip(scores.tolist(), targets.tolist(), strict=True):
+        missed = 1.0
+        for i, own in enumerate(row):
+            if truth[i]:
+                rank = 1.0 + sum(1 / (1 + math.exp((own - s) / 0.4)) for j, s in enumerate(row) if j != i)
+                missed *= 1.0 - 1 / (1 + math.exp((rank - k - 0.5) / (0.3 * max(k, 10.0))))
+        hits.append(1.0 - missed)
+    assert 1.0 - found == pytest.approx(sum(hits) / 3, abs=1e-9)

@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from sklearn.metrics import precision_recall_curve
 
 import aimfor
+from aimfor.engine import Batch
+from aimfor.metrics.at_rate import _precision
+from aimfor.metrics.curve import threshold_curve
 
 RATES = st.sampled_from([0.05, 0.2, 0.3, 0.5, 2 / 3, 0.75, 0.8, 1.0])
 
@@ -163,3 +166,13 @@ def test_decide_refuses_what_value_refuses() -> None:
         aimfor.PrecisionAtRecall(0.5).decide(torch.zeros(2), torch.tensor([-1, 1]))
     with pytest.raises(aimfor.InputError, match="scores"):
         aimfor.PrecisionAtRecall(0.5).decide([0.0], torch.tensor([1]))  # type: ignore[arg-type]
+
+
+@given(binary_data())
+def test_precision_is_zero_where_no_weight_is_decided(data: dict[str, torch.Tensor]) -> None:
+    mass = data["weights"] * data["where"]
+    mass[data["scores"] == data["scores"].max()] = 0.0
+    curve = threshold_curve(Batch(data["scores"], data["targets"] == 1, mass))
+    seen = {**data, "weights": mass}
+    expected = [rates_at(seen, threshold - 0.01)[0] for threshold in curve.thresholds.tolist()]
+    assert _precision(curve).tolist() == pytest.approx(expected, abs=1e-12)

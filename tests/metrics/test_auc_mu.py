@@ -246,3 +246,21 @@ def test_projection_of_single_precision_scores_is_in_double_precision() -> None:
     targets = torch.tensor([0, 1, 2])
     assert aimfor.AUCMu(partition).value(scores, targets) == aimfor.AUCMu(partition).value(scores.double(), targets)
     assert aimfor.AUCMu().value(scores, targets) == aimfor.AUCMu().value(scores.double(), targets)
+
+
+def test_only_small_batches_carry_every_row_in_every_pair_of_classes() -> None:
+    """Beyond that each of the 6 pairs of 4 classes holds its own two classes: half of the rows, not all."""
+    metric, scores = aimfor.AUCMu(), torch.randn(1600, 4, dtype=torch.float64)
+    targets = torch.arange(1600) % 4
+    for rows, held in [(400, 400), (1600, 800)]:
+        form = metric.pair_form(metric.check(scores[:rows], targets[:rows]))
+        assert [tuple(problem.scores.shape) for problem in form.problems] == [(6, held)]
+
+
+def test_a_small_area_keeps_every_bit() -> None:
+    """The whole area is not put through the scale of a partial one, which costs the last digits below a quarter."""
+    for right in (1, 3, 7, 11):
+        scores = torch.arange(100.0, dtype=torch.float64)
+        targets = scores == right  # above ``right`` of 99 negatives
+        for metric in (aimfor.AUROC(), aimfor.AUROC(max_fpr=1.0)):
+            assert float(metric.value(scores, targets)) == right / 99

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn import metrics as sk
 
 import aimfor
-from aimfor.metrics import BalancedAccuracy, ClassFBeta, metric_from_name
+from aimfor.metrics import BalancedAccuracy, ClassFBeta, PairwiseFBeta, metric_from_name
 
 
 @st.composite
@@ -117,3 +117,12 @@ def test_an_example_of_a_rare_class_weighs_more_in_balanced_accuracy() -> None:
 def test_bad_settings_are_refused(beta: float, average: str) -> None:
     with pytest.raises(aimfor.InputError):
         ClassFBeta(beta, average)
+
+
+def test_pairwise_f_beta_says_where_it_decides() -> None:
+    metric = PairwiseFBeta()
+    batch = metric.check(torch.zeros(4, 2), torch.tensor([0, 0, 1, 1]))
+    cut = metric.decided_at(batch)
+    assert cut == aimfor.FBeta(1.0).threshold
+    values = [float(metric.value(torch.full((4, 2), cut + step), batch.targets)) for step in (-0.01, 0.0, 0.01)]
+    assert values == pytest.approx([0.0, 0.0, 2 / 3])  # just above it, everybody is positive: precision 1/2, recall 1

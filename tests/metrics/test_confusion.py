@@ -194,3 +194,12 @@ def test_counts_of_classes_tell_false_positives_from_false_negatives() -> None:
     assert counts.fp.tolist() == [1, 2, 0]
     assert counts.fn.tolist() == [0, 1, 2]
     assert counts.tn.tolist() == [4, 2, 3]
+
+
+@given(binary_data())
+def test_a_ratio_may_subtract_counts(data: dict[str, Any]) -> None:
+    """Net benefit at odds of one to four."""
+    tp, fp, fn, tn = loop_counts(data, 0.0)
+    metric = aimfor.CountRatio((1, -0.25, 0, 0), (1, 1, 1, 1), name="net benefit")
+    expected = ratio(tp - 0.25 * fp, tp + fp + fn + tn)
+    assert float(metric.value(**data)) == pytest.approx(expected, abs=1e-12, nan_ok=True)

@@ -13,6 +13,7 @@ from sklearn import metrics as sk
 
 import aimfor
 from aimfor import checks
+from aimfor.smooth.form import Softness
 
 
 def loop_table(decided: Any, truth: Any, mass: Any, classes: list[int], by_image: bool) -> list[list[float]]:
@@ -165,3 +166,24 @@ def test_no_image_at_all_is_undefined() -> None:
     assert math.isnan(
         aimfor.IoU("image", "mean").value(torch.zeros(0, 2, 3, 3), torch.zeros(0, 3, 3, dtype=torch.long))
     )
+
+
+def test_only_one_mask_over_the_whole_data_set_has_a_program() -> None:
+    assert aimfor.IoU("dataset", "binary").no_program() is None
+    for average, classes in [("dataset", "mean"), ("dataset", 0), ("dataset", 1), ("image", "binary"), ("image", 1)]:
+        assert "dataset" in str(aimfor.IoU(average, classes).no_program())
+
+
+@pytest.mark.parametrize("classes", ["mean", 1])
+def test_a_pixel_of_weight_two_is_two_pixels_when_decisions_are_soft(classes: str | int) -> None:
+    generator = torch.Generator().manual_seed(4)
+    scores = torch.randn(9, 3, generator=generator, dtype=torch.float64)
+    targets, times = torch.arange(9) % 3, torch.tensor([1, 2, 3, 2, 1, 1, 3, 1, 2])
+    metric = aimfor.IoU("dataset", classes)
+
+    def soft(scores: torch.Tensor, targets: torch.Tensor, weights: torch.Tensor | None) -> float:
+        return float(metric.smooth_form(metric.check(scores, targets, weights=weights)).loss(Softness(0.5, 0.5))[0])
+
+    twice = soft(scores.repeat_interleave(times, 0), targets.repeat_interleave(times), None)
+    assert soft(scores, targets, times.double()) == pytest.approx(twice, abs=1e-12)
+    assert abs(soft(scores, targets, None) - twice) > 1e-3

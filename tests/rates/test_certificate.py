@@ -232,3 +232,13 @@ def test_the_certificate_reads_as_text_and_as_json() -> None:
 def test_a_confidence_outside_one_half_to_one_is_refused(confidence: object) -> None:
     with pytest.raises(InputError, match="confidence"):
         certify(recall, [], table(1, 1, 1, 1), confidence)  # type: ignore[arg-type]
+
+
+def test_the_data_asked_for_are_found_to_a_hundred_and_twenty_eighth_of_the_last_doubling() -> None:
+    """Wilson's bound is 0.9 where (p − 0.9)² n = z² · 0.9 · 0.1, which n gives in closed form."""
+    counts, z = table(93, 7, 100, 800), stats.norm.isf(0.05)
+    (finding,) = certify(recall, [precision >= 0.9], counts).findings
+    times = z * z * 0.09 / 0.03**2 / 100
+    assert 2 < times < 4
+    step = (4 - 2) / 128
+    assert finding.more == math.ceil((2 + math.ceil((times - 2) / step) * step - 1) * counts.total)

@@ -13,6 +13,7 @@ import aimfor
 from aimfor.errors import InputError, SolverError
 from aimfor.rates import Decision, Iterates, Verdict, accuracy, fpr, positive_rate, precision, recall
 from aimfor.rates.expressions import Rate
+from aimfor.rates.sweep import candidates
 
 
 def sample(n: int, seed: int = 0) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
@@ -216,3 +217,16 @@ def test_a_score_at_the_threshold_is_negative_for_rates_metrics_and_decisions_al
     engine = aimfor.RateEngine(every=0)
     aimfor.MetricLoss("tpr@fpr=0.1", engine)(scores.requires_grad_(), y)
     assert float(engine.get_extra_state()[0, 2]) == 0.0  # true positives counted at threshold 0
+
+
+def test_cuts_lie_between_neighbours_and_beyond_both_ends() -> None:
+    scores = torch.tensor([3.7, 0.25, 0.5, 0.25])
+    assert candidates(scores, scores > 1).tolist() == pytest.approx([-0.75, 0.375, 2.1, 4.7])
+    assert int((scores > candidates(scores, scores > 1)[-1]).sum()) == 0
+
+
+def test_of_many_cuts_half_are_spaced_by_all_ranks_and_half_by_those_of_the_positives() -> None:
+    scores, nobody = torch.arange(100.0), torch.zeros(100, dtype=torch.bool)
+    assert candidates(scores, nobody, most=10).tolist() == [-1.0, 24.5, 49.5, 74.5, 100.0]
+    found = candidates(scores, scores >= 91, most=10)
+    assert found.tolist() == [-1.0, 24.5, 49.5, 74.5, 90.5, 92.5, 94.5, 96.5, 98.5, 100.0]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import aimfor
 from aimfor.errors import InputError
-from aimfor.rates import Decision, accuracy, fpr, positive_rate, precision, recall, tnr
+from aimfor.rates import Decision, accuracy, fpr, positive_rate, precision, recall, shortfall, tnr
 from aimfor.rates.exact import Share, share_passes
 from paper.experiments.ours.validity import SETTINGS, one_draw
 
@@ -142,6 +142,19 @@ def test_without_enough_rows_there_is_no_threshold_but_a_sentence() -> None:
     with pytest.raises(InputError, match="No threshold"):
         decision(scores)
     assert decision.to_dict()["guarantee"]["steps"] == 0
+
+
+def test_rows_that_just_did_not_do_are_asked_for_a_tenth_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the forecast is that as many rows again would do, chance was against these: a few more are asked for."""
+    monkeypatch.setattr(shortfall, "_times", lambda *_: 1.0)
+    scores, y, _ = sample(125, 3, shift=1.5)
+    guarantee = (
+        aimfor.maximize(recall, precision >= 0.9)
+        .decide(scores, y, guarantee=0.95, learn=sample(125, 4, shift=1.5)[:2])
+        .guarantee
+    )
+    assert guarantee is not None
+    assert guarantee.more == 13
 
 
 def test_the_forecast_of_rows_is_about_right() -> None:

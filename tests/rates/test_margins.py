@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from scipy import stats
 
 import aimfor
 from aimfor.errors import InputError
@@ -64,3 +65,12 @@ def test_training_for_a_certificate_raises_the_multiplier_of_a_floor_that_just_h
         problem.end_epoch()
     name = "precision >= 0.75"
     assert plain.multipliers[name] < 1.0 < careful.multipliers[name]
+
+
+def test_a_rate_that_counts_half_is_moved_to_its_own_unfavourable_end() -> None:
+    (part,) = parts_of(recall - 0.5 * fpr >= 0.3, counts().levels)
+    tp, fp, fn, tn = counts().table.sum(0).int().tolist()
+    low = stats.binomtest(tp, tp + fn).proportion_ci(0.9, "wilson").low
+    high = stats.binomtest(fp, fp + tn).proportion_ci(0.9, "wilson").high
+    found = cautious_margin(part, counts(), stats.norm.isf(0.05))
+    assert float(found) == pytest.approx(low - 0.5 * high - 0.3, abs=1e-12)

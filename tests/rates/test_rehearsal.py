@@ -150,3 +150,12 @@ def test_a_sequence_accepted_to_its_end_hands_its_error_on() -> None:
     assert accepted([40.0, 51.0], ((0,), (1,))) == ()
     assert accepted([56.0, 51.0, 40.0], ((0, 2), (1,))) == (0,)
     assert accepted([56.0, 51.0], ((0, 1),)) == (0, 1)
+
+
+@pytest.mark.parametrize("trials", [35, 55])
+def test_as_many_as_expected_is_no_deviation_whatever_rounding_does(trials: int) -> None:
+    """There the likelihood ratio is 0 up to rounding, on either side."""
+    k = torch.tensor([0.7 * trials + 0.5], dtype=torch.float64)
+    found = tail_deviate(k, torch.full_like(k, trials), 0.7)
+    exact = stats.norm.isf(stats.binom.sf(round(0.7 * trials + 0.5) - 1, trials, 0.7))
+    assert found.item() == pytest.approx(exact, abs=0.035)
