@@ -46,6 +46,15 @@ def test_no_success_is_no_evidence() -> None:
     assert tail_deviate(torch.zeros(1), torch.tensor([50.0]), 0.01).item() == -9.0
 
 
+@pytest.mark.parametrize(("trials", "successes"), [(50, 48), (350, 333), (1_050, 998)])
+def test_the_deviate_where_half_a_success_less_is_what_was_expected(trials: int, successes: int) -> None:
+    """Numerator and denominator of the approximation vanish there; the deviate does not."""
+    exact = float(stats.norm.isf(stats.binom.sf(successes - 1, trials, 0.95)))
+    found = tail_deviate(torch.tensor([float(successes)]).double(), torch.tensor([float(trials)]).double(), 0.95)
+    assert found.item() == pytest.approx(exact, abs=0.01)
+    assert found.item() < -0.01
+
+
 # ---------------------------------------------------------------- the learning rows between thresholds
 
 

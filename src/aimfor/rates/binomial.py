@@ -100,7 +100,7 @@ def tail_deviate(successes: Tensor, trials: Tensor, rate: float) -> Tensor:
     """The z whose upper normal tail is P(X >= successes) for X ~ Binomial(trials, rate), elementwise: for forecasts.
 
     Peizer and Pratt's approximation: within 0.01 of the exact deviate from a few expected successes and failures on,
-    within 0.03 where all trials succeed; counts need not be whole. −9 without a success.
+    within 0.04 where all trials succeed; counts need not be whole. −9 without a success.
 
     References:
         Peizer, Pratt, A normal approximation for binomial, F, beta, and other common, related tail probabilities, 1968.
@@ -111,7 +111,10 @@ def tail_deviate(successes: Tensor, trials: Tensor, rate: float) -> Tensor:
     likelihood = torch.xlogy(hit, hit / (n * rate)) + torch.xlogy(miss, miss / (n * (1.0 - rate)))
     size = (2.0 / (1.0 + 1.0 / (6.0 * n)) * likelihood.clamp_min(0.0)).sqrt()
     distance = successes - 1.0 / 3.0 - (n + 1.0 / 3.0) * rate
-    z = distance / (hit - n * rate).abs().clamp_min(1e-9) * size
+    beyond, deviation = (hit - n * rate).abs(), (n * rate * (1.0 - rate)).sqrt()
+    # Both vanish where as many succeed as expected; their ratio does not.
+    limit = 1.0 / (deviation * (1.0 + 1.0 / (6.0 * n)).sqrt())
+    z = distance * torch.where(beyond > 1e-3 * deviation, size / beyond.clamp_min(1e-9), limit)
     return torch.where(successes > 0, z, torch.full_like(z, -9.0))
 
 
