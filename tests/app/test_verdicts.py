@@ -117,7 +117,7 @@ def test_what_is_left_of_a_winner(
     called: list[Any] = []
     monkeypatch.setattr(winner, "winner_of", lambda plan, summary: rival)
     monkeypatch.setattr(
-        winner.training, "start", lambda given, way, out: called.append((given.members, way)) or (out, 7)
+        winner.training, "start", lambda given, way, out, *_: called.append((given.members, way)) or (out, 7)
     )
     monkeypatch.setattr(winner.training, "finish", lambda out, ready, way: called.append((out, ready, way)))
     winner.leave_winner(tmp_path, plan, summarize(results, plan))
