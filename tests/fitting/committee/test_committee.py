@@ -112,6 +112,10 @@ def test_restored_it_says_the_same_to_the_last_bit(made: tuple[Tensor, Tensor, C
     assert torch.equal(again.scores(x), committee.scores(x))
     assert again.facts == committee.facts
     assert not any(path.suffix in (".pkl", ".pt", ".pickle") for path in tmp_path.iterdir())
+    loud = next(seat["name"] for seat in committee.facts["seats"] if seat["share"] > 0.1)
+    seats = [{**seat, "folds": 0} if seat["name"] == loud else seat for seat in committee.facts["seats"]]
+    with pytest.raises(ValueError, match=f"{loud} has a share of the vote and no model"):
+        Committee.restore({**committee.facts, "seats": seats}, get)
 
 
 def test_stopped_it_goes_on_and_ends_the_same_to_the_last_bit(tmp_path: Path) -> None:

@@ -175,6 +175,8 @@ class Committee:
         known = {**_BY_NAME, **{member.name: member for member in who}}
         for one in facts["seats"]:
             member, loud = known[one["name"]], one["share"] >= SILENT
+            if loud and one["folds"] < 1:
+                raise ValueError(f"{one['name']} has a share of the vote and no model")
             fitted = [member.restore(*get(f"{one['name']}-{fold}")) for fold in range(one["folds"])] if loud else []
             scale, rest = Scale.restore(one["scale"]), (one["share"], one["look"], one["seconds"])
             seats.append(Seat(one["name"], one["title"], fitted, scale, *rest, columns=one.get("columns")))
