@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import subprocess
 import sys
 import tempfile
 import textwrap
@@ -68,6 +69,24 @@ class Program:
         for path in self._said:
             path.unlink()
         return self.process.exitcode
+
+
+class Fresh:
+    """``code`` of Python's in a process started anew: for processes that talk to each other, which start threads."""
+
+    def __init__(self, *words: object, code: str, environment: Mapping[str, str] | None = None) -> None:
+        paths = os.pathsep.join(path for path in sys.path if path)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(code), *(str(word) for word in words)],
+            env={**os.environ, "PYTHONPATH": paths, **(environment or {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def wait(self, seconds: float = 600.0) -> int:
+        self.stdout, self.stderr = self.process.communicate(timeout=seconds)
+        return self.process.returncode
 
 
 def finished(*words: object, code: str | None = None, folds: int | None = None) -> Program:

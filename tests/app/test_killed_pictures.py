@@ -106,6 +106,14 @@ def test_a_stop_ends_within_two_seconds(kind: str, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(members, "STEPS", 100_000)
     words = (*(word if word != 2 else 10_000 for word in words),)
     asked: list[float] = []
+    put = FolderStore.put
+
+    def slowly(self: FolderStore, *what: Any) -> None:
+        """Few small pictures are learned before anybody could ask."""
+        time.sleep(0.5)
+        put(self, *what)
+
+    monkeypatch.setattr(FolderStore, "put", slowly)
 
     def ask() -> None:
         while not (out / "config.json").exists():
