@@ -9,20 +9,16 @@ on a busy one even CPU time changes by a factor of two from run to run.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import struct
 import sys
-import tempfile
 import time
-import traceback
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
-import torch.distributed as dist
 from common import record
+from ranks import on_ranks
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -107,37 +103,8 @@ def steps(loss: nn.Module | None, rank: int, world: int) -> dict[str, float]:
     return {"bytes": moved / STEPS, "cpu": cpu / STEPS, "joining": spent[0] / STEPS}
 
 
-def child(rank: int, world: int, port: int, out: str) -> None:
-    torch.set_num_threads(1)
-    if world > 1:
-        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        dist.init_process_group("gloo", rank=rank, world_size=world)
-    found = {name: steps(None if make is None else make(), rank, world) for name, make in ENGINES.items()}
-    Path(out, str(rank)).write_text(json.dumps(found))
-
-
-def measured(world: int) -> list[dict[str, dict[str, float]]]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with tempfile.TemporaryDirectory() as folder:
-        children = []
-        for rank in range(world):
-            process = os.fork()
-            if process == 0:
-                code = 1
-                try:
-                    child(rank, world, port, folder)
-                    code = 0
-                except BaseException:
-                    traceback.print_exc()
-                finally:
-                    sys.stderr.flush()
-                    os._exit(code)
-            children.append(process)
-        codes = [os.waitpid(process, 0)[1] for process in children]
-        assert not any(codes), codes
-        return [json.loads(Path(folder, str(rank)).read_text()) for rank in range(world)]
+def work(rank: int, world: int) -> dict[str, dict[str, float]]:
+    return {name: steps(None if make is None else make(), rank, world) for name, make in ENGINES.items()}
 
 
 def formula(name: str, world: int, parameters: int) -> float:
@@ -151,7 +118,7 @@ def main() -> None:
     import torch._dynamo  # noqa: F401 (before the forks)
 
     parameters = sum(one.numel() for one in network().parameters())
-    found = {world: measured(world) for world in (1, 2, 4)}
+    found = {world: on_ranks(world, work) for world in (1, 2, 4)}
     table = []
     for name in ENGINES:
         alone = found[1][0][name]["cpu"]

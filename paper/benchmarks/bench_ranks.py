@@ -8,20 +8,14 @@ clock, so it needs two cores and a quiet machine. "joining" is the share of a st
 
 from __future__ import annotations
 
-import json
-import os
-import socket
 import statistics
-import sys
-import tempfile
 import time
-import traceback
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from common import record
+from ranks import on_ranks
 from torch import nn
 
 import aimfor
@@ -80,43 +74,18 @@ def measure(ranks: Ranks, batch: int, hidden: tuple[int, ...], loss: nn.Module |
     return {"step": statistics.median(seconds[3:]), "joining": statistics.median(joined[3:])}
 
 
-def child(rank: int, world: int, port: int, out: Path) -> None:
-    torch.set_num_threads(1)
-    if world > 1:
-        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        dist.init_process_group("gloo", rank=rank, world_size=world)
+def work(rank: int, world: int) -> dict[str, Any]:
     losses = {"cross-entropy": None, "auroc": aimfor.MetricLoss("auroc")}
-    found = {
+    return {
         f"{size}/{name}": measure(Ranks(rank, world), batch, hidden, loss)
         for size, (batch, hidden) in SIZES.items()
         for name, loss in losses.items()
     }
-    (out / str(rank)).write_text(json.dumps(found))
 
 
 def measured(world: int) -> dict[str, dict[str, float]]:
     """The slowest process of each."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with tempfile.TemporaryDirectory() as folder:
-        children = []
-        for rank in range(world):
-            process = os.fork()
-            if process == 0:
-                code = 1
-                try:
-                    child(rank, world, port, Path(folder))
-                    code = 0
-                except BaseException:
-                    traceback.print_exc()
-                finally:
-                    sys.stderr.flush()
-                    os._exit(code)
-            children.append(process)
-        codes = [os.waitpid(process, 0)[1] for process in children]
-        assert not any(codes), codes
-        every = [json.loads(Path(folder, str(rank)).read_text()) for rank in range(world)]
+    every = on_ranks(world, work)
     return {key: max((one[key] for one in every), key=lambda entry: entry["step"]) for key in every[0]}
 
 
