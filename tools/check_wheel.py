@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -72,6 +73,9 @@ def packed_files(wheel: Path) -> set[str]:
 def check_contents(wheel: Path, sdist: Path) -> None:
     """The wheel holds the package alone, every file of it; the sdist what is needed to test it."""
     packed = packed_files(wheel)
+    page = next(name for name in zipfile.ZipFile(wheel).namelist() if name.endswith("dist-info/METADATA"))
+    dead = re.findall(r"\]\((?!https://|#)[^)\s]*\.(?:md|png|svg)\)", zipfile.ZipFile(wheel).read(page).decode())
+    assert not dead, f"links of the index page that lead nowhere: {dead}"
     sources = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src" / "aimfor").rglob("*") if path.is_file()}
     assert packed == {name for name in sources if "__pycache__" not in name}, packed ^ sources
     with tarfile.open(sdist) as archive:

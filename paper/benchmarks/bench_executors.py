@@ -69,7 +69,7 @@ def main() -> None:
         here = ["--scheduler-file", str(Path(folder, "scheduler.json")), "--no-dashboard"]
         dask = [sys.executable, "-m", "dask"]
         scheduler = [*dask, "scheduler", "--host", "127.0.0.1", "--port", "0", *here]
-        parts = [subprocess.Popen(scheduler, stderr=subprocess.DEVNULL)]
+        parts = [subprocess.Popen(scheduler, env=environment, stderr=subprocess.DEVNULL)]  # it unpacks the cells, too
         worker = [*dask, "worker", "--no-nanny", "--nthreads", "1", *here]
         parts += [subprocess.Popen(worker, env=environment, stderr=subprocess.DEVNULL) for _ in range(WORKERS)]
         try:
