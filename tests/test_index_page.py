@@ -56,7 +56,9 @@ def test_without_an_address_none_is_invented_and_the_words_stay(monkeypatch: pyt
     assert re.findall(r"\w+", text) == re.findall(r"\w+", re.sub(r"\]\([^)\s]+\)", "]", kept))
 
 
-@pytest.mark.parametrize("text", ["`x[0](docs/a.md)`", "```python\nf[0](docs/a.md)\n```", "[a](https://b.org)", "[a](#b)"])
+@pytest.mark.parametrize(
+    "text", ["`x[0](docs/a.md)`", "```python\nf[0](docs/a.md)\n```", "[a](https://b.org)", "[a](#b)"]
+)
 def test_code_and_outside_links_stay_as_they_are(text: str) -> None:
     assert hook.index_page(text, "") == text == hook.index_page(text, HOME)
 

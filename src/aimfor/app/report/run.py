@@ -54,8 +54,8 @@ def _page(metrics: dict[str, Any], config: dict[str, Any], sheets: list[dict[str
 
 def _parts(rows: dict[str, int]) -> str:
     """How many rows each part has; a committee needs no validation part."""
-    used = [f"{count} {name}" for name in ("train", "validation", "test") if (count := rows[name])]
-    return ", ".join(used).replace("train", "training") + " rows"
+    names = {"train": "training", "validation": "validation", "aside": "kept aside", "test": "test"}
+    return ", ".join(f"{rows[part]} {name}" for part, name in names.items() if rows.get(part)) + " rows"
 
 
 def _headline(metrics: dict[str, Any]) -> list[tuple[str, str, str]]:

@@ -106,7 +106,11 @@ def convene(settings: Settings, ready: Prepared, **how: Any) -> Committee:
         **who,
         **how,
     )
-    return with_floor(committee, ready)
+    kept = torch.from_numpy(ready.parts.validation)
+    if not isinstance(committee.objective.metric, AtRate) or not len(kept):
+        return committee
+    scores, grouped = committee.scores(ready.x[kept]), ready.source.whole is not None
+    return keeping_floor(committee, scores, ready.ids[kept], "out-of-fold", grouped)
 
 
 def _workers(ready: Prepared) -> int:
@@ -114,26 +118,22 @@ def _workers(ready: Prepared) -> int:
     return min(4, len(os.sched_getaffinity(0))) if size > SPREAD_ABOVE else 1
 
 
-def with_floor(committee: Committee, ready: Prepared) -> Committee:
+def keeping_floor(committee: Committee, scores: Tensor, y: Tensor, learned_on: str, grouped: bool) -> Committee:
     """For a metric with a floor: the threshold that keeps it with 95 % confidence, tested on rows kept aside.
 
-    Out-of-fold scores choose the order of the tests. They cannot be the tests themselves: each is of one fold's models,
-    and what will decide is their average.
+    The rows that weighed the members choose the order of the tests. They cannot be the tests themselves: weights and
+    threshold were chosen on them, and out of fold each score is of one fold's models, where their average will decide.
     """
     metric, record = committee.objective.metric, committee.judged
-    if not isinstance(metric, AtRate) or not len(ready.parts.validation):
-        return committee
+    assert isinstance(metric, AtRate)
     assert record is not None
-    rows = torch.from_numpy(ready.parts.validation)
-    found = metric.problem().decide(
-        committee.scores(ready.x[rows]), ready.ids[rows], guarantee=CONFIDENCE, learn=(record.scores, record.y)
-    )
+    found = metric.problem().decide(scores, y, guarantee=CONFIDENCE, learn=(record.scores, record.y))
     sentence = str(found.guarantee)
     if found.threshold is None:
-        note = "the threshold just meets the floor on out-of-fold rows and comes without a guarantee: " + sentence
+        note = f"the threshold just meets the floor on {learned_on} rows and comes without a guarantee: {sentence}"
         return replace(committee, threshold=Threshold(committee.threshold.value, note), notes=[*committee.notes, note])
     notes = committee.notes
-    if ready.source.whole is not None:
+    if grouped:
         notes = [*notes, "the guarantee assumes independent rows; rows of one group seldom are"]
     return replace(committee, threshold=Threshold(found.threshold, sentence), notes=notes)
 

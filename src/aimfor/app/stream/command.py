@@ -41,7 +41,7 @@ def train(settings: Settings, recipe: Recipe | None, out: Path | None, quiet: bo
         name = f"{Path(settings.data).name.split('.')[0]}-{settings.metric}"
         folder = Path(ranks.gathered(str(new_folder(out, name)) if ranks.first else None)[0])
         try:
-            work = _Work(folder, prepare(settings, ranks, folder / STAGED), recipe, ranks, quiet)
+            work = _Work(folder, prepare(settings, ranks, folder / STAGED, recipe is None), recipe, ranks, quiet)
         except BaseException:
             if ranks.first:
                 _leave_nothing(folder)
@@ -80,7 +80,7 @@ def _go_on(folder: Path, ranks: Ranks, quiet: bool, trust: str | None) -> None:
         settings = Settings(**config["settings"])
         recipe = None if config["recipe"] is None else Recipe(**config["recipe"])
     check_trust(folder, settings.model, trust)
-    ready = prepare(settings, ranks, folder / STAGED)
+    ready = prepare(settings, ranks, folder / STAGED, recipe is None)
     if ready.fingerprint != config["fingerprint"]:
         raise InputError("--resume", f"{folder}, whose data has changed since", "the data the run was started with")
     _Work(folder, ready, recipe, ranks, quiet).finish()

@@ -19,6 +19,7 @@ from ...fitting.committee.scale import Scale
 from ...fitting.committee.weights import DEFAULT, Judge, choose, mixed
 from ...fitting.config import Settings
 from ..run.committee_files import CELLS
+from ..run.convening import keeping_floor
 from .fit import StreamFit
 from .prepare import Ready
 from .ranks import Ranks
@@ -92,11 +93,16 @@ class Learned:
         record = OutOfFold(torch.arange(len(y)), y, None, torch.zeros(len(y), dtype=torch.long), together, scores)
         threshold = Threshold(cut.value, cut.text.replace("out-of-fold", "validation"))
         promise = promised(DEFAULT, judge, ready.settings.seed)
-        return Committee(ready.objective, ready.labels.outputs, seats, scale, threshold, promise, record, self.notes)
+        outputs = ready.labels.outputs
+        committee = Committee(ready.objective, outputs, seats, scale, threshold, promise, record, self.notes)
+        if ready.aside is None:
+            return committee
+        scores, grouped = self._scores(committee, ready.aside), ready.settings.split_by is not None
+        return keeping_floor(committee, scores, ready.aside[1], "validation", grouped)
 
-    def _scores(self, fitted: Fitted, part: tuple[Tensor, Tensor]) -> Tensor:
+    def _scores(self, fitted: Fitted | Committee, part: tuple[Tensor, Tensor]) -> Tensor:
         return self.ranks.joined(fitted.scores(part[0]), len(part[1]))
 
     def test_scores(self, committee: Committee) -> Tensor:
         """Of the committee, by all processes together."""
-        return self.ranks.joined(committee.scores(self.ready.test[0]), len(self.ready.test[1]))
+        return self._scores(committee, self.ready.test)

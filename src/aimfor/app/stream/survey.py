@@ -41,12 +41,19 @@ class Cut:
         if self.by is not None and self.by not in columns:
             raise InputError("--split-by", repr(self.by), "a column of the table", nearest(self.by, columns))
         hashes = row_hashes(columns)
-        keys = hashes if self.by is None else row_hashes({self.by: columns[self.by]})
+        keys = self._keys(columns, hashes)
         target = target_of(columns, self.target)
         place = mixed(keys, self.seed).astype(np.float64) / 2.0**64
         part = np.where(place < self.share, VALIDATION, np.where(place < 2 * self.share, TEST, TRAIN)).astype(np.uint8)
         part[target.missing] = UNLABELLED
         return target, part, hashes
+
+    def second_half(self, columns: dict[str, Column]) -> NDArray[np.bool_]:
+        """Halves rows of one part, ``(n,)``: equal rows, and those of one value to split by, stay together."""
+        return mixed(self._keys(columns, row_hashes(columns)), self.seed + 2) >> np.uint64(63) == 1
+
+    def _keys(self, columns: dict[str, Column], hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        return hashes if self.by is None else row_hashes({self.by: columns[self.by]})
 
 
 def mixed(keys: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
@@ -177,5 +184,9 @@ def check_parts(survey: Survey, labels: Labels) -> None:
         ids = labels.encode(np.array(sorted(there), dtype=object)) if there else np.zeros(0, np.int64)
         absent = [one for i, one in enumerate(labels.classes) if i not in set(ids.tolist())]
         if absent:
-            came = f"no row of class {absent[0]!r} in the {name} part"
-            raise InputError("target", came, "rows of every class in every part", "Another --seed splits differently.")
+            raise without_class(absent[0], f"the {name} part")
+
+
+def without_class(label: str, place: str) -> InputError:
+    came = f"no row of class {label!r} in {place}"
+    return InputError("target", came, "rows of every class in every part", "Another --seed splits differently.")

@@ -39,7 +39,7 @@ def rows_that_fit(ready: Ready) -> int:
     memory, width = ready.settings.memory or MEMORY, ready.encoder.shape[0]
     loader = ready.loader
     unit = max(unit.rows for unit in loader.table.units) * (4 * width + 8)
-    held = (ready.rows["validation"] + ready.rows["test"]) * 5 * width
+    held = sum(count for part, count in ready.rows.items() if part != "train") * 5 * width
     room = memory - BASE - 4 * unit - 2 * max(unit.size for unit in loader.table.units) - held
     return max(0, room // (width + _BESIDE))
 

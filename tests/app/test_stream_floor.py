@@ -1,0 +1,129 @@
+"""A floor on a stream: thresholds are tested on rows that took part in nothing, in any number of processes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import aimfor
+from aimfor.app.cli.main import app
+from aimfor.app.run.committee_files import load_committee
+from aimfor.app.stream import prepare as preparing
+from aimfor.app.stream.prepare import prepare
+from aimfor.app.stream.ranks import Ranks
+from aimfor.errors import InputError
+from aimfor.fitting.config import Settings
+from aimfor.rates import precision, recall
+
+
+def write(folder: Path, n: int = 1_500, copies: int = 1) -> Path:
+    folder.mkdir()
+    for number in range(4):
+        rng = np.random.default_rng(number)
+        x = np.repeat(rng.standard_normal((n // copies, 2)), copies, axis=0)
+        y = (x.sum(1) + 0.5 * rng.standard_normal(len(x)) > 1).astype(np.int8)
+        columns = {"a": x[:, 0], "b": x[:, 1], "who": np.arange(len(x)) % 40 + 40 * number, "y": y}
+        pq.write_table(pa.table(columns), folder / f"{number}.parquet", row_group_size=300)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("floors") / "parts")
+
+
+def settings(parts: Path, metric: str = "recall@precision=0.8", **more: object) -> Settings:
+    return Settings(data=str(parts), metric=metric, target="y", fast=True, **more)  # type: ignore[arg-type]
+
+
+def test_the_threshold_is_the_one_that_decide_guarantees_on_the_rows_kept_aside(parts: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    words = ["train", str(parts), "--target", "y", "--metric", "recall@precision=0.8", "--fast", "--out", str(out)]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    metrics = json.loads((out / "metrics.json").read_text())
+    rows = metrics["rows"]
+    assert sum(rows.values()) == 6_000
+    assert 0.4 < rows["aside"] / (rows["aside"] + rows["validation"]) < 0.6
+    assert "precision >= 0.8" in metrics["threshold_text"]
+
+    ready = prepare(settings(parts), Ranks(), tmp_path / "staged")
+    assert ready.aside is not None
+    committee = load_committee(out)
+    told = [committee.scores(part[0]) for part in (ready.aside, ready.validation)]
+    problem = aimfor.maximize(recall, subject_to=[precision >= 0.8])
+    found = problem.decide(told[0], ready.aside[1], guarantee=0.95, learn=(told[1], ready.validation[1]))
+    assert metrics["threshold"] == found.threshold
+    kept = told[0] > found.threshold
+    assert ready.aside[1][kept].double().mean() > 0.8  # the test leaves a margin
+
+    page = CliRunner().invoke(app, ["report", str(out)])
+    assert page.exit_code == 0, page.output
+    assert f"{rows['aside']} kept aside" in (out / "report.html").read_text()
+
+
+def test_a_floor_out_of_reach_is_said_and_the_run_ends_well(parts: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    words = ["train", str(parts), "--target", "y", "--metric", "recall@precision=0.9999", "--fast", "--out", str(out)]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert "on validation rows and comes without a guarantee" in metrics["threshold_text"]
+
+
+@pytest.mark.parametrize("by", [None, "who"])
+def test_equal_rows_and_those_of_one_group_are_in_one_half(by: str | None, tmp_path: Path) -> None:
+    ready = prepare(settings(write(tmp_path / "parts", copies=3), split_by=by), Ranks(), tmp_path / "staged")
+    assert ready.aside is not None
+    columns = slice(None) if by is None else slice(2, 3)
+    there, here = ({tuple(row) for row in part[0][:, columns].tolist()} for part in (ready.aside, ready.validation))
+    assert len(there) > 5
+    assert len(here) > 5
+    assert not there & here
+
+
+class Told(Ranks):
+    """One of two processes, each of which is told of the whole table."""
+
+    def gathered(self, value: Any) -> list[Any]:
+        return [value, value]
+
+
+def test_two_processes_hold_the_rows_of_one(parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = prepare(settings(parts), Ranks(), tmp_path / "staged")
+    whole = preparing.surveyed
+    monkeypatch.setattr(preparing, "surveyed", lambda table, cut, ranks, sample: whole(table, cut, Ranks(), sample))
+    two = [prepare(settings(parts), Told(rank, 2), tmp_path / "staged") for rank in (0, 1)]
+    assert alone.aside is not None
+    for rank, one in enumerate(two):
+        assert one.fingerprint == alone.fingerprint
+        assert one.aside is not None
+        assert one.aside[0].equal(alone.aside[0][rank::2])
+        assert one.aside[1].equal(alone.aside[1])
+
+
+def test_other_metrics_and_recipes_keep_nothing_aside(parts: Path, tmp_path: Path) -> None:
+    assert prepare(settings(parts, "ap"), Ranks(), tmp_path / "a").aside is None
+    assert prepare(settings(parts), Ranks(), tmp_path / "b", guarantee=False).aside is None
+
+
+def test_a_half_without_a_class_is_named(tmp_path: Path) -> None:
+    place = write(tmp_path / "parts", 300)
+    for file in place.glob("*.parquet"):
+        table = pq.read_table(file)
+        rare = np.zeros(table.num_rows, np.int8)
+        rare[:6] = 1
+        pq.write_table(table.set_column(3, "y", pa.array(rare)), file)
+    said = set()
+    for seed in range(12):
+        try:
+            prepare(settings(place, seed=seed), Ranks(), tmp_path / "staged")
+        except InputError as error:
+            said.add(str(error))
+    assert any("a half of the validation rows" in one for one in said), said
