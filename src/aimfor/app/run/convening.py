@@ -106,16 +106,21 @@ def convene(settings: Settings, ready: Prepared, **how: Any) -> Committee:
         **who,
         **how,
     )
-    kept = torch.from_numpy(ready.parts.validation)
-    if not isinstance(committee.objective.metric, AtRate) or not len(kept):
-        return committee
-    scores, grouped = committee.scores(ready.x[kept]), ready.source.whole is not None
-    return keeping_floor(committee, scores, ready.ids[kept], "out-of-fold", grouped)
+    return with_floor(committee, ready)
 
 
 def _workers(ready: Prepared) -> int:
     size = ready.x.numel() * len(ready.parts.train) // max(1, len(ready.x))
     return min(4, len(os.sched_getaffinity(0))) if size > SPREAD_ABOVE else 1
+
+
+def with_floor(committee: Committee, ready: Prepared) -> Committee:
+    """The committee with a threshold that keeps the floor, where its metric has one."""
+    kept = torch.from_numpy(ready.parts.validation)
+    if not isinstance(committee.objective.metric, AtRate) or not len(kept):
+        return committee
+    scores, grouped = committee.scores(ready.x[kept]), ready.source.whole is not None
+    return keeping_floor(committee, scores, ready.ids[kept], "out-of-fold", grouped)
 
 
 def keeping_floor(committee: Committee, scores: Tensor, y: Tensor, learned_on: str, grouped: bool) -> Committee:
