@@ -50,7 +50,7 @@ class Cut:
 
     def second_half(self, columns: dict[str, Column]) -> NDArray[np.bool_]:
         """Halves rows of one part, ``(n,)``: equal rows, and those of one value to split by, stay together."""
-        return mixed(self._keys(columns, row_hashes(columns)), self.seed + 2) >> np.uint64(63) == 1
+        return mixed(self._keys(columns, row_hashes(columns)), self.seed + 2) >= np.uint64(1 << 63)
 
     def _keys(self, columns: dict[str, Column], hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
         return hashes if self.by is None else row_hashes({self.by: columns[self.by]})
