@@ -162,6 +162,19 @@ def test_a_floor_is_tested_on_rows_kept_aside(table: Path, tmp_path: Path) -> No
     assert any("without a guarantee" in note for note in metrics["notes"])
 
 
+@pytest.mark.parametrize("said", ["got one score", "No threshold: precision >= 0.9"])
+def test_a_floor_that_scores_come_nowhere_near_still_ends_in_a_run(said: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((3_000, 3)) if said.startswith("got") else rng.standard_normal((600, 1))
+    y = rng.random(len(x)) < 0.1
+    np.savez(tmp_path / "noise.npz", X=x, y=y.astype(int))
+    given = settings(data=str(tmp_path / "noise.npz"), target="y", metric="recall@precision=0.9", members=("linear",))
+    folder, ready = training.start(given, None, tmp_path / "run")
+    metrics = training.finish(folder, ready, None)
+    assert f"comes without a guarantee: {said}" in metrics["threshold_text"].replace("scores: ", "")
+    assert invoke("predict", folder, tmp_path / "noise.npz").exit_code == 0
+
+
 def test_fast_is_one_member_on_one_split(table: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     result = invoke("train", table, "--target", "label", "--metric", "auroc", "--fast", "--out", out, "-q")

@@ -21,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import stats
 
+from aimfor.errors import InputError
 from aimfor.rates import RateProblem, fpr, maximize, precision, recall
 
 from ...experiment import Cell, Experiment, Options, Result
@@ -97,7 +98,10 @@ def _judged(
 ) -> list[float] | None:
     """(the bounded rate, recall) of the guaranteed threshold on fresh rows; None where there is none."""
     given = torch.from_numpy(np.ascontiguousarray(scores)), torch.from_numpy(y)
-    decision = problem.decide(*given, guarantee=0.95, learn=learn or "split")
+    try:
+        decision = problem.decide(*given, guarantee=0.95, learn=learn or "split")
+    except InputError:  # no threshold comes near the bound on the learning rows
+        return None
     if decision.threshold is None:
         return None
     counts = problem.count(torch.from_numpy(np.ascontiguousarray(fresh)), torch.from_numpy(truth), decision=decision)

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.augment import sort_of
 from ...fitting.calibrate import probability
@@ -132,15 +133,18 @@ def keeping_floor(committee: Committee, scores: Tensor, y: Tensor, learned_on: s
     metric, record = committee.objective.metric, committee.judged
     assert isinstance(metric, AtRate)
     assert record is not None
-    found = metric.problem().decide(scores, y, guarantee=CONFIDENCE, learn=(record.scores, record.y))
-    sentence = str(found.guarantee)
-    if found.threshold is None:
-        note = f"the threshold just meets the floor on {learned_on} rows and comes without a guarantee: {sentence}"
+    try:
+        found = metric.problem().decide(scores, y, guarantee=CONFIDENCE, learn=(record.scores, record.y))
+        value, sentence = found.threshold, str(found.guarantee)
+    except InputError as error:  # scores that tell nothing, or a floor far above them: the run is finished all the same
+        value, sentence = None, str(error)
+    if value is None:
+        note = f"the threshold is the best for the floor on {learned_on} rows and comes without a guarantee: {sentence}"
         return replace(committee, threshold=Threshold(committee.threshold.value, note), notes=[*committee.notes, note])
     notes = committee.notes
     if grouped:
         notes = [*notes, "the guarantee assumes independent rows; rows of one group seldom are"]
-    return replace(committee, threshold=Threshold(found.threshold, sentence), notes=notes)
+    return replace(committee, threshold=Threshold(value, sentence), notes=notes)
 
 
 def finish_committee(
