@@ -251,15 +251,15 @@ def test_every_member_has_a_learning_curve_a_fold(trained: Path) -> None:
     assert "boosted trees stops at" in page
 
 
-def test_the_curve_of_a_fold_is_the_log_loss_of_its_judging_rows() -> None:
+def test_the_curve_of_a_fold_is_the_log_loss_of_its_held_out_rows() -> None:
     x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
     y = (x[:, 0] > 0.3).long()
     store = MemoryStore()
     found = fit_committee(x, y, Objective.of("auroc"), kinds=("linear",), folds=3, store=store)
     curves = found.seats[0].curves
     assert curves is not None
-    for fold, judges in enumerate(make_folds(y, 0, folds=3).judges):
-        said = store.kept[f"linear-{fold}"][0]["judged"]
+    for fold, judges in enumerate(make_folds(y, 0, folds=3).held):
+        said = store.kept[f"linear-{fold}"][0]["held_scores"]
         wanted = [log_loss(y[judges], scores.clamp(-30, 30).sigmoid()) for scores in said]
         assert curves["folds"][fold] == pytest.approx(wanted, rel=1e-6)
     assert curves["chosen"] == curves["ticks"][found.seats[0].look]

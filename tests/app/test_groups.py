@@ -43,7 +43,7 @@ def test_parts_and_folds_of_a_run_share_no_group(visits: Path, metric: str) -> N
     groups = [set(whole[part]) for part in parts]
     assert not groups[0] & groups[1] | groups[0] & groups[2] | groups[1] & groups[2]
     assert [len(part) for part in parts] == ([192, 0, 48] if metric == "ap" else [144, 48, 48])
-    record = convene(given, ready).judged
+    record = convene(given, ready).out_of_fold
     assert record is not None
     folds_of = {}
     for row, fold in zip(record.rows.tolist(), record.folds.tolist(), strict=True):
@@ -72,7 +72,7 @@ def test_the_classifier_keeps_groups_whole() -> None:
     y = rng.random(200) < 0.4
     x = rng.normal(size=(200, 2)) + y[:, None]
     model = MetricClassifier("auroc", members=("linear",), random_state=0).fit(x, y, groups=groups)
-    record = model.committee_.judged
+    record = model.committee_.out_of_fold
     assert record is not None
     assert {len(set(record.folds.numpy()[groups == one])) for one in set(groups)} == {1}
     with pytest.raises(InputError, match="groups"):

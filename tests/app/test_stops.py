@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import aimfor
-from aimfor.app.run import judging, training
+from aimfor.app.run import evaluating, training
 from aimfor.app.run.folder import new_folder, write_config
 from aimfor.app.run.lock import locked
 from aimfor.errors import InputError
@@ -123,17 +123,17 @@ def test_the_last_stage_says_what_is_left_and_listens(given: Settings, tmp_path:
     seen: list[Any] = []
     folder, ready = training.start(given, None, tmp_path / "run")
     training.finish(folder, ready, None, seen.append)
-    last = [one for one in seen if one.member == judging.JUDGING]
+    last = [one for one in seen if one.member == evaluating.EVALUATING]
     assert [(one.done, one.total) for one in last] == [(0, 2), (0, 2), (1, 2)]
     assert last[-1].left == pytest.approx(last[-1].seconds)
     lines = (folder / "log.jsonl").read_text().splitlines()
     assert [json.loads(line)["member"] for line in lines] == ["linear"] * folds.SMALL_FOLDS
 
     def stop() -> bool:
-        return any(one.member == judging.JUDGING and one.done == 1 for one in seen)
+        return any(one.member == evaluating.EVALUATING and one.done == 1 for one in seen)
 
     seen.clear()
-    asking = judging.Judging(ready, stop, seen.append)
+    asking = evaluating.Evaluating(ready, stop, seen.append)
     asking()
     asking()
     with pytest.raises(Interrupted):

@@ -75,8 +75,8 @@ def test_folds_share_no_class_and_hold_two_at_least(classes: int, number: int) -
 def test_the_metric_chooses_and_unseen_classes_gain() -> None:
     learn, unseen = spoiled(12), spoiled(12, seed=1)
     fit = fit_embedding(learn, "map@r", steps=16)
-    assert fit.judged["plain"] < max(fit.judged.values())
-    best = max(fit.judged, key=lambda way: fit.judged[way])
+    assert fit.values["plain"] < max(fit.values.values())
+    best = max(fit.values, key=lambda way: fit.values[way])
     assert best == fit.way
     plain = evaluate(unseen.x, unseen.y, k=[1])["map@r"]
     chosen = evaluate(fit.vectors(unseen.x), unseen.y, k=[1])["map@r"]

@@ -36,13 +36,13 @@ def test_folds_keep_groups_whole_and_are_about_equal() -> None:
 def test_networks_learn_masks_and_speak_about_pictures_they_have_not_seen() -> None:
     data = scenes()
     found = fit_masks(data, 3, folds=2, epochs=40)
-    assert found.judged is not None
+    assert found.out_of_fold is not None
     assert len(found.networks) == 2
     assert found.offsets.argmax > 0.5
     for fold, network in enumerate(found.networks):
         own = (found.folds == fold).nonzero().reshape(-1)
         said = scores_of(network, [one[own] for one in data.maps]).log_softmax(1).clamp_min(-12)
-        torch.testing.assert_close(found.judged[own].float(), said, rtol=2e-3, atol=2e-3)
+        torch.testing.assert_close(found.out_of_fold[own].float(), said, rtol=2e-3, atol=2e-3)
     new = scenes(4, seed=1)
     called = found.offsets.decide(found.scores(new.maps))
     assert float((called == new.y).float().mean()) > 0.8

@@ -82,7 +82,7 @@ def measure(cell: Cell, options: Options, training_only: bool) -> Result:
 
 def _variants(committee: Committee, x: Tensor, y: Tensor, seed: int, rules: tuple[str, ...]) -> dict[str, Any]:
     """Test values by rules of weights, without the members trained for the metric, and of each member alone."""
-    objective, judged = committee.objective, committee.judged
+    objective, judged = committee.objective, committee.out_of_fold
     assert judged is not None
     scores = committee.scores(x)
     on_test = torch.stack([seat.scores(x) for seat in committee.seats])

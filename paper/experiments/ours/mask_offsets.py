@@ -91,9 +91,9 @@ def _one_part(fitted: MaskFit, data: Masks, folder: Path, name: str) -> Any:
         maps, fine, _ = part(folder, name, "val")
         coarse = fine[:, STRIDE // 2 :: STRIDE, STRIDE // 2 :: STRIDE]
         return fit_offsets([fitted.scores(maps)], [coarse], ignore=IGNORED)
-    assert fitted.judged is not None
+    assert fitted.out_of_fold is not None
     rows = fitted.folds == 0
-    return fit_offsets([fitted.judged[rows]], [data.y[rows]], ignore=IGNORED)
+    return fit_offsets([fitted.out_of_fold[rows]], [data.y[rows]], ignore=IGNORED)
 
 
 def _ranked(chances: Tensor) -> dict[str, Tensor]:

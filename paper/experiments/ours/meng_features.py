@@ -126,7 +126,7 @@ def _tried(x: Tensor, y: Tensor, x_test: Tensor, seed: int) -> Tried:
         for ridge in RIDGES:
             whole = layer(x, y, loss, ridge)
             own = torch.zeros_like(whole(x))
-            for fold, judges in enumerate(folds.judges):
+            for fold, judges in enumerate(folds.held):
                 rows = folds.train(fold)
                 own[judges] = layer(x[rows], y[rows], loss, ridge)(x[judges])
             found[loss, ridge] = own, whole(x_test)

@@ -60,7 +60,7 @@ def run(cell: Cell, options: Options) -> Result:
     known = Part(x[learn], y[learn].unique(return_inverse=True)[1])
     store = MemoryStore()
     chosen = fit_embedding(known, "map@r", seed=cell["split"], store=store)
-    result: Result = {"chosen": chosen.way, "by_folds": chosen.judged, "steps": chosen.steps}
+    result: Result = {"chosen": chosen.way, "by_folds": chosen.values, "steps": chosen.steps}
     result["test"] = {"chosen": _value(chosen.vectors(x[judge]), y[judge])}
     for way in TITLES:
         fit = fit_embedding(known, "map@r", seed=cell["split"], store=store, ways=(way,))

@@ -145,7 +145,7 @@ def _rivals(x: Tensor, y: Tensor, x_test: Tensor, y_test: Tensor, images: Tensor
         truth = y[known, label]
         folds = make_folds(truth, seed, images[known], FOLDS)
         for key in out_of_fold:
-            for fold, judges in enumerate(folds.judges):
+            for fold, judges in enumerate(folds.held):
                 fit = folds.train(fold)
                 out_of_fold[key][known[judges], label] = layer(x[known[fit]], truth[fit], *key)(x[known[judges]])
             tested[key][:, label] = layer(x[known], truth, *key)(x_test)

@@ -59,7 +59,7 @@ def fit_offsets(
 ) -> Offsets:
     """Offsets that maximise the mean over classes of the data set's IoU (or Dice), guarded by groups.
 
-    Offsets chosen on all groups but one are judged on the last, in turn, whole and in part. The part that is best there
+    Offsets chosen on all groups but one are tried on the last, in turn, whole and in part. The part that is best there
     is taken of the offsets of all groups; where none is better than plain argmax the offsets are 0: what is tuned on
     one drive can lose on the next.
 
@@ -83,19 +83,19 @@ def fit_offsets(
         (0.25, 1.0)
     """
     pixels = _checked(scores, targets, groups, ignore, measure)
-    judged = _counted(pixels, counted)
+    counting = _counted(pixels, counted)
     classes = pixels[0].scores.shape[0]
     zero = torch.zeros(classes, dtype=torch.float64)
-    plain = mean_ratio(_together([confusion(one, zero) for one in pixels]), judged, measure)
+    plain = mean_ratio(_together([confusion(one, zero) for one in pixels]), counting, measure)
     ids = sorted({one.group for one in pixels})
     if len(ids) < 2:
-        found = _ascend(pixels, judged, measure)
+        found = _ascend(pixels, counting, measure)
         return Offsets(found, plain, float("nan"), "offsets chosen on one group only, not checked on another")
     without: dict[int, Tensor] = {
-        group: _ascend([one for one in pixels if one.group != group], judged, measure) for group in ids
+        group: _ascend([one for one in pixels if one.group != group], counting, measure) for group in ids
     }
     values = {
-        part: mean_ratio(_together([confusion(one, part * without[one.group]) for one in pixels]), judged, measure)
+        part: mean_ratio(_together([confusion(one, part * without[one.group]) for one in pixels]), counting, measure)
         for part in PARTS
     }
     part = max(PARTS, key=values.__getitem__)
@@ -103,7 +103,7 @@ def fit_offsets(
         text = f"argmax: offsets chosen without a group did not help on it, over {len(ids)} groups together"
         return Offsets(zero, plain, plain, text)
     words = f"{part:.0%} of the offsets by the {measure} of {len(ids)} groups of images the models had not learned from"
-    return Offsets(part * _ascend(pixels, judged, measure), plain, values[part], words)
+    return Offsets(part * _ascend(pixels, counting, measure), plain, values[part], words)
 
 
 @dataclass(frozen=True)
@@ -131,24 +131,24 @@ def class_ratios(counts: Tensor, measure: str = "iou") -> Tensor:
     return found
 
 
-def mean_ratio(counts: Tensor, judged: Tensor, measure: str = "iou") -> float:
-    return float(class_ratios(counts, measure)[..., judged].mean())
+def mean_ratio(counts: Tensor, counting: Tensor, measure: str = "iou") -> float:
+    return float(class_ratios(counts, measure)[..., counting].mean())
 
 
 def _together(counts: Sequence[Tensor]) -> Tensor:
     return torch.stack(list(counts)).sum(0)
 
 
-def _ascend(pixels: Sequence[Pixels], judged: Tensor, measure: str) -> Tensor:
+def _ascend(pixels: Sequence[Pixels], counting: Tensor, measure: str) -> Tensor:
     """Coordinate ascent from zero; stops when a whole round has changed nothing."""
     classes = len(pixels[0].scores)
     offsets = torch.zeros(classes, dtype=torch.float64)
-    best = mean_ratio(_together([confusion(one, offsets) for one in pixels]), judged, measure)
+    best = mean_ratio(_together([confusion(one, offsets) for one in pixels]), counting, measure)
     for turn in range(ROUNDS):
         reach, before = REACH[min(turn, len(REACH) - 1)], best
         for one in range(classes):
             values = offsets[one] + torch.linspace(-reach, reach, STEPS, dtype=torch.float64)
-            found = class_ratios(_counts_along(pixels, offsets, one, values), measure)[:, judged].mean(1)
+            found = class_ratios(_counts_along(pixels, offsets, one, values), measure)[:, counting].mean(1)
             good = (found >= found.max() - 1e-12).nonzero().reshape(-1).tolist()
             if float(found[good[0]]) > best + 1e-9:
                 # The middle of the first candidates that are as good: an edge is where luck ends.

@@ -12,7 +12,7 @@ from ..metrics.curve import threshold_curve
 
 
 def held_out(targets: Tensor, layout: str, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Positions to fit on and positions to judge on, drawn class by class (list by list for ranked lists)."""
+    """Positions to fit on and positions to choose on, drawn class by class (list by list for ranked lists)."""
     generator = torch.Generator().manual_seed(seed)
     if layout == "lists":
         groups = [torch.arange(targets.shape[0])]

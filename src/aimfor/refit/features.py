@@ -22,7 +22,7 @@ class FeatureRows:
         kind: Which losses suit: "binary", "multiclass" or "lists".
         rows: ``(n, d)``; for ranked lists only the items that count.
         batch: What the losses see: checked targets, weights and mask; its scores are blank.
-        judged: What the metric sees. Differs from ``batch`` for one ranked list ``(n,)``, such as average precision
+        seen: What the metric sees. Differs from ``batch`` for one ranked list ``(n,)``, such as average precision
             of a data set, which is a binary problem to the losses.
         shape: From ``(n, k)`` scores of the rows to the scores of ``batch``.
         outputs: k, the number of scores per row.
@@ -31,13 +31,13 @@ class FeatureRows:
     kind: str
     rows: Tensor
     batch: Batch
-    judged: Batch
+    seen: Batch
     shape: Callable[[Tensor], Tensor]
     outputs: int
 
-    def as_judged(self, scores: Tensor) -> Batch:
+    def as_seen(self, scores: Tensor) -> Batch:
         """The metric's batch with these scores (already shaped) in it."""
-        return replace(self.judged, scores=scores.reshape(self.judged.scores.shape))
+        return replace(self.seen, scores=scores.reshape(self.seen.scores.shape))
 
 
 def make_rows(
@@ -67,15 +67,15 @@ def make_rows(
         raise InputError("original", repr(original), f"a layer from {features.shape[-1]} features to {outputs} scores")
     leading = features.shape[:-1]
     blank = features.new_zeros((*leading, outputs) if metric.layout == "multiclass" else leading)
-    judged = metric.check(blank, targets, weights=weights, where=where)
-    _defined(name, metric, judged)
+    seen = metric.check(blank, targets, weights=weights, where=where)
+    _defined(name, metric, seen)
     if features.ndim == 3:
-        return _lists(features, judged, name)
+        return _lists(features, seen, name)
     checks.finite(name, features)
     if metric.layout == "multiclass":
-        return FeatureRows("multiclass", features, judged, judged, lambda scores: scores, outputs)
-    batch = judged if metric.layout == "binary" else checks.binary(blank, targets, weights=weights, where=where)
-    return FeatureRows("binary", features, batch, judged, lambda scores: scores.squeeze(1), 1)
+        return FeatureRows("multiclass", features, seen, seen, lambda scores: scores, outputs)
+    batch = seen if metric.layout == "binary" else checks.binary(blank, targets, weights=weights, where=where)
+    return FeatureRows("binary", features, batch, seen, lambda scores: scores.squeeze(1), 1)
 
 
 def _classes(targets: Tensor) -> int:

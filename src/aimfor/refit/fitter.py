@@ -248,10 +248,10 @@ class HeadFitter:
     def _value(self, layer: nn.Linear, validation_rows: FeatureRows) -> float:
         """The metric on validation data; the bias of a metric that decides at a threshold is tuned there first."""
         with torch.no_grad():
-            batch = validation_rows.as_judged(validation_rows.shape(layer(validation_rows.rows)))
+            batch = validation_rows.as_seen(validation_rows.shape(layer(validation_rows.rows)))
             if isinstance(self.metric, CountMetric) and validation_rows.kind == "binary":
                 layer.bias.add_(best_shift(self.metric, batch))
-                batch = validation_rows.as_judged(validation_rows.shape(layer(validation_rows.rows)))
+                batch = validation_rows.as_seen(validation_rows.shape(layer(validation_rows.rows)))
             value = float(self.metric.exact(batch))
         if value != value:
             raise InputError("validation", "data on which the metric is undefined", "data with every class in it")

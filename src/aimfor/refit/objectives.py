@@ -92,7 +92,7 @@ def _own(metric: Metric, part: FeatureRows) -> list[HeadObjective]:
         return []
     if engine is None:
         return []
-    return [HeadObjective("metric", False, lambda scores: engine(metric, part.as_judged(scores)).loss)]
+    return [HeadObjective("metric", False, lambda scores: engine(metric, part.as_seen(scores)).loss)]
 
 
 def _class_weights(batch: Batch, classes: int, balanced: bool) -> Tensor:

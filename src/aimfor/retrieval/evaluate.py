@@ -67,7 +67,7 @@ def evaluate(
         sums = torch.zeros(len(names), dtype=torch.float64)
         for rows in kept.split(max(1, block // max(1, len(found.references)))):
             near = _nearest(found, rows, deepest)
-            sums += _judged(found.reference_labels[near] == found.labels[rows, None], sizes[rows], k)
+            sums += _evaluated(found.reference_labels[near] == found.labels[rows, None], sizes[rows], k)
         values = (sums / len(kept)).tolist()
         return dict(zip(names, values, strict=True)) | {"without": float(len(sizes) - len(kept))}
 
@@ -88,7 +88,7 @@ def _nearest(found: gate.Queries, rows: Tensor, depth: int) -> Tensor:
     return scores.topk(depth, dim=1).indices
 
 
-def _judged(hit: Tensor, sizes: Tensor, k: Sequence[int]) -> Tensor:
+def _evaluated(hit: Tensor, sizes: Tensor, k: Sequence[int]) -> Tensor:
     """Sums over the rows of each metric, from the hits among the nearest."""
     places, sizes = torch.arange(1, hit.shape[1] + 1, device=hit.device), sizes.double()
     inside = hit & (places <= sizes[:, None])

@@ -54,12 +54,12 @@ def test_every_kind_sits_in_it_and_it_is_better_than_chance(made: tuple[Tensor, 
     chances = committee.probabilities(fresh_x)
     assert float(chances.mean()) == pytest.approx(float(fresh_y.double().mean()), abs=0.05)
     assert bool(committee.scores(1e6 * fresh_x[:5]).isfinite().all())
-    assert len(y) == len(committee.judged.rows) if committee.judged else False
+    assert len(y) == len(committee.out_of_fold.rows) if committee.out_of_fold else False
 
 
 def test_out_of_fold_scores_are_of_models_that_had_not_seen_the_row(made: tuple[Tensor, Tensor, Committee]) -> None:
     x, y, committee = made
-    record = committee.judged
+    record = committee.out_of_fold
     assert record is not None
     assert torch.equal(record.y, y)
     for place, seat in enumerate(committee.seats):
@@ -72,11 +72,11 @@ def test_out_of_fold_scores_are_of_models_that_had_not_seen_the_row(made: tuple[
 def test_linear_fold_is_a_fit_on_the_other_folds(made: tuple[Tensor, Tensor, Committee]) -> None:
     """The second way: the member alone on rows outside the fold gives the same scores."""
     x, y, committee = made
-    record, seat = committee.judged, committee.seats[0]
+    record, seat = committee.out_of_fold, committee.seats[0]
     assert record is not None
     inside = record.folds != 1
-    judge = Rows(x[~inside], y[~inside])
-    alone = Linear().fit(Job(Rows(x[inside], y[inside]), judge, committee.objective, 1, 0)).cut(seat.look)
+    held = Rows(x[~inside], y[~inside])
+    alone = Linear().fit(Job(Rows(x[inside], y[inside]), held, committee.objective, 1, 0)).cut(seat.look)
     torch.testing.assert_close(alone.scores(x), seat.fitted[1].scores(x), rtol=1e-9, atol=1e-9)
 
 
@@ -188,19 +188,19 @@ def test_weights_count_as_repetition_and_rows_of_weight_zero_do_not_count() -> N
     )
     assert torch.equal(with_zeros.scores(x), without.scores(x))
     assert with_zeros.notes == ["20 rows of weight 0 left out"]
-    assert with_zeros.judged is not None
-    assert with_zeros.judged.rows.tolist() == list(range(20, 150))
-    train, judge = Rows(x, y), Rows(x[:50], y[:50])
+    assert with_zeros.out_of_fold is not None
+    assert with_zeros.out_of_fold.rows.tolist() == list(range(20, 150))
+    train, held = Rows(x, y), Rows(x[:50], y[:50])
     twice = Rows(torch.cat((x, x[:30])), torch.cat((y, y[:30])))
     counted = Rows(x, y, torch.cat((torch.full((30,), 2.0), torch.ones(120))))
-    design = Linear().fit(Job(train, judge, Objective.of("auroc"), 1, 0)).design
+    design = Linear().fit(Job(train, held, Objective.of("auroc"), 1, 0)).design
     fits = []
     for rows in (twice, counted):
         from aimfor.fitting.committee.members import linear as module
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module.Design, "fit", classmethod(lambda cls, x: design))
-            fits.append(Linear(strengths=(0.1,), iterations=2000).fit(Job(rows, judge, Objective.of("auroc"), 1, 0)))
+            fits.append(Linear(strengths=(0.1,), iterations=2000).fit(Job(rows, held, Objective.of("auroc"), 1, 0)))
     torch.testing.assert_close(fits[0].scores(x), fits[1].scores(x), rtol=1e-3, atol=1e-3)
 
 

@@ -1,4 +1,4 @@
-"""Folds: every row judges once, classes and groups stay where they belong, and what differs is said."""
+"""Folds: every row is held out once, classes and groups stay where they belong, and what differs is said."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def test_every_row_judges_once_and_never_where_it_trains() -> None:
     y = labels(1180, 23)
     folds = make_folds(y, seed=3)
     assert len(folds) == 5
-    assert torch.cat(folds.judges).sort().values.tolist() == list(range(len(y)))
-    for fold, judge in enumerate(folds.judges):
-        assert set(judge.tolist()).isdisjoint(folds.train(fold).tolist())
-        assert len(judge) + len(folds.train(fold)) == len(y)
-        assert int(y[judge].sum()) in (4, 5)
-    assert torch.equal(folds.numbers[folds.judges[2]], torch.full_like(folds.judges[2], 2))
+    assert torch.cat(folds.held).sort().values.tolist() == list(range(len(y)))
+    for fold, held in enumerate(folds.held):
+        assert set(held.tolist()).isdisjoint(folds.train(fold).tolist())
+        assert len(held) + len(folds.train(fold)) == len(y)
+        assert int(y[held].sum()) in (4, 5)
+    assert torch.equal(folds.numbers[folds.held[2]], torch.full_like(folds.held[2], 2))
 
 
 def test_small_tables_get_ten_folds_and_the_seed_decides() -> None:
     y = labels(300, 60)
     first, again, other = (make_folds(y, seed=seed) for seed in (0, 0, 1))
     assert len(first) == 10
-    assert all(torch.equal(a, b) for a, b in zip(first.judges, again.judges, strict=True))
-    assert not all(torch.equal(a, b) for a, b in zip(first.judges, other.judges, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(first.held, again.held, strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(first.held, other.held, strict=True))
 
 
 def test_a_class_with_fewer_rows_than_folds_gets_fewer_and_says_so() -> None:
@@ -43,8 +43,8 @@ def test_a_class_with_fewer_rows_than_folds_gets_fewer_and_says_so() -> None:
 def test_rows_of_a_group_stay_together() -> None:
     y, groups = labels(400, 200), torch.arange(600) // 10
     folds = make_folds(y, seed=0, groups=groups, folds=5)
-    for fold, judge in enumerate(folds.judges):
-        assert set(groups[judge].tolist()).isdisjoint(groups[folds.train(fold)].tolist())
+    for fold, held in enumerate(folds.held):
+        assert set(groups[held].tolist()).isdisjoint(groups[folds.train(fold)].tolist())
 
 
 def test_one_split_above_a_size_is_said_aloud() -> None:
@@ -52,8 +52,8 @@ def test_one_split_above_a_size_is_said_aloud() -> None:
     folds = make_folds(y, seed=0)
     assert len(folds) == 1
     assert "one split" in folds.notes[0]
-    assert len(folds.judged) == pytest.approx(0.2 * len(y), abs=2)
-    assert int(y[folds.judged].sum()) == 120
+    assert len(folds.covered) == pytest.approx(0.2 * len(y), abs=2)
+    assert int(y[folds.covered].sum()) == 120
     assert len(make_folds(labels(100, 20), seed=0, single=True)) == 1
 
 

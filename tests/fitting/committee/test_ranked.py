@@ -63,15 +63,15 @@ def test_the_metric_of_lists_is_the_mean_of_scikit_learns() -> None:
 def test_folds_keep_lists_whole_and_spread_those_that_tell_something() -> None:
     _, y, lists = queries(53)
     folds = make_list_folds(lists, y, seed=3)
-    assert torch.equal(folds.judged, torch.arange(len(y)))
-    for rows in folds.judges:
+    assert torch.equal(folds.covered, torch.arange(len(y)))
+    for rows in folds.held:
         others = torch.ones(len(y), dtype=torch.bool)
         others[rows] = False
         assert not set(lists[rows].tolist()) & set(lists[others].tolist())
     useful = telling_lists(lists, y)
-    counts = [int(torch.isin(lists[rows].unique(), useful).sum()) for rows in folds.judges]
+    counts = [int(torch.isin(lists[rows].unique(), useful).sum()) for rows in folds.held]
     assert max(counts) - min(counts) <= 1
-    assert [rows.tolist() for rows in folds.judges] == [rows.tolist() for rows in make_list_folds(lists, y, 3).judges]
+    assert [rows.tolist() for rows in folds.held] == [rows.tolist() for rows in make_list_folds(lists, y, 3).held]
     assert len(make_list_folds(lists, y, 3, single=True)) == 1
 
 
@@ -131,9 +131,9 @@ def test_members_order_unseen_lists_and_are_restored_exactly() -> None:
     job = Job(rows.take((~judge).nonzero()[:, 0]), rows.take(judge.nonzero()[:, 0]), NDCG10, 1, 0)
     for member in (RankedLinear(), LambdaTrees(rounds=50)):
         fitted = member.fit(job)
-        scores = fitted.scores(job.judge.x)
-        chance = NDCG10.value(torch.zeros_like(scores), job.judge.y, lists=job.judge.lists)
-        assert NDCG10.value(scores, job.judge.y, lists=job.judge.lists) > chance + 0.15
+        scores = fitted.scores(job.held.x)
+        chance = NDCG10.value(torch.zeros_like(scores), job.held.y, lists=job.held.lists)
+        assert NDCG10.value(scores, job.held.y, lists=job.held.lists) > chance + 0.15
         again = member.restore(*fitted.cut(0).state())
         assert torch.equal(again.scores(x), fitted.scores(x, 0))
 

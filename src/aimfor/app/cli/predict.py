@@ -52,7 +52,7 @@ def predict(
             return
         streamed = is_stream(data) or (kind == "stream" and stream.can_stream(data))
         if streamed:
-            stream.predict(run, data, out, encoding or "utf8", rows, trust, id_column=id_column, judge=evaluate)
+            stream.predict(run, data, out, encoding or "utf8", rows, trust, id_column=id_column, evaluate=evaluate)
             return
         whole.predict(
             run,
@@ -62,7 +62,7 @@ def predict(
             rows,
             trust,
             id_column=id_column,
-            judge=evaluate,
+            evaluate=evaluate,
             skip_corrupt=skip_corrupt,
         )
 

@@ -14,8 +14,8 @@ from ...fitting.committee import Progress as CellProgress
 from ...fitting.config import Recipe
 from ...fitting.fit import Event, Interrupted
 from ..data.features import Work
+from ..run.evaluating import EVALUATING
 from ..run.folder import Prepared
-from ..run.judging import JUDGING
 from ..run.signals import stop_on_signal
 from ..run.training import finish, how_to_go_on
 from .bar import bar, console
@@ -51,7 +51,7 @@ def training(folder: Path, ready: Prepared, recipe: Recipe | None, quiet: bool) 
             line = live.add_task("training", total=1.0, value="")
 
             def show(event: Event | CellProgress) -> None:
-                if isinstance(event, CellProgress) and event.member == JUDGING:
+                if isinstance(event, CellProgress) and event.member == EVALUATING:
                     columns = f"{event.done} of {event.total} columns" if event.total else ""
                     live.update(line, description=event.title, total=max(1, event.total))
                     live.update(line, completed=event.done, value=columns, left=event.left)

@@ -57,7 +57,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     began = time.monotonic()
     outcome = run_entrant(recipe, ready)
     seconds, extra = time.monotonic() - began, max(0.0, _peak() - before)
-    test = _judged(ready, outcome)
+    test = _evaluated(ready, outcome)
     return {
         "recipe": recipe.name,
         "seed": settings.seed,
@@ -74,7 +74,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _judged(ready: Prepared, outcome: Outcome) -> dict[str, Any]:
+def _evaluated(ready: Prepared, outcome: Outcome) -> dict[str, Any]:
     y = ready.test[1]
     if ready.lists is not None:
         return evaluate_lists(ready.objective, outcome.scores, y, ready.lists[torch.from_numpy(ready.parts.test)])

@@ -37,7 +37,7 @@ NETWORKS = ("cross_entropy", "balanced_cross_entropy")
 
 @dataclass
 class Outcome:
-    """What an entrant says about the test rows, and what its own judging rows say about it."""
+    """What an entrant says about the test rows, and what its own held-out rows say about it."""
 
     scores: Tensor
     validation: float
@@ -68,7 +68,7 @@ def run_entrant(recipe: Recipe, ready: Prepared) -> Outcome:
 
 def _alone(committee: Committee, ready: Prepared) -> list[float]:
     """The metric of each member by itself on test rows, at a threshold from its own out-of-fold rows."""
-    (x, y), record, found = ready.test, committee.judged, []
+    (x, y), record, found = ready.test, committee.out_of_fold, []
     lists = None if ready.lists is None else ready.lists[torch.from_numpy(ready.parts.test)]
     assert record is not None
     for seat, said in zip(committee.seats, record.members, strict=True):

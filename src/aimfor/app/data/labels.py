@@ -173,7 +173,7 @@ def split(
 ) -> Split:
     """Stratified: every class gives about ``fraction`` to validation and test each, and at least one row to every part.
 
-    Without ``validation`` its rows are training rows: a committee judges on folds of those. With ``test`` (True for
+    Without ``validation`` its rows are training rows: a committee holds out folds of those. With ``test`` (True for
     rows that the data sets aside) those are the test part whatever the seed. Rows with one value of ``whole`` stay
     in one part.
     """
@@ -195,8 +195,8 @@ def split(
         take = min(take, len(rest) - 1) if validation else 0
         for part, rows in zip(parts, (rest[take:], rest[:take], held), strict=True):
             part.append(rows)
-    train, judge, held_out = (np.sort(np.concatenate(part)) for part in parts)
-    return Split(train, judge, held_out)
+    train, between, held_out = (np.sort(np.concatenate(part)) for part in parts)
+    return Split(train, between, held_out)
 
 
 def _grouped_split(ids: Rows, seed: int, test: Array | None, fraction: float, validation: bool, whole: Array) -> Split:
@@ -204,8 +204,8 @@ def _grouped_split(ids: Rows, seed: int, test: Array | None, fraction: float, va
     everything = np.arange(len(ids))
     held = np.flatnonzero(test) if test is not None else _groups_aside(ids, everything, whole, seed, fraction)
     rest = np.setdiff1d(everything, held)
-    judge = _groups_aside(ids, rest, whole, seed, fraction / (1 - fraction)) if validation else rest[:0]
-    found = Split(np.setdiff1d(rest, judge), judge, held)
+    between = _groups_aside(ids, rest, whole, seed, fraction / (1 - fraction)) if validation else rest[:0]
+    found = Split(np.setdiff1d(rest, between), between, held)
     if test is not None and set(whole[held]) & set(whole[rest]):
         raise InputError(
             "--group",
@@ -213,7 +213,7 @@ def _grouped_split(ids: Rows, seed: int, test: Array | None, fraction: float, va
             "each group on one side",
             "Use another.",
         )
-    for part in (found.train, held, *([judge] if validation else [])):
+    for part in (found.train, held, *([between] if validation else [])):
         if len(np.unique(ids[part])) < len(np.unique(ids)):
             raise InputError(
                 "--group", "groups that leave a part of the split without a class", "classes in many groups"

@@ -114,7 +114,7 @@ def _folder(folder: Path, labelled: bool) -> Found:
 
 def _by_part(found: Found, parts: list[tuple[str, ...]]) -> None:
     places = [one[0].lower() for one in parts]
-    aside = TEST if set(places) & set(TEST) else VALIDATION  # what is there to judge by
+    aside = TEST if set(places) & set(TEST) else VALIDATION  # what is there to test on
     found.labels = np.array([one[1] for one in parts], dtype=object)
     test = np.array([place in aside for place in places])
     if test.any():

@@ -34,7 +34,7 @@ from ..run.committee_files import CELLS, forget_cells, load_committee, save_comm
 from ..run.folder import new_folder
 
 LABELS = "labels.json"
-#: Of the pictures that judge at the end, and draws of them for intervals.
+#: Of the pictures of the test, and draws of them for intervals.
 TEST_SHARE, DRAWS = 0.2, 300
 #: Positives and negatives of a label that training and test need at least.
 LEAST_TRAIN, LEAST_TEST = 4, 1
@@ -42,7 +42,7 @@ LEAST_TRAIN, LEAST_TEST = 4, 1
 
 @dataclass
 class Ready:
-    """Encoded pictures with labels in {1, 0, −1 (unknown)}, and who judges."""
+    """Encoded pictures with labels in {1, 0, −1 (unknown)}, and who tests."""
 
     settings: Settings
     source: Source
@@ -104,7 +104,7 @@ def finish(
     stop: Callable[[], bool],
     sheets: Callable[[Path, Ready, Tensor, list[float]], None] | None = None,
 ) -> dict[str, Any]:
-    """One committee a label, judged on test pictures; labels.json is written last.
+    """One committee a label, evaluated on test pictures; labels.json is written last.
 
     ``sheets`` gets what was said about the test pictures, to show some of them.
     """
@@ -126,7 +126,7 @@ def finish(
         save_committee(folder / str(place), committee)
         thresholds.append(committee.threshold.value)
         scores.append(committee.scores(ready.x[torch.from_numpy(ready.test)]))
-    metrics = judged(ready, torch.stack(scores, 1), thresholds)
+    metrics = evaluated(ready, torch.stack(scores, 1), thresholds)
     if sheets is not None:
         sheets(folder, ready, torch.stack(scores, 1), thresholds)
     metrics["seconds"] = round(time.monotonic() - began, 3)
@@ -136,7 +136,7 @@ def finish(
     return metrics
 
 
-def judged(ready: Ready, scores: Tensor, thresholds: list[float]) -> dict[str, Any]:
+def evaluated(ready: Ready, scores: Tensor, thresholds: list[float]) -> dict[str, Any]:
     """The mean over labels with an interval over test pictures, and a row for each label."""
     objective, y = Objective.of(ready.settings.metric), torch.from_numpy(ready.y[ready.test])
 

@@ -30,7 +30,7 @@ from .data import Scenes, coarse, common_size, read_scenes, sized
 MASKS = "masks.json"
 #: Side of the square with as many pixels as pictures are scaled to.
 SIDE = 224
-#: One group in so many judges at the end, and took no part in anything.
+#: One group in so many is kept for the test, and took no part in anything.
 TEST_FOLDS = 5
 MEASURES = {"iou": "iou", "f1": "dice", "dice": "dice"}
 DRAWS = 500
@@ -110,7 +110,7 @@ def scenes_of(settings: Settings) -> Scenes:
 
 
 def split(scenes: Scenes, seed: int) -> tuple[list[int], list[int]]:
-    """Rows to learn from and to judge by, whole groups each; about a fifth judges, whatever the sizes of groups."""
+    """Rows to learn from and to test on, whole groups each; about a fifth tests, whatever the sizes of groups."""
     fold = group_folds(_numbers(scenes.groups), TEST_FOLDS, seed + 1)
     sizes = torch.bincount(fold).float()
     aside = int((sizes - len(fold) / TEST_FOLDS).abs().argmin())
@@ -134,9 +134,9 @@ def finish(
     tell: Callable[[int, int], None] | None,
     stop: Callable[[], bool],
 ) -> dict[str, Any]:
-    """Learns what is not in the folder yet, judges, writes every file; masks.json last."""
+    """Learns what is not in the folder yet, evaluates, writes every file; masks.json last."""
     began = time.monotonic()
-    learn, judge = split(scenes, settings.seed)
+    learn, test = split(scenes, settings.seed)
     maps = maps_of(scenes.pictures, learn, settings.model, size)
     grid = (maps[0].shape[2], maps[0].shape[3])
     if not is_backbone(settings.model):
@@ -158,9 +158,9 @@ def finish(
     run = MaskRun(settings, scenes.classes, size, fit)
     metrics = {
         "metric": settings.metric,
-        "test": judged(run, scenes, judge, measure),
+        "test": evaluated(run, scenes, test, measure),
         "out_of_fold": {"argmax": fit.offsets.argmax, "offsets": fit.offsets.promised, "text": fit.offsets.text},
-        "pictures": {"train": len(learn), "test": len(judge), "folds": len(fit.networks)},
+        "pictures": {"train": len(learn), "test": len(test), "folds": len(fit.networks)},
         "offsets": dict(zip(scenes.classes, fit.offsets.values.tolist(), strict=True)),
         "notes": [*scenes.notes, *([] if is_backbone(settings.model) else [WORTH.split(";")[0]])],
         "seconds": round(time.monotonic() - began, 3),
@@ -171,7 +171,7 @@ def finish(
     return metrics
 
 
-def judged(run: MaskRun, scenes: Scenes, rows: Sequence[int], measure: str) -> dict[str, Any]:
+def evaluated(run: MaskRun, scenes: Scenes, rows: Sequence[int], measure: str) -> dict[str, Any]:
     """Test pictures at their own size: of the data set, by class and by picture, with intervals over pictures."""
     counts = torch.zeros(len(rows), 3, len(run.classes), dtype=torch.float64)
     for place, row in enumerate(rows):

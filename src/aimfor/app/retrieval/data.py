@@ -1,4 +1,4 @@
-"""Pictures by class for retrieval, and which classes are learned from and which judge."""
+"""Pictures by class for retrieval, and which classes are learned from and which test."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ..data.tables import check_size
 
 #: Side of small copies of the pictures where no backbone is named.
 SMALL = 32
-#: One class in so many judges at the end.
+#: One class in so many is kept for the test.
 TEST_CLASSES = 5
-#: Classes at least: two to learn from, two to judge by. With six or more the metric has classes to choose by.
+#: Classes at least: two to learn from, two to test on. With six or more the metric has classes to choose by.
 LEAST, LEAST_TO_CHOOSE = 4, 6
 
 
@@ -36,7 +36,7 @@ class Gallery:
         pictures: By reference.
         names: Of the classes, sorted.
         y: ``(n,)`` class ids.
-        test: ``(c,)`` True for classes that judge at the end.
+        test: ``(c,)`` True for classes of the test.
         notes: What was assumed.
     """
 

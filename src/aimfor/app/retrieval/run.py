@@ -37,7 +37,7 @@ DEPTHS, DRAWS = (1, 5, 10), 1000
 
 @dataclass
 class Ready:
-    """Pictures as numbers, and who judges."""
+    """Pictures as numbers, and who tests."""
 
     settings: Settings
     gallery: Gallery
@@ -80,9 +80,9 @@ def start(settings: Settings, source: Source, out: Path | None, work: Work) -> t
 def finish(
     folder: Path, ready: Ready, tell: Callable[[int, int], None] | None, stop: Callable[[], bool]
 ) -> dict[str, Any]:
-    """Learns what is not in the folder yet, judges on classes that took no part, writes every file."""
+    """Learns what is not in the folder yet, evaluates on classes that took no part, writes every file."""
     began, gallery = time.monotonic(), ready.gallery
-    learn, judge = (torch.from_numpy(gallery.rows(test=aside)) for aside in (False, True))
+    learn, test = (torch.from_numpy(gallery.rows(test=aside)) for aside in (False, True))
     y = torch.from_numpy(gallery.y)
     fit = fit_embedding(
         Part(ready.x[learn], y[learn].unique(return_inverse=True)[1]),
@@ -97,14 +97,14 @@ def finish(
     labels = [gallery.names[one] for one in gallery.y]
     metrics = {
         "metric": ready.settings.metric,
-        "test": judged(vectors[judge], y[judge], ready.settings),
-        "untrained": judged(fit_plain(ready.x[judge]), y[judge], ready.settings, draws=0),
-        "ways": {TITLES[way]: value for way, value in fit.judged.items()},
+        "test": evaluated(vectors[test], y[test], ready.settings),
+        "untrained": evaluated(fit_plain(ready.x[test]), y[test], ready.settings, draws=0),
+        "ways": {TITLES[way]: value for way, value in fit.values.items()},
         "chosen": TITLES[fit.way],
         "steps": fit.steps,
         "width": vectors.shape[1],
         "classes": {"train": int((~gallery.test).sum()), "test": int(gallery.test.sum())},
-        "pictures": {"train": len(learn), "test": len(judge)},
+        "pictures": {"train": len(learn), "test": len(test)},
         "test_classes": [name for name, aside in zip(gallery.names, gallery.test, strict=True) if aside],
         "notes": gallery.notes,
         "seconds": round(time.monotonic() - began, 3),
@@ -122,7 +122,7 @@ def fit_plain(x: Tensor) -> Tensor:
     return vectors_of(nn.Flatten(), x)
 
 
-def judged(vectors: Tensor, y: Tensor, settings: Settings, draws: int = DRAWS) -> dict[str, Any]:
+def evaluated(vectors: Tensor, y: Tensor, settings: Settings, draws: int = DRAWS) -> dict[str, Any]:
     """Means over queries of the test classes, with 95 % of bootstrap draws of classes."""
     depths = sorted({one for one in (*DEPTHS, depth_of(settings.metric)) if one < len(y)})
     values = query_values(vectors, y, tuple(depths))

@@ -1,4 +1,4 @@
-"""What `aimfor train` does on tables: the committee learns, decides, is judged on test rows and written down."""
+"""What `aimfor train` does on tables: the committee learns, decides, is evaluated on test rows and written down."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from .card import committee_card
 from .committee_files import CELLS, forget_cells, save_committee
 from .evaluate import evaluate
 from .evaluate.lists import evaluate_lists
+from .evaluating import Evaluating
 from .folder import Prepared
-from .judging import Judging
 
 #: Cells (rows × columns) above which processes of their own pay for being started.
 SPREAD_ABOVE = 60_000
@@ -130,7 +130,7 @@ def keeping_floor(committee: Committee, scores: Tensor, y: Tensor, learned_on: s
     The rows that weighed the members choose the order of the tests. They cannot be the tests themselves: weights and
     threshold were chosen on them, and out of fold each score is of one fold's models, where their average will decide.
     """
-    metric, record = committee.objective.metric, committee.judged
+    metric, record = committee.objective.metric, committee.out_of_fold
     assert isinstance(metric, AtRate)
     assert record is not None
     try:
@@ -155,7 +155,7 @@ def finish_committee(
     committee = convene(
         ready.settings, ready, store=FolderStore(folder / CELLS), report=_logging(folder, report), stop=stop
     )
-    metrics = _results(ready, committee, Judging(ready, stop, report))
+    metrics = _results(ready, committee, Evaluating(ready, stop, report))
     metrics["seconds"] = round(time.monotonic() - began, 3)
     write_sheets(folder, ready, committee.scores(ready.test[0]), committee.threshold.value)
     checkpoint.write_json(folder / "threshold.json", decision_of(ready.labels, committee, ready.lists is not None))
@@ -189,7 +189,7 @@ def decision_of(labels: Labels, committee: Committee, ranked: bool = False) -> d
     return decision
 
 
-def _results(ready: Prepared, committee: Committee, judging: Judging) -> dict[str, Any]:
+def _results(ready: Prepared, committee: Committee, evaluating: Evaluating) -> dict[str, Any]:
     """Promised on out-of-fold rows, found on test rows, which took no part in anything."""
     x, y = ready.test
     scores = committee.scores(x)
@@ -197,8 +197,8 @@ def _results(ready: Prepared, committee: Committee, judging: Judging) -> dict[st
     return {
         "metric": ready.settings.metric,
         "validation": committee.promised,
-        "test": _judged(ready, scores, y, cut),
-        "importance": _importance(ready, committee, judging),
+        "test": _evaluated(ready, scores, y, cut),
+        "importance": _importance(ready, committee, evaluating),
         "threshold": cut,
         "threshold_text": committee.threshold.text,
         "committee": committee_facts(committee),
@@ -209,7 +209,7 @@ def _results(ready: Prepared, committee: Committee, judging: Judging) -> dict[st
     }
 
 
-def _judged(ready: Prepared, scores: Tensor, y: Tensor, cut: float) -> dict[str, Any]:
+def _evaluated(ready: Prepared, scores: Tensor, y: Tensor, cut: float) -> dict[str, Any]:
     """Everything the report says about the test rows."""
     if ready.lists is not None:
         assert ready.source.queries is not None
@@ -222,7 +222,7 @@ def _judged(ready: Prepared, scores: Tensor, y: Tensor, cut: float) -> dict[str,
 
 def committee_facts(committee: Committee, rule: str = RULE) -> dict[str, Any]:
     """Who speaks, how loudly, and what each would reach alone on rows it has not learned from."""
-    record = committee.judged
+    record = committee.out_of_fold
     assert record is not None
     judge = Judge(committee.objective, record.members, record.y, record.weights, record.lists)
     seats = [
@@ -239,7 +239,7 @@ def committee_facts(committee: Committee, rule: str = RULE) -> dict[str, Any]:
     return {"members": seats, "folds": len(record.folds.unique()), "rule": rule, "rule_name": DEFAULT}
 
 
-def _importance(ready: Prepared, committee: Committee, judging: Judging) -> dict[str, Any]:
+def _importance(ready: Prepared, committee: Committee, evaluating: Evaluating) -> dict[str, Any]:
     """Of each column, on test rows."""
     if not isinstance(ready.encoder, TableEncoder):
         return {"left_out": "features of a pretrained network have no names"}
@@ -251,7 +251,7 @@ def _importance(ready: Prepared, committee: Committee, judging: Judging) -> dict
     if ready.lists is not None:
         lists = ready.lists[torch.from_numpy(ready.parts.test)]
         metric, budget = ready.objective.metric, IMPORTANCE_BUDGET
-        return list_importance(metric, committee.scores, *ready.test, lists, columns, budget=budget, stopped=judging)
+        return list_importance(metric, committee.scores, *ready.test, lists, columns, budget=budget, stopped=evaluating)
     return permutation_importance(
-        committee.scores, value, *ready.test, columns, budget=IMPORTANCE_BUDGET, stopped=judging
+        committee.scores, value, *ready.test, columns, budget=IMPORTANCE_BUDGET, stopped=evaluating
     )

@@ -37,7 +37,7 @@ def predict(
     trust: str | None = None,
     *,
     id_column: str | None = None,
-    judge: bool = False,
+    evaluate: bool = False,
     skip_corrupt: bool = False,
 ) -> None:
     """Scores every row and writes the CSV to ``out`` or standard output, whole or not at all.
@@ -45,10 +45,10 @@ def predict(
     Args:
         id_column: Column whose values name the rows of the output; row numbers by default.
         skip_corrupt: Whether pictures that cannot be read are left out, and named.
-        judge: Whether to print the metric and the rates of the rows, whose labels must be there.
+        evaluate: Whether to print the metric and the rates of the rows, whose labels must be there.
 
     Raises:
-        InputError: An unfinished or damaged run, a missing column, unreadable data, no labels to judge by.
+        InputError: An unfinished or damaged run, a missing column, unreadable data, no labels to evaluate by.
     """
     run = load_run(folder, trust)
     size = run.encoder.shape[1] if run.encoder.kind == "image" else 0
@@ -72,7 +72,7 @@ def predict(
     title, names = _names(source, id_column)
     remarks = Remarks()
     scores = run.scores(source, remarks)
-    found = judged(run, source.labels, scores, target, source.queries) if judge else []
+    found = evaluated(run, source.labels, scores, target, source.queries) if evaluate else []
     ranked = source.queries is not None
     text = _ranked_table(source, title, names, scores) if ranked else _table(run, title, names, scores)
     for sentence in remarks.sentences:
@@ -144,7 +144,7 @@ def places_in_lists(scores: Tensor, queries: NDArray[Any]) -> list[int]:
     return places
 
 
-def judged(
+def evaluated(
     run: Run, labels: NDArray[Any] | None, scores: Tensor, target: str | None, queries: NDArray[Any] | None = None
 ) -> list[str]:
     """The metric and the rates of the rows whose label is known, one line each."""
@@ -152,7 +152,7 @@ def judged(
         raise InputError("--evaluate", f"data without the target {target or 'column'!r}", "labels to compare with")
     known = np.array([label is not None for label in labels], dtype=bool)
     if queries is not None and known.any():
-        return _judged_lists(run, labels, queries, scores, known)
+        return _evaluated_lists(run, labels, queries, scores, known)
     if not known.any():
         raise InputError("--evaluate", f"no value at all in the target {target!r}", "labels to compare with")
     ids = torch.from_numpy(run.labels.encode(labels[known]))
@@ -164,7 +164,7 @@ def judged(
     return lines
 
 
-def _judged_lists(
+def _evaluated_lists(
     run: Run, labels: NDArray[Any], queries: NDArray[Any], scores: Tensor, known: NDArray[np.bool_]
 ) -> list[str]:
     """The metric and the usual ones beside it, over the queries of the labelled rows."""

@@ -24,8 +24,8 @@ from ..report.sheets import write_sheets
 from .card import model_card
 from .convening import check_committee, finish_committee
 from .evaluate import evaluate
+from .evaluating import Evaluating
 from .folder import CHECKPOINT, Prepared, new_folder, prepare, write_config
-from .judging import Judging
 from .lock import locked
 from .signals import stop_on_signal
 from .trust import check_trust
@@ -97,7 +97,7 @@ def _finish_network(
     _rewrite_log(folder, fit)
     fit.report = _logging(folder, report)
     fit.run(path, stop)
-    metrics = _results(ready, fit, Judging(ready, stop, report))
+    metrics = _results(ready, fit, Evaluating(ready, stop, report))
     threshold = fit.state.best["threshold"]
     if ready.source.kind == "pictures":
         write_sheets(folder, ready, scores_of(fit.model, ready.test[0], ready.labels.outputs), threshold)
@@ -141,7 +141,7 @@ def _calibration(ready: Prepared, fit: Fit) -> tuple[float, float]:
     return platt(scores_of(fit.model, task.x_validation, task.outputs), task.y_validation)
 
 
-def _results(ready: Prepared, fit: Fit, judging: Judging) -> dict[str, Any]:
+def _results(ready: Prepared, fit: Fit, evaluating: Evaluating) -> dict[str, Any]:
     """Validation: the weights that were chosen on it. Test: the same weights, which have seen no test row."""
     x, y = ready.test
     best = fit.state.best
@@ -153,7 +153,7 @@ def _results(ready: Prepared, fit: Fit, judging: Judging) -> dict[str, Any]:
         "metric": ready.settings.metric,
         "validation": best["value"],
         "test": test,
-        "importance": _importance(ready, fit, judging),
+        "importance": _importance(ready, fit, evaluating),
         "threshold": best["threshold"],
         "chosen": {key: best[key] for key in ("stage", "loss", "balanced", "epoch")},
         "rows": {name: len(getattr(ready.parts, name)) for name in ("train", "validation", "test")},
@@ -165,7 +165,7 @@ def _results(ready: Prepared, fit: Fit, judging: Judging) -> dict[str, Any]:
     }
 
 
-def _importance(ready: Prepared, fit: Fit, judging: Judging) -> dict[str, Any]:
+def _importance(ready: Prepared, fit: Fit, evaluating: Evaluating) -> dict[str, Any]:
     """Of each column of a table, on test rows."""
     if not isinstance(ready.encoder, TableEncoder):
         return {"left_out": "pixels have no importance of their own"}
@@ -175,5 +175,5 @@ def _importance(ready: Prepared, fit: Fit, judging: Judging) -> dict[str, Any]:
         lambda scores, y: ready.objective.value(scores, y, fit.state.best["threshold"]),
         *ready.test,
         ready.encoder.feature_columns,
-        stopped=judging,
+        stopped=evaluating,
     )

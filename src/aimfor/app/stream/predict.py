@@ -20,7 +20,7 @@ from ...fitting.columns.cells import Column
 from ...fitting.columns.kinds import Remarks
 from ..data.labels import labels_of
 from ..run.finished import Run, load_run
-from ..run.predict import header, judged, lines
+from ..run.predict import evaluated, header, lines
 from .staging import csv_blocks
 from .table import columns_of_batch, open_table, partitions, tables_in
 
@@ -43,23 +43,23 @@ def predict(
     trust: str | None = None,
     *,
     id_column: str | None = None,
-    judge: bool = False,
+    evaluate: bool = False,
 ) -> None:
     """Writes score, probability and decision of every row; a file is there whole or not at all.
 
-    With ``judge`` the scores and labels of all rows are kept, some twenty bytes a row.
+    With ``evaluate`` the scores and labels of all rows are kept, some twenty bytes a row.
     """
     run = load_run(folder, trust)
     if not isinstance(run.encoder, TableEncoder):
         raise InputError("data", f"{data}, a table", "images: the run was trained on them")
-    work, at = _Scoring(run, run.encoder, id_column, judge), 0
+    work, at = _Scoring(run, run.encoder, id_column, evaluate), 0
     with _output(out) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header(run, id_column or "row"))
         for block in _blocks(data, encoding, rows):
             writer.writerows(work.lines(columns_of_batch(block), at))
             at += block.num_rows
-        found = work.judged() if judge else []
+        found = work.evaluated() if evaluate else []
     for sentence in work.remarks.sentences:
         print(f"warning: {sentence}", file=sys.stderr)
     for line in found:
@@ -69,8 +69,8 @@ def predict(
 class _Scoring:
     """What is the same for all blocks, and what they add up to."""
 
-    def __init__(self, run: Run, encoder: TableEncoder, id_column: str | None, judge: bool) -> None:
-        self.run, self.encoder, self.id_column, self.judge = run, encoder, id_column, judge
+    def __init__(self, run: Run, encoder: TableEncoder, id_column: str | None, evaluate: bool) -> None:
+        self.run, self.encoder, self.id_column, self.evaluate = run, encoder, id_column, evaluate
         self.target = run.config["settings"]["target"]
         self.remarks, self.labels, self.scores = Remarks(), list[Any](), list[torch.Tensor]()
 
@@ -83,14 +83,14 @@ class _Scoring:
             names = ["" if one is None else one for one in columns[self.id_column].texts()]
         x = self.encoder.transform(columns, remarks=self.remarks, source="the data")
         scores = self.run.scores_of_encoded(torch.from_numpy(x))
-        if self.judge:
+        if self.evaluate:
             self.scores.append(scores)
             self.labels += [labels_of(columns[self.target])] if self.target in columns else []
         return lines(self.run, names, scores)
 
-    def judged(self) -> list[str]:
+    def evaluated(self) -> list[str]:
         labels = np.concatenate(self.labels) if self.labels else None
-        return judged(self.run, labels, torch.cat(self.scores) if self.scores else torch.zeros(0), self.target)
+        return evaluated(self.run, labels, torch.cat(self.scores) if self.scores else torch.zeros(0), self.target)
 
 
 def _blocks(data: str, encoding: str, rows: int | None) -> Iterator[Any]:

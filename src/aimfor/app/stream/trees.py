@@ -44,8 +44,8 @@ def rows_that_fit(ready: Ready) -> int:
     return max(0, room // (width + _BESIDE))
 
 
-def grow(ready: Ready, judge: tuple[Tensor, Tensor], stop: Callable[[], bool]) -> tuple[FittedTrees, list[str]]:
-    """Trees from all training rows that fit, judged by ``judge`` (x, y) for when to stop; and notes.
+def grow(ready: Ready, validation: tuple[Tensor, Tensor], stop: Callable[[], bool]) -> tuple[FittedTrees, list[str]]:
+    """Trees from all training rows that fit, with ``validation`` (x, y) for when to stop; and notes.
 
     Raises:
         InputError: ``--memory`` has no room for trees at all.
@@ -68,7 +68,7 @@ def grow(ready: Ready, judge: tuple[Tensor, Tensor], stop: Callable[[], bool]) -
     train = lightgbm.Dataset(parts, reference=reference, params=quiet)
     train.construct()
     train.set_label(np.concatenate([part.labels for part in parts]))
-    held = lightgbm.Dataset(judge[0].numpy(), judge[1].numpy(), reference=train, params=quiet)
+    held = lightgbm.Dataset(validation[0].numpy(), validation[1].numpy(), reference=train, params=quiet)
     settings = member.all_settings(ready.labels.outputs, ready.settings.seed)
     text, watch = boosted(settings, train, held, rounds, stop)
     return FittedTrees(text(watch.best_at), [watch.best_at], ready.labels.outputs), notes

@@ -32,7 +32,7 @@ class Table:
 
     Attributes:
         rows: All labelled rows.
-        folds: Which of them judge where.
+        folds: Which of them are held out where.
         objective: The metric.
         outputs: 1 for one score a row, else the number of classes.
         seed: Decides everything random.
@@ -47,11 +47,11 @@ class Table:
     def key(self, member: Member) -> str:
         """A name that changes whenever a cell of this member could."""
         total = hashlib.sha256()
-        for part in (self.rows.x, self.rows.y, self.rows.weights, *self.folds.judges):
+        for part in (self.rows.x, self.rows.y, self.rows.weights, *self.folds.held):
             total.update(b"-" if part is None else part.contiguous().numpy().tobytes())
         if self.rows.lists is not None:
             total.update(self.rows.lists.contiguous().numpy().tobytes())
-        metric = self.objective.name if member.judged_by_metric else ""
+        metric = self.objective.name if member.chosen_by_metric else ""
         own = {name: value for name, value in vars(member).items() if not name.startswith("_")}
         plain = [type(member).__name__, own, metric, self.outputs, self.seed]
         total.update(json.dumps(plain, sort_keys=True, default=str).encode())
@@ -60,10 +60,10 @@ class Table:
 
 @dataclass
 class Cell:
-    """One member on one fold, after learning: the member at its looks and what it says about the judging rows."""
+    """One member on one fold, after learning: the member at its looks and what it says about the held-out rows."""
 
     fitted: Fitted
-    judged: Tensor  # (looks, rows of the fold) or (looks, rows, classes)
+    held_scores: Tensor  # (looks, rows of the fold) or (looks, rows, classes)
     seconds: float
 
 
@@ -127,7 +127,7 @@ class Runner:
         began = time.monotonic()
         for count, (fold, cell) in enumerate(self._run(member, todo, starts), start=1):
             tensors, facts = cell.fitted.state()
-            tensors = {**tensors, "judged": cell.judged}
+            tensors = {**tensors, "held_scores": cell.held_scores}
             self.store.put(f"{member.name}-{fold}", tensors, {"key": key, "seconds": cell.seconds, "fitted": facts})
             done[fold] = cell
             self._tell(member, fold, after + len(done), total, (time.monotonic() - began) / count)
@@ -197,24 +197,24 @@ class Runner:
 def run_cell(
     table: Table, member: Member, fold: int, start: Fitted | None = None, stop: Callable[[], bool] = Never
 ) -> Cell:
-    """Learns on the fold's training rows and scores its judging rows at every look."""
+    """Learns on the fold's training rows and scores its held-out rows at every look."""
     began, threads = time.monotonic(), torch.get_num_threads()
     torch.set_num_threads(1)  # the last bits must not depend on how many cores were free
     try:
         rows = table.rows.first(member.columns)
-        train, judge = rows.take(table.folds.train(fold)), rows.take(table.folds.judges[fold])
+        train, held = rows.take(table.folds.train(fold)), rows.take(table.folds.held[fold])
         seed = (table.seed * 1009 + fold) % 2**31
-        job = Job(train, judge, table.objective, table.outputs, seed, stop, start)
+        job = Job(train, held, table.objective, table.outputs, seed, stop, start)
         fitted = member.fit(job)
-        judged = torch.stack([fitted.scores(judge.x, look) for look in range(fitted.looks)])
+        held_scores = torch.stack([fitted.scores(held.x, look) for look in range(fitted.looks)])
     finally:
         torch.set_num_threads(threads)
-    return Cell(fitted, judged, time.monotonic() - began)
+    return Cell(fitted, held_scores, time.monotonic() - began)
 
 
 def _restored(member: Member, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Cell:
-    own = {name: one for name, one in tensors.items() if name != "judged"}
-    return Cell(member.restore(own, facts["fitted"]), tensors["judged"], float(facts["seconds"]))
+    own = {name: one for name, one in tensors.items() if name != "held_scores"}
+    return Cell(member.restore(own, facts["fitted"]), tensors["held_scores"], float(facts["seconds"]))
 
 
 _hired: list[Table] = []
@@ -232,4 +232,4 @@ def _work(member: Member, fold: int, start: Any) -> tuple[dict[str, Tensor], dic
     first = None if start is None else member.restore_start(*start)
     cell = run_cell(_hired[0], member, fold, first)
     tensors, facts = cell.fitted.state()
-    return {**tensors, "judged": cell.judged}, {"seconds": cell.seconds, "fitted": facts}
+    return {**tensors, "held_scores": cell.held_scores}, {"seconds": cell.seconds, "fitted": facts}

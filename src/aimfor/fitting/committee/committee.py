@@ -41,7 +41,7 @@ class Seat:
     share: float
     look: int
     seconds: float
-    #: What the folds' judging rows said at every look; None for a seat that was restored.
+    #: What the folds' held-out rows said at every look; None for a seat that was restored.
     curves: dict[str, Any] | None = None
     #: It sees so many columns from the left; None sees all.
     columns: int | None = None
@@ -63,7 +63,7 @@ class OutOfFold:
         rows: Row numbers in the table that was given, ascending.
         y: Their classes.
         weights: Their weights, or None.
-        folds: The fold each was judged in.
+        folds: The fold each was held out of.
         members: ``(m, n)`` or ``(m, n, c)`` calibrated log-odds of the members.
         scores: ``(n,)`` or ``(n, c)`` of the committee.
         lists: The list of each, or None.
@@ -72,7 +72,7 @@ class OutOfFold:
         >>> from aimfor.fitting.committee import fit_committee
         >>> x = torch.randn(120, 2, generator=torch.Generator().manual_seed(0))
         >>> found = fit_committee(x, (x[:, 0] > 0).long(), Objective.of("auroc"), kinds=("linear",), folds=2)
-        >>> found.judged.scores.shape, sorted(set(found.judged.folds.tolist()))
+        >>> found.out_of_fold.scores.shape, sorted(set(found.out_of_fold.folds.tolist()))
         (torch.Size([120]), [0, 1])
     """
 
@@ -95,8 +95,8 @@ class Committee:
         seats: The members, with their shares of the vote.
         scale: From mixed scores to calibrated log-odds.
         threshold: Decisions are ``score > threshold.value``.
-        promised: The metric on out-of-fold rows, each judged by weights and a threshold chosen without it.
-        judged: Out-of-fold scores; None for a committee that was restored.
+        promised: The metric on out-of-fold rows, each scored by weights and a threshold chosen without it.
+        out_of_fold: Out-of-fold scores; None for a committee that was restored.
         notes: What was left out or assumed.
 
     Example:
@@ -114,7 +114,7 @@ class Committee:
     scale: Scale
     threshold: Threshold
     promised: float
-    judged: OutOfFold | None
+    out_of_fold: OutOfFold | None
     notes: list[str] = field(default_factory=list)
 
     def scores(self, x: Tensor) -> Tensor:

@@ -141,8 +141,8 @@ def _learn(table: Table, runner: Runner, able: list[Member], notes: list[str]) -
 def _seated(table: Table, member: Member, cells: list[Cell]) -> tuple[Seat, Tensor]:
     scores = out_of_fold(table, cells)
     look = best_look(table, member, scores)
-    judged = table.rows.take(table.folds.judged)
-    scale = _scale(scores[look], judged)
+    covered = table.rows.take(table.folds.covered)
+    scale = _scale(scores[look], covered)
     curves = learning_curves(table, member, cells)
     curves["chosen"] = curves["ticks"][look]
     fitted = [cell.fitted.cut(look) for cell in cells]
@@ -154,20 +154,20 @@ def _convened(
     table: Table, seats: list[Seat], said: list[Tensor], rule: str, kept: Tensor, notes: list[str]
 ) -> Committee:
     """Weights, final scale, threshold and promise from the out-of-fold scores."""
-    rows = table.folds.judged
-    judged, together = table.rows.take(rows), torch.stack(said)
-    judge = Judge(table.objective, together, judged.y, judged.weights, judged.lists)
+    rows = table.folds.covered
+    covered, together = table.rows.take(rows), torch.stack(said)
+    judge = Judge(table.objective, together, covered.y, covered.weights, covered.lists)
     shares = choose(rule, judge, table.seed)
     shares = torch.where(shares < SILENT, 0.0, shares)
     shares = shares / shares.sum()
     for seat, share in zip(seats, shares.tolist(), strict=True):
         seat.share = share
     mixture = mixed(together, shares)
-    scale = _scale(mixture, judged)
+    scale = _scale(mixture, covered)
     scores = scale(mixture)
-    threshold = threshold_of(table.objective, scores, judged.y, judged.weights)
+    threshold = threshold_of(table.objective, scores, covered.y, covered.weights)
     promise = promised(rule, judge, table.seed)
-    record = OutOfFold(kept[rows], judged.y, judged.weights, table.folds.numbers, together, scores, judged.lists)
+    record = OutOfFold(kept[rows], covered.y, covered.weights, table.folds.numbers, together, scores, covered.lists)
     return Committee(table.objective, table.outputs, seats, scale, threshold, promise, record, notes)
 
 

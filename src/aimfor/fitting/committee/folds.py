@@ -1,4 +1,4 @@
-"""Which rows train and which judge: stratified folds, whole groups together, one split where folds cost too much."""
+"""Which rows train and which are held out: stratified folds, whole groups, one split where folds cost too much."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ from ...errors import InputError
 
 #: Folds, and how many a table with few rows gets: there a model notices every tenth of the rows it lacks.
 FOLDS, SMALL_FOLDS, SMALL = 5, 10, 1_000
-#: Above this many rows one split judges as well as folds do, at a fraction of the cost.
+#: Above this many rows one split tells as much as folds do, at a fraction of the cost.
 ONE_SPLIT_ABOVE = 60_000
-#: Of the rows of a single split that judge.
-JUDGE_SHARE = 0.2
+#: Of the rows of a single split that held.
+HELD_SHARE = 0.2
 
 
 @dataclass(frozen=True)
 class Folds:
-    """Judging rows of each fold; every other row trains there.
+    """Held-out rows of each fold; every other row trains there.
 
     Attributes:
-        judges: Row numbers, ascending, one tensor a fold. Disjoint; together all rows, or a part for one split.
+        held: Row numbers, ascending, one tensor a fold. Disjoint; together all rows, or a part for one split.
         n: Number of rows.
         notes: What was done differently from what a user would expect, in words.
     """
 
-    judges: tuple[Tensor, ...]
+    held: tuple[Tensor, ...]
     n: int
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.judges)
+        return len(self.held)
 
     def train(self, fold: int) -> Tensor:
         """Row numbers that train in this fold, ascending."""
         inside = torch.ones(self.n, dtype=torch.bool)
-        inside[self.judges[fold]] = False
+        inside[self.held[fold]] = False
         return inside.nonzero().reshape(-1)
 
     @property
-    def judged(self) -> Tensor:
+    def covered(self) -> Tensor:
         """All rows that are held out in some fold, ascending."""
-        return torch.cat(self.judges).sort().values
+        return torch.cat(self.held).sort().values
 
     @property
     def numbers(self) -> Tensor:
-        """The fold of each judged row, in the order of `judged`."""
+        """The fold of each of those rows, in the order of `covered`."""
         fold = torch.full((self.n,), -1)
-        for number, rows in enumerate(self.judges):
+        for number, rows in enumerate(self.held):
             fold[rows] = number
-        return fold[self.judged]
+        return fold[self.covered]
 
 
 def make_folds(
@@ -72,7 +72,7 @@ def make_folds(
 
     Example:
         >>> y = torch.tensor([0] * 20 + [1] * 5)
-        >>> [y[rows].sum().item() for rows in make_folds(y, seed=0, folds=5).judges]
+        >>> [y[rows].sum().item() for rows in make_folds(y, seed=0, folds=5).held]
         [1, 1, 1, 1, 1]
     """
     n, counts = len(y), torch.bincount(y)
@@ -83,23 +83,23 @@ def make_folds(
     asked = folds or (SMALL_FOLDS if n < SMALL else FOLDS)
     if n > ONE_SPLIT_ABOVE and folds is None and not single:
         single = True
-        notes.append(f"{n} rows: one split (a fifth of the rows judges) instead of {FOLDS} folds, to save time")
+        notes.append(f"{n} rows: one split (a fifth of the rows held out) instead of {FOLDS} folds, to save time")
     most = int(counts.min()) if groups is None else min(int(counts.min()), _groups_with_rarest(y, groups))
     if most < 2:
         what = "row" if groups is None else "group"
         raise InputError(
-            "y", f"a class with {most} {what}", f"at least 2 {what}s of every class, to train and to judge"
+            "y", f"a class with {most} {what}", f"at least 2 {what}s of every class, to train and to hold out"
         )
     number = min(asked, most)
     if number < asked and not single:
         notes.append(
             f"{number} folds instead of {asked}: the rarest class has {most} {'rows' if groups is None else 'groups'}"
         )
-    judges = _split(y, seed, groups, number if not single else min(most, round(1 / JUDGE_SHARE)))
-    judges = judges[:1] if single else judges
-    if any(len(y[rows].unique()) < len(counts) for rows in judges) and not single:
-        notes.append("some folds judge without rows of every class; all folds are judged together, so this is no loss")
-    return _checked(Folds(tuple(judges), n, tuple(notes)), y)
+    held = _split(y, seed, groups, number if not single else min(most, round(1 / HELD_SHARE)))
+    held = held[:1] if single else held
+    if any(len(y[rows].unique()) < len(counts) for rows in held) and not single:
+        notes.append("some folds hold out no row of some class; all folds count together, so this is no loss")
+    return _checked(Folds(tuple(held), n, tuple(notes)), y)
 
 
 def make_list_folds(lists: Tensor, y: Tensor, seed: int, folds: int | None = None, single: bool = False) -> Folds:
@@ -118,7 +118,7 @@ def make_list_folds(lists: Tensor, y: Tensor, seed: int, folds: int | None = Non
     Example:
         >>> lists = torch.arange(40).div(4, rounding_mode="floor")
         >>> found = make_list_folds(lists, (torch.arange(40) % 4 == 0).long(), seed=0)
-        >>> [len(lists[rows].unique()) for rows in found.judges]
+        >>> [len(lists[rows].unique()) for rows in found.held]
         [2, 2, 2, 2, 2]
     """
     single = single or (folds is None and len(y) > ONE_SPLIT_ABOVE)
@@ -128,7 +128,7 @@ def make_list_folds(lists: Tensor, y: Tensor, seed: int, folds: int | None = Non
         raise InputError(
             "--query",
             "fewer than two queries whose rows differ in grade",
-            "more of them, to learn from some and judge by others",
+            "more of them, to learn from some and hold out others",
         )
     notes = (
         []
@@ -178,7 +178,7 @@ def _split(y: Tensor, seed: int, groups: Tensor | None, number: int) -> list[Ten
         parts = StratifiedKFold(number, shuffle=True, random_state=seed).split(blank, labels)
     else:
         parts = StratifiedGroupKFold(number, shuffle=True, random_state=seed).split(blank, labels, groups.numpy())
-    return [torch.from_numpy(np.sort(judge)).long() for _, judge in parts]
+    return [torch.from_numpy(np.sort(held)).long() for _, held in parts]
 
 
 def _groups_with_rarest(y: Tensor, groups: Tensor) -> int:
@@ -190,13 +190,13 @@ def _checked(folds: Folds, y: Tensor) -> Folds:
     """No fold may train without a class: nothing could be learned about it there."""
     classes = len(y.unique())
     for number in range(len(folds)):
-        if len(y[folds.train(number)].unique()) < classes or len(folds.judges[number]) == 0:
+        if len(y[folds.train(number)].unique()) < classes or len(folds.held[number]) == 0:
             raise InputError(
                 "groups",
                 f"groups whose fold {number + 1} of {len(folds)} would train without one of the {classes} classes",
                 "every class in several groups",
                 "Use another group column, or none.",
             )
-    if len(folds) == 1 and len(y[folds.judges[0]].unique()) < classes:
-        raise InputError("y", "a class too rare to train and to judge in one split", "more rows of it, or folds")
+    if len(folds) == 1 and len(y[folds.held[0]].unique()) < classes:
+        raise InputError("y", "a class too rare to train and to held in one split", "more rows of it, or folds")
     return folds

@@ -1,4 +1,4 @@
-"""Which look of a member speaks: decided once for all folds, by all judging rows together."""
+"""Which look of a member speaks: decided once for all folds, by all held-out rows together."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .members.network import cross_entropy
 
 
 def out_of_fold(table: Table, cells: list[Cell]) -> Tensor:
-    """``(looks, judged rows)`` or ``(looks, judged rows, c)``; as many looks as every fold has."""
-    looks = min(len(cell.judged) for cell in cells)
-    together = torch.cat([cell.judged[:looks] for cell in cells], 1)
-    order = torch.cat(table.folds.judges).argsort()
+    """``(looks, held-out rows)`` or ``(looks, held-out rows, c)``; as many looks as every fold has."""
+    looks = min(len(cell.held_scores) for cell in cells)
+    together = torch.cat([cell.held_scores[:looks] for cell in cells], 1)
+    order = torch.cat(table.folds.held).argsort()
     return together[:, order]
 
 
@@ -26,26 +26,27 @@ def best_look(table: Table, member: Member, scores: Tensor) -> int:
 
     The first of equals: it has learned least by heart.
     """
-    rows = table.rows.take(table.folds.judged)
+    rows = table.rows.take(table.folds.covered)
     values = [_value(table, member, one, rows) for one in scores]
     return max(range(len(values)), key=values.__getitem__)
 
 
 def learning_curves(table: Table, member: Member, cells: list[Cell]) -> dict[str, Any]:
-    """What each fold's judging rows say at each look, as JSON; folds may have stopped at different looks."""
-    folds = [table.rows.take(rows) for rows in table.folds.judges]
+    """What each fold's held-out rows say at each look, as JSON; folds may have stopped at different looks."""
+    folds = [table.rows.take(rows) for rows in table.folds.held]
     values = [
-        [_value(table, member, scores, rows) for scores in cell.judged] for cell, rows in zip(cells, folds, strict=True)
+        [_value(table, member, scores, rows) for scores in cell.held_scores]
+        for cell, rows in zip(cells, folds, strict=True)
     ]
-    if not member.judged_by_metric:
+    if not member.chosen_by_metric:
         values = [[-one for one in fold] for fold in values]
     ticks = max((cell.fitted.ticks for cell in cells), key=len)
-    value = table.objective.name if member.judged_by_metric else "log loss"
+    value = table.objective.name if member.chosen_by_metric else "log loss"
     return {"unit": member.unit, "value": value, "ticks": ticks, "folds": values}
 
 
 def _value(table: Table, member: Member, scores: Tensor, rows: Rows) -> float:
-    if member.judged_by_metric:
+    if member.chosen_by_metric:
         found = table.objective.best(scores, rows.y, rows.weights, rows.lists)
     else:
         found = -float(cross_entropy(scores.clamp(-30.0, 30.0), rows))

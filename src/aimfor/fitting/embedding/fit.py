@@ -1,8 +1,8 @@
 """Which embedding finds classes it has never seen: tried on classes kept aside, and the metric chooses.
 
 Classes, not examples, are dealt to folds. Each way (numbers as they are, whitened, or trained by one of three losses)
-learns from the other classes and is judged by the exact metric on the lists that the kept ones make; trained ways are
-judged after a quarter, a half and all of their steps. The best of all is then made from all classes.
+learns from the other classes and is evaluated by the exact metric on the lists that the kept ones make; trained ways
+are evaluated after a quarter, a half and all of their steps. The best of all is then made from all classes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .networks import trainable, untrained
 Loss = Callable[[Tensor, Tensor], Tensor]
 #: Classes and examples of each in a batch.
 CLASSES, EXAMPLES = 16, 4
-#: Steps on features and on pictures; the shares of them after which a way is judged.
+#: Steps on features and on pictures; the shares of them after which a way is evaluated.
 STEPS = {2: 240, 4: 320}
 LOOKS = (0.25, 0.5, 1.0)
 #: Folds of classes on features and on pictures, where a network takes a hundred times as long.
@@ -71,7 +71,7 @@ class EmbeddingFit:
         way: Key of `TITLES`.
         steps: Of training; 0 for ways without.
         network: In evaluation mode.
-        judged: The mean over folds for every way, at its best look; NaN where there was nothing to judge by.
+        values: The mean over folds for every way, at its best look; NaN where there was nothing to evaluate on.
 
     Example:
         >>> found = EmbeddingFit("plain", 0, nn.Identity(), {"plain": 0.5})
@@ -82,7 +82,7 @@ class EmbeddingFit:
     way: str
     steps: int
     network: nn.Module
-    judged: dict[str, float]
+    values: dict[str, float]
 
     def vectors(self, x: Tensor) -> Tensor:
         return vectors_of(self.network, x)
@@ -151,7 +151,7 @@ def fit_embedding(
     Example:
         >>> y = torch.arange(6).repeat_interleave(4)
         >>> x = functional.one_hot(y).float() + 0.1 * torch.randn(24, 6, generator=torch.Generator().manual_seed(0))
-        >>> fit_embedding(Part(x, y), "map@r", ways=("plain",)).judged
+        >>> fit_embedding(Part(x, y), "map@r", ways=("plain",)).values
         {'plain': 1.0}
     """
     kind, kept = data.x.ndim, store or MemoryStore()
@@ -161,27 +161,27 @@ def fit_embedding(
     key = _key(data, metric, steps, seed)
     count = _Count(tell, stop, steps, (len(ways) - 1) * len(folds) + 1)
     values: dict[tuple[str, int], list[float]] = {}
-    for fold, (learn, judge) in enumerate(folds):
+    for fold, (learn, held) in enumerate(folds):
         for way in ways:
             name, looks = f"{way}-{fold}", _looks(way, steps)
             found = kept.get(name)
             if found is None or found[1].get("key") != key:
-                numbers = _judged(data.of(learn), data.of(judge), way, metric, looks, seed, count)
+                numbers = _evaluated(data.of(learn), data.of(held), way, metric, looks, seed, count)
                 kept.put(name, {"values": torch.tensor(numbers, dtype=torch.float64)}, {"key": key})
             else:
                 numbers = found[0]["values"].tolist()
             for look, number in zip(looks, numbers, strict=True):
                 values.setdefault((way, look), []).append(number)
     means = {one: sum(numbers) / len(numbers) for one, numbers in values.items()}
-    unjudged = ways[0] if kind == 2 or "metric" not in ways else "metric"
-    way, chosen = max(means, key=means.__getitem__) if means else (unjudged, steps)
+    untried = ways[0] if kind == 2 or "metric" not in ways else "metric"
+    way, chosen = max(means, key=means.__getitem__) if means else (untried, steps)
     network = _made(data, way, chosen, metric, seed, kept, key, count)
     best = {way: max((v for (w, _), v in means.items() if w == way), default=math.nan) for way in ways}
     return EmbeddingFit(way, chosen if way not in UNTRAINED else 0, network, best)
 
 
 def class_folds(classes: int, seed: int, number: int) -> list[tuple[list[int], list[int]]]:
-    """Classes to learn from and to judge by, at least two each; none where there are fewer than four."""
+    """Classes to learn from and to hold out, at least two each; none where there are fewer than four."""
     order = torch.randperm(classes, generator=torch.Generator().manual_seed(seed + 17)).tolist()
     share = 3 if number == 1 else number  # one fold is a third of the classes
     share = min(share, classes // 2)
@@ -211,13 +211,15 @@ class _Count:
             self.tell(min(self.done, self.total), self.total)
 
 
-def _judged(learn: Part, judge: Part, way: str, metric: str, looks: list[int], seed: int, count: _Count) -> list[float]:
+def _evaluated(
+    learn: Part, held: Part, way: str, metric: str, looks: list[int], seed: int, count: _Count
+) -> list[float]:
     """The metric on the kept classes at each look."""
-    depth = min(depth_of(metric), len(judge.y) - 1)
+    depth = min(depth_of(metric), len(held.y) - 1)
     name = metric if not metric.startswith("recall@") else f"recall@{depth}"
 
     def value(network: nn.Module) -> float:
-        return float(query_values(vectors_of(network, judge.x), judge.y, (depth,))[name].nanmean())
+        return float(query_values(vectors_of(network, held.x), held.y, (depth,))[name].nanmean())
 
     if way in UNTRAINED:
         return [value(untrained(way, learn.x))]

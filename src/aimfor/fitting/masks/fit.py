@@ -1,4 +1,4 @@
-"""Mask networks fold by fold: every picture trains, every picture judges, and the offsets are decided out of fold."""
+"""Mask networks fold by fold: every picture trains, and is held out once; the offsets are decided out of fold."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class MaskFit:
     Attributes:
         networks: One a fold.
         offsets: Chosen on out-of-fold scores.
-        folds: The fold that judged each picture.
-        judged: ``(n, c, h, w)`` out-of-fold log-probabilities, float16; None for a restored one.
+        folds: The fold that each picture was held out of.
+        out_of_fold: ``(n, c, h, w)`` out-of-fold log-probabilities, float16; None for a restored one.
 
     Example:
         >>> pictures = torch.rand(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
@@ -65,7 +65,7 @@ class MaskFit:
     networks: list[nn.Module]
     offsets: Offsets
     folds: Tensor
-    judged: Tensor | None = field(default=None, repr=False)
+    out_of_fold: Tensor | None = field(default=None, repr=False)
 
     def scores(self, maps: Sequence[Tensor]) -> Tensor:
         """``(n, c, h, w)`` mean log-probabilities."""
@@ -138,9 +138,9 @@ def fit_masks(
     fold_of, kept = group_folds(data.groups, folds, seed), store or MemoryStore()
     number = int(fold_of.max()) + 1
     key = _key(data, (classes, epochs, seed, make_loss.__qualname__), fold_of)
-    networks, judged = [], torch.zeros(len(data), classes, *data.y.shape[1:], dtype=torch.float16)
+    networks, scores = [], torch.zeros(len(data), classes, *data.y.shape[1:], dtype=torch.float16)
     for fold in range(number):
-        train, judge = ((fold_of != fold).nonzero().reshape(-1), (fold_of == fold).nonzero().reshape(-1))
+        train, held = ((fold_of != fold).nonzero().reshape(-1), (fold_of == fold).nonzero().reshape(-1))
         before = kept.get(f"fold-{fold}")
         torch.manual_seed(seed * 1009 + fold)
         network = make_network([one.shape[1] for one in data.maps], classes)
@@ -152,20 +152,20 @@ def fit_masks(
             told = _from(tell, fold * epochs, number * epochs)
             _train(network, data, train, epochs, seed, own, told, stop)
             kept.put(f"fold-{fold}", dict(network.state_dict()), {"key": key})
-        judged[judge] = log_chances(scores_of(network, [one[judge] for one in data.maps])).half()
+        scores[held] = log_chances(scores_of(network, [one[held] for one in data.maps])).half()
         networks.append(network)
-    return MaskFit(networks, out_of_fold_offsets(judged, data, fold_of, counted, measure), fold_of, judged)
+    return MaskFit(networks, out_of_fold_offsets(scores, data, fold_of, counted, measure), fold_of, scores)
 
 
 def out_of_fold_offsets(
-    judged: Tensor, data: Masks, fold_of: Tensor, counted: Sequence[bool] | None = None, measure: str = "iou"
+    scores: Tensor, data: Masks, fold_of: Tensor, counted: Sequence[bool] | None = None, measure: str = "iou"
 ) -> Offsets:
     """Offsets on all out-of-fold pixels. Folds are the groups of the guard: they share no drive, patient or scene."""
     rows = [(fold_of == fold).nonzero().reshape(-1) for fold in fold_of.unique()]
     blocks = [part for row in rows for part in row.split(32)]
     groups = [int(fold_of[part[0]]) for part in blocks]
     return fit_offsets(
-        [judged[part] for part in blocks],
+        [scores[part] for part in blocks],
         [data.y[part] for part in blocks],
         groups,
         ignore=IGNORED,

@@ -35,7 +35,7 @@ def learning_curves(history: Sequence[dict[str, Any]], metric: str) -> tuple[str
 
 
 def fold_curves(members: Sequence[dict[str, Any]]) -> str:
-    """A panel for each member: one line a fold on its judging rows, and where the member was told to stop."""
+    """A panel for each member: one line a fold on its held-out rows, and where the member was told to stop."""
     across = min(3, len(members))
     down = -(-len(members) // across)
 

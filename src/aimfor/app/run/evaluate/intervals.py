@@ -12,7 +12,7 @@ from torch import Tensor
 from ....rates.binomial import lower_bound, upper_bound
 
 Interval = tuple[float, float]
-#: Rows in one draw; a larger part is judged by draws of this many, whose spread is scaled down to the part's size.
+#: Rows in one draw; a larger part is described by draws of this many, whose spread is scaled down to the part's size.
 MOST_ROWS = 50_000
 
 

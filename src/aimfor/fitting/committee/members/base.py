@@ -1,9 +1,9 @@
 """What a member of the committee is: it learns from the training rows of a fold and scores any rows.
 
 A member learns once and can speak at several *looks* (trees: after so many rounds; a network: after so many steps; the
-linear member: at each strength of its penalty). Which look speaks is decided once for all folds, by the judging rows of
-all folds together. One number chosen on all rows flatters them far less than each fold stopping where its own judges
-like it best, and no row has to be set aside inside a fold.
+linear member: at each strength of its penalty). Which look speaks is decided once for all folds, by the held-out rows
+of all folds together. One number chosen on all rows flatters them far less than each fold stopping where its own
+held-out rows like it best, and no row has to be set aside inside a fold.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Job:
 
     Attributes:
         train: What it learns from.
-        judge: What it is judged by; used for nothing but when to stop.
+        held: Rows of the other folds; used for nothing but when to stop.
         objective: The metric.
         outputs: 1 for one score a row, else the number of classes.
         seed: Decides everything random.
@@ -56,7 +56,7 @@ class Job:
     """
 
     train: Rows
-    judge: Rows
+    held: Rows
     objective: Objective
     outputs: int
     seed: int
@@ -102,7 +102,7 @@ class Member(ABC):
     #: The member whose fitted state on the same fold this one starts from.
     starts_from: str | None = None
     #: Looks are compared by the metric itself instead of cross-entropy.
-    judged_by_metric: bool = False
+    chosen_by_metric: bool = False
     #: What the looks are counted in.
     unit: str = "looks"
     #: It sees so many columns from the left; None sees all.

@@ -80,8 +80,8 @@ class FeatureTrees(Trees):
 
 
 def _first_columns(job: Job) -> Job:
-    train, judge = (replace(rows, x=rows.x[:, :TREE_COLUMNS].contiguous()) for rows in (job.train, job.judge))
-    return replace(job, train=train, judge=judge)
+    train, held = (replace(rows, x=rows.x[:, :TREE_COLUMNS].contiguous()) for rows in (job.train, job.held))
+    return replace(job, train=train, held=held)
 
 
 class FittedHead(Fitted):
@@ -116,7 +116,7 @@ class Head(Member):
 
     name = "features_head"
     title = "linear for the metric"
-    judged_by_metric = True
+    chosen_by_metric = True
 
     def __init__(self, ridges: tuple[float, ...] = RIDGES) -> None:
         self.ridges = ridges
@@ -130,7 +130,7 @@ class Head(Member):
         return None
 
     def fit(self, job: Job) -> FittedHead:
-        layers = _candidates(_metric(job.objective), job.train, job.judge, self.ridges, 60)
+        layers = _candidates(_metric(job.objective), job.train, job.held, self.ridges, 60)
         weights = torch.stack([layer.weight.detach().double() for layer in layers])
         biases = torch.stack([layer.bias.detach().double() for layer in layers])
         return FittedHead(weights @ _turn(weights.shape[2]).t(), biases)
@@ -139,16 +139,14 @@ class Head(Member):
         return FittedHead.restore(tensors, facts)
 
 
-def _candidates(
-    metric: Metric, train: Rows, judge: Rows, ridges: tuple[float, ...], iterations: int
-) -> list[nn.Linear]:
+def _candidates(metric: Metric, train: Rows, held: Rows, ridges: tuple[float, ...], iterations: int) -> list[nn.Linear]:
     """Layers on turned columns, objective by objective, from strong to weak penalties."""
     turn = _turn(train.x.shape[1])
-    learned, judged = (replace(rows, x=(rows.x.double() @ turn).float()) for rows in (train, judge))
+    learned, kept = (replace(rows, x=(rows.x.double() @ turn).float()) for rows in (train, held))
     whole = make_rows(metric, "x", learned.x, learned.y, learned.weights, None, None)
     names = [one.name for one in objectives_for(metric, whole) if one.name in OBJECTIVES]
     fitter = HeadFitter(metric, ridges=ridges, iterations=iterations, tolerance=1e-4, objectives=names)
-    validation = (judged.x, judged.y) if judged.weights is None else (judged.x, judged.y, judged.weights)
+    validation = (kept.x, kept.y) if kept.weights is None else (kept.x, kept.y, kept.weights)
     return fitter.candidates(learned.x, learned.y, learned.weights, validation)[1]
 
 

@@ -81,7 +81,7 @@ class Linear(Member):
             if job.stop():
                 raise Interrupted("stopped; finished cells are kept")
             with warnings.catch_warnings():
-                # A path's next strength goes on from here, and the judging rows choose: unfinished is good enough.
+                # A path's next strength goes on from here, and the held-out rows choose: unfinished is good enough.
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 model.set_params(C=strength).fit(x, y, sample_weight=mass)
             coefficients.append(torch.from_numpy(model.coef_.copy()))

@@ -98,7 +98,7 @@ class Network(Member):
                 designed(job, design),
                 self.schedule(len(job.train.y)),
                 _loss_of_heads,
-                lambda scores: -float(cross_entropy(scores, job.judge)),
+                lambda scores: -float(cross_entropy(scores, job.held)),
             )
         return FittedNetwork(design, network, job.outputs, weights)
 
@@ -108,8 +108,8 @@ class Network(Member):
 
 def designed(job: Job, design: Design) -> Job:
     """The job with the design's matrix in place of the columns: it is the same at every step, so it is made once."""
-    train, judge = (replace(rows, x=design(rows.x).float()) for rows in (job.train, job.judge))
-    return replace(job, train=train, judge=judge)
+    train, held = (replace(rows, x=design(rows.x).float()) for rows in (job.train, job.held))
+    return replace(job, train=train, held=held)
 
 
 def _loss_of_heads(scores: Tensor, batch: Rows, rows: Tensor) -> Tensor:
@@ -134,7 +134,7 @@ class MetricNetwork(Network):
     name = "network_metric"
     title = "network for the metric"
     starts_from = "network"
-    judged_by_metric = True
+    chosen_by_metric = True
 
     def schedule(self, n: int) -> Schedule:
         return Schedule(rate=2e-3, batch=1024, looks=6, steps=8, patience=2, decay=0.9, weight_decay=0.0)
@@ -184,7 +184,7 @@ def train_for_metric(network: nn.Module, job: Job, own: Job, schedule: Schedule)
         return found
 
     def value(scores: Tensor) -> float:
-        found = job.objective.best(scores.double(), job.judge.y, job.judge.weights)
+        found = job.objective.best(scores.double(), job.held.y, job.held.weights)
         return found if math.isfinite(found) else -math.inf
 
     return train(network, own, schedule, loss, value)

@@ -109,7 +109,7 @@ class PictureNetwork(Member):
                 job,
                 self.schedule(len(job.train.y)),
                 lambda scores, batch, rows: cross_entropy(together(scores), batch),
-                lambda scores: -float(cross_entropy(scores, job.judge)),
+                lambda scores: -float(cross_entropy(scores, job.held)),
             )
         return FittedPictureNetwork(network.eval(), shape, job.outputs, weights)
 
@@ -123,7 +123,7 @@ class PictureMetric(PictureNetwork):
     name = "pictures_metric"
     title = "network on pictures for the metric"
     starts_from = "pictures_network"
-    judged_by_metric = True
+    chosen_by_metric = True
 
     def schedule(self, n: int) -> Schedule:
         return Schedule(rate=1e-3, batch=2 * BATCH, looks=4, steps=6, patience=2, decay=0.9, weight_decay=0.0)

@@ -46,7 +46,7 @@ class RankedNetwork(Member):
 
     name = "ranked_network"
     title = "network for the metric of lists"
-    judged_by_metric = True
+    chosen_by_metric = True
     fitted_class: ClassVar[type[FittedNetwork]] = FittedNetwork
 
     def schedule(self) -> Schedule:
@@ -63,7 +63,7 @@ class RankedNetwork(Member):
             return found
 
         def value(scores: Tensor) -> float:
-            found = job.objective.value(scores.double(), job.judge.y, lists=job.judge.lists)
+            found = job.objective.value(scores.double(), job.held.y, lists=job.held.lists)
             return found if math.isfinite(found) else -math.inf
 
         with torch.random.fork_rng(devices=[]):

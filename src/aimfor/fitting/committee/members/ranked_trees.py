@@ -25,13 +25,13 @@ class LambdaTrees(Trees):
 
     name = "lambda_trees"
     title = "boosted trees, lambdarank"
-    judged_by_metric = True
+    chosen_by_metric = True
 
     def fit(self, job: Job) -> FittedTrees:
         _refuse(self, job)
         metric = job.objective.metric
         k, gains = getattr(metric, "k", None), getattr(metric, "gains", None)
-        highest = int(max(job.train.y.max(), job.judge.y.max()))
+        highest = int(max(job.train.y.max(), job.held.y.max()))
         grades = torch.arange(highest + 1)
         settings = {
             **self.settings,
@@ -50,7 +50,7 @@ class GradeTrees(Trees):
 
     name = "grade_trees"
     title = "boosted trees on grades"
-    judged_by_metric = True
+    chosen_by_metric = True
 
     def fit(self, job: Job) -> FittedTrees:
         _refuse(self, job)

@@ -1,4 +1,4 @@
-"""Steps of a network with the running mean of its weights, looked at now and then by the judging rows."""
+"""Steps of a network with the running mean of its weights, looked at now and then by the held-out rows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def train(
         job: Seed and stop; its rows are those of the design, not of the table.
         schedule: How long and how fast.
         loss: From scores of a batch ``(b, k, outputs)``, the batch and its row numbers to a scalar.
-        value: Of what the heads together say about the judging rows; higher is better. Only decides when to stop.
+        value: Of what the heads together say about the held-out rows; higher is better. Only decides when to stop.
     """
     weights = list(network.parameters())
     mean = [one.detach().clone() for one in weights]
@@ -80,7 +80,7 @@ def train(
             torch._foreach_lerp_(mean, [one.detach() for one in weights], share)
         found.append({name: one.clone() for (name, _), one in zip(network.named_parameters(), mean, strict=True)})
         found[-1] |= {name: one.clone() for name, one in network.named_buffers()}  # of a network of the user's own
-        seen = value(together(scores_with(network, found[-1], job.judge.x)))
+        seen = value(together(scores_with(network, found[-1], job.held.x)))
         if seen > best:
             best, best_at = seen, len(found)
     return found

@@ -17,7 +17,7 @@ from .base import Fitted, Job, Member, Rows
 
 #: Rounds between looks, and at most.
 STEP, ROUNDS = 25, 400
-#: Looks without a lower cross-entropy on the judging rows before a fold stops growing.
+#: Looks without a lower cross-entropy on the held-out rows before a fold stops growing.
 PATIENCE = 4
 #: A part of the rows and columns a round. Chosen by out-of-fold cross-entropy on training rows of nine small tables.
 SETTINGS = {
@@ -124,25 +124,25 @@ class ExtraTrees(Trees):
 def grow(
     job: Job, settings: dict[str, Any], rounds: int, feval: Any = None, fitted: type[FittedTrees] = FittedTrees
 ) -> FittedTrees:
-    """Rounds until the judging rows have seen nothing better for a while, looked at every `STEP` of them."""
-    text, watch = boosted(settings, _dataset(job.train), _dataset(job.judge), rounds, job.stop, feval)
+    """Rounds until the held-out rows have seen nothing better for a while, looked at every `STEP` of them."""
+    text, watch = boosted(settings, _dataset(job.train), _dataset(job.held), rounds, job.stop, feval)
     looks = list(range(STEP, watch.seen + 1, STEP)) or [watch.seen]
     return fitted(text(looks[-1]), looks, job.outputs)
 
 
 def boosted(
-    settings: dict[str, Any], train: Any, judge: Any, rounds: int, stop: Callable[[], bool], feval: Any = None
+    settings: dict[str, Any], train: Any, held: Any, rounds: int, stop: Callable[[], bool], feval: Any = None
 ) -> tuple[Callable[[int], str], Watch]:
-    """From LightGBM's own data sets: the model's text after so many rounds, and what the judging rows saw."""
+    """From LightGBM's own data sets: the model's text after so many rounds, and what the held-out rows saw."""
     import lightgbm
 
     watch = Watch(stop)
-    booster = lightgbm.train(settings, train, rounds, valid_sets=[judge], callbacks=[watch], feval=feval)
+    booster = lightgbm.train(settings, train, rounds, valid_sets=[held], callbacks=[watch], feval=feval)
     return lambda last: str(booster.model_to_string(num_iteration=last)), watch
 
 
 class Watch:
-    """Ends the rounds when the user asks, and when the judging rows have seen nothing better for a while."""
+    """Ends the rounds when the user asks, and when the held-out rows have seen nothing better for a while."""
 
     order, before_iteration = 30, False
 

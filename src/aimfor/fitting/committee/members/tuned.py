@@ -94,17 +94,17 @@ class TunedTail(Member):
         return Schedule(rate=3e-4, batch=min(BATCH, n), looks=LOOKS, steps=max(1, n // BATCH), patience=2, decay=0.95)
 
     def fit(self, job: Job) -> FittedTail:
-        parts = (replace(rows, x=maps_in(rows.x, self.shape)) for rows in (job.train, job.judge))
-        learn, judge = parts
+        parts = (replace(rows, x=maps_in(rows.x, self.shape)) for rows in (job.train, job.held))
+        learn, held = parts
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(job.seed)
             network = made(self.backbone, job.outputs, self.sort)
             weights = train(
                 network,
-                replace(job, train=learn, judge=judge),
+                replace(job, train=learn, held=held),
                 self.schedule(len(learn.y)),
                 lambda scores, batch, rows: cross_entropy(together(scores), batch),
-                lambda scores: -float(cross_entropy(scores, job.judge)),
+                lambda scores: -float(cross_entropy(scores, job.held)),
             )
         return FittedTail(network.eval(), self.shape, job.outputs, weights)
 

@@ -1,4 +1,4 @@
-"""The last stage of a run, judging on test rows: it can be stopped, and says how long it will take."""
+"""The last stage of a run, evaluating on test rows: it can be stopped, and says how long it will take."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ...fitting.fit import Interrupted
 from .folder import Prepared
 
 #: In place of a member's name in `Progress`.
-JUDGING = "judging"
+EVALUATING = "evaluating"
 
 
-class Judging:
+class Evaluating:
     """Called before every column whose importance is found out; ``seconds`` a column so far tell what is left."""
 
     def __init__(self, ready: Prepared, stop: Callable[[], bool], report: Callable[[Any], None] | None) -> None:
@@ -36,4 +36,4 @@ class Judging:
     def _tell(self, title: str, each: float) -> None:
         if self.report is not None:
             left = each * (self.total - self.done)
-            self.report(Progress(JUDGING, title, 0, 1, self.done, self.total, each, left))
+            self.report(Progress(EVALUATING, title, 0, 1, self.done, self.total, each, left))
