@@ -20,6 +20,7 @@ NAMES: dict[str, str] = {
     "retrieval": "ours.retrieval",
     "retrieval_features": "ours.retrieval_features",
     "voc_features": "ours.voc_features",
+    "voc_smooth": "ours.voc_smooth",
     "meng_features": "ours.meng_features",
     "mask_offsets": "ours.mask_offsets",
     "meng_table1": "meng.table1",

@@ -14,7 +14,7 @@ from .report.committee_board import summary_lines
 from .report.constraints_board import constraints_board
 from .report.guarantee_board import guarantee_board
 from .report.meng_board import MENG, meng_lines
-from .report.pictures_board import FEATURES, MASKS, mask_lines, voc_lines
+from .report.pictures_board import FEATURES, MASKS, SMOOTH, mask_lines, smooth_voc_lines, voc_lines
 from .report.scoreboard import Score, lines, markdown, score_table, scores
 from .run import GATHERED, load
 
@@ -123,6 +123,8 @@ def _pictures(results: dict[str, Entries]) -> list[str]:
     text: list[str] = []
     if results.get("voc_features"):
         text += [FEATURES, *voc_lines(results["voc_features"]), ""]
+    if results.get("voc_smooth"):
+        text += [SMOOTH, *smooth_voc_lines(results["voc_smooth"]), ""]
     if results.get("meng_features"):
         text += [MENG, *meng_lines(results["meng_features"]), ""]
     if results.get("retrieval_features"):

@@ -41,6 +41,23 @@ def voc_lines(results: Entries) -> list[str]:
     return [markdown(head, rows), "", tail]
 
 
+SMOOTH = """### Several labels: smooth average precision against other losses (`voc_smooth`)
+
+The same features, folds and linear layers as above, one loss each, its penalty chosen by the folds. Half of *smooth
+AP* is an anchor, a pairwise logistic loss; *alone* is without it.
+"""
+
+
+def smooth_voc_lines(results: Entries) -> list[str]:
+    """Each loss: mean AP by folds and on the test people; differences from smooth AP are paired over seeds."""
+    if not results:
+        return ["Not measured yet: `python -m paper voc_smooth`."]
+    found = [entry["result"]["losses"] for entry in results]
+    ours = [one["smooth AP"]["test"] for one in found]
+    rows = [_row(name, [one[name] for one in found], ours) for name in found[0]]
+    return [markdown(("loss", "by folds", "test", "smooth AP above it [95 %]"), rows), "", f"{len(found)} seeds."]
+
+
 def _row(name: str, found: list[dict[str, Any]], ours: list[float]) -> tuple[str, str, str, str]:
     tested = [one["test"] for one in found]
     return name, _mean([one["validation"] for one in found]), _mean(tested), _difference(ours, tested)

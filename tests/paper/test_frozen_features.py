@@ -13,7 +13,7 @@ from torch import Tensor
 
 from paper import Options
 from paper.data.frozen import evenly
-from paper.experiments.ours import meng_features, retrieval_features
+from paper.experiments.ours import meng_features, retrieval_features, voc_features, voc_smooth
 from paper.report.meng_board import meng_lines
 
 
@@ -76,3 +76,21 @@ def test_a_retrieval_cell_judges_every_way(tmp_path: Path, monkeypatch: pytest.M
     retrieval_features.report(results, tmp_path)
     assert "chosen by folds" in (tmp_path / "table.md").read_text()
     assert meng_lines([]) == ["Not measured yet: `python -m paper meng_features`."]
+
+
+def test_losses_on_several_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, noise = torch.randn(240, 6, generator=generator), torch.randn(240, 3, generator=generator)
+    y = (x[:, :3] + noise > 0.8).long()
+    y[:7, 0] = -1  # unknown
+    parts = x[:160], y[:160], x[160:], y[160:], torch.arange(160) // 2
+    monkeypatch.setattr(voc_smooth, "features", lambda folder: parts)
+    monkeypatch.setattr(voc_smooth, "data_folder", lambda *_: tmp_path)
+    monkeypatch.setattr(voc_features, "RIDGES", (0.1, 0.01))
+    result = voc_smooth.run({"seed": 0}, Options(seeds=1))
+    assert {*voc_features.LOSSES, *voc_smooth.OURS} < set(result["losses"])
+    assert all(one["test"] > y[160:].double().mean() + 0.1 for one in result["losses"].values())
+    rows = [{"cell": {"seed": seed}, "result": result, "seconds": 1.0} for seed in range(2)]
+    voc_smooth.report(rows, tmp_path)
+    assert "| smooth AP alone |" in (tmp_path / "table.md").read_text()
+    assert "2 seeds." in (tmp_path / "table.md").read_text()

@@ -58,7 +58,8 @@ def asymmetric(scores: Tensor, y: Tensor) -> Tensor:
     return torch.where(y == 1, entropy(scores, y), -shifted.pow(4) * torch.log1p(-shifted.clamp_max(1 - 1e-7)))
 
 
-LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+LabelLoss = Callable[[Tensor, Tensor], Tensor]
+LOSSES: dict[str, LabelLoss] = {
     "logistic regression": entropy,
     "weighted (balanced)": weighted,
     "focal": focal,
@@ -66,8 +67,8 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-def layer(x: Tensor, y: Tensor, loss: str, ridge: float) -> Callable[[Tensor], Tensor]:
-    """One score by full-batch L-BFGS in float64."""
+def layer(x: Tensor, y: Tensor, loss: LabelLoss, ridge: float) -> Callable[[Tensor], Tensor]:
+    """One score by full-batch L-BFGS in float64. ``loss`` is one value a row, or their mean."""
     x, y = x.double(), y.double()
     weight = torch.zeros(x.shape[1], dtype=torch.float64, requires_grad=True)
     bias = torch.zeros((), dtype=torch.float64, requires_grad=True)
@@ -75,7 +76,7 @@ def layer(x: Tensor, y: Tensor, loss: str, ridge: float) -> Callable[[Tensor], T
 
     def closure() -> Tensor:
         solver.zero_grad()
-        value = LOSSES[loss](x @ weight + bias, y).mean() + 0.5 * ridge * weight.square().sum()
+        value = loss(x @ weight + bias, y).mean() + 0.5 * ridge * weight.square().sum()
         value.backward()
         return value
 
@@ -108,7 +109,7 @@ def cells(options: Options) -> list[Cell]:
 
 def run(cell: Cell, options: Options) -> Result:
     x, y, x_test, y_test, images = features(data_folder(options, "voc2012_action"))
-    rivals = _rivals(x, y, x_test, y_test, images, cell["seed"])
+    rivals = linear_layers(x, y, x_test, y_test, images, cell["seed"], LOSSES)
     members: dict[str, list[Tensor]] = {}
     columns, seconds, promised = [], 0.0, []
     for label in range(y.shape[1]):
@@ -136,25 +137,28 @@ def run(cell: Cell, options: Options) -> Result:
     }
 
 
-def _rivals(x: Tensor, y: Tensor, x_test: Tensor, y_test: Tensor, images: Tensor, seed: int) -> dict[str, Any]:
+def linear_layers(
+    x: Tensor, y: Tensor, x_test: Tensor, y_test: Tensor, images: Tensor, seed: int, losses: dict[str, LabelLoss]
+) -> dict[str, Any]:
     """Each loss at its best penalty by cross-validation, and the best of all for each action by itself."""
-    out_of_fold = {(loss, ridge): torch.zeros(y.shape, dtype=torch.float64) for loss in LOSSES for ridge in RIDGES}
+    out_of_fold = {(loss, ridge): torch.zeros(y.shape, dtype=torch.float64) for loss in losses for ridge in RIDGES}
     tested = {key: torch.zeros(y_test.shape, dtype=torch.float64) for key in out_of_fold}
     for label in range(y.shape[1]):
         known = (y[:, label] >= 0).nonzero().reshape(-1)
         truth = y[known, label]
         folds = make_folds(truth, seed, images[known], FOLDS)
         for key in out_of_fold:
-            for fold, judges in enumerate(folds.held):
+            loss, ridge = losses[key[0]], key[1]
+            for fold, held in enumerate(folds.held):
                 fit = folds.train(fold)
-                out_of_fold[key][known[judges], label] = layer(x[known[fit]], truth[fit], *key)(x[known[judges]])
-            tested[key][:, label] = layer(x[known], truth, *key)(x_test)
+                out_of_fold[key][known[held], label] = layer(x[known[fit]], truth[fit], loss, ridge)(x[known[held]])
+            tested[key][:, label] = layer(x[known], truth, loss, ridge)(x_test)
     valued = {key: mean_ap(scores, y) for key, scores in out_of_fold.items()}
     by_label = {key: label_aps(scores, y) for key, scores in out_of_fold.items()}
     alone: dict[str, Any] = {}
-    for loss in LOSSES:
-        best = max((key for key in valued if key[0] == loss), key=valued.__getitem__)
-        alone[loss] = {"validation": valued[best], "test": mean_ap(tested[best], y_test), "ridge": best[1]}
+    for name in losses:
+        best = max((key for key in valued if key[0] == name), key=valued.__getitem__)
+        alone[name] = {"validation": valued[best], "test": mean_ap(tested[best], y_test), "ridge": best[1]}
     keys = list(by_label)
     chosen = [keys[int(np.argmax([by_label[key][label] for key in keys]))] for label in range(y.shape[1])]
     mixed = torch.stack([tested[key][:, label] for label, key in enumerate(chosen)], 1)
