@@ -16,7 +16,6 @@ from ...experiment import Cell, Experiment, Options, Result, data_folder
 from ...report.pictures_board import smooth_voc_lines
 from .voc_features import LOSSES, LabelLoss, features, linear_layers
 
-
 OURS: dict[str, LabelLoss] = {
     "smooth AP": aimfor.MetricLoss("ap", aimfor.SmoothEngine(anchor=0.5)),
     "smooth AP alone": aimfor.MetricLoss("ap", aimfor.SmoothEngine()),
