@@ -6,9 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 
 from aimfor.errors import InputError
 from aimfor.fitting.statistics import Difference, paired_difference
+
+
+def least_share(found: int, of: int) -> float:
+    """The exact one-sided 95 % lower bound on a share (Clopper and Pearson)."""
+    return float(stats.beta.ppf(0.05, found, of - found + 1)) if found else 0.0
 
 
 @dataclass(frozen=True)

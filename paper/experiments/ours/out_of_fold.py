@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import stats
 
 from aimfor.errors import InputError
 from aimfor.rates import RateProblem, fpr, maximize, precision, recall
 
 from ...experiment import Cell, Experiment, Options, Result
+from ...report.statistics import least_share
 
 Array = NDArray[Any]
 DRAWS, CHUNK, FOLDS, FLOOR, CEILING, FRESH = 300, 25, 5, 0.8, 0.4, 20_000
@@ -149,7 +149,7 @@ def _summary(answers: Sequence[Sequence[float] | None], bound: str | None) -> st
         slack = 2.0 * np.sqrt(FLOOR * (1 - FLOOR) / (0.1 * FRESH))
         broken = sum(one[0] < FLOOR - slack for one in given)
     draws = len(answers)
-    low = stats.beta.ppf(0.05, broken, draws - broken + 1) if broken else 0.0
+    low = least_share(broken, draws)
     kept = sum(one[1] for one in given) / draws
     return f"{draws} | {len(given) / draws:.0%} | {broken / draws:.1%} | {low:.1%} | {kept:.3f}"
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 from aimfor.rates import Decision, Rate, accuracy, fpr, npv, positive_rate, precision, recall
 from aimfor.rates.bounds import members_of, plain_value
@@ -25,6 +25,7 @@ from aimfor.rates.counts import Counts
 from aimfor.rates.expressions import Constraint, Expression, Gap, Worst
 
 from ...experiment import Cell, Experiment, Options, Result
+from ...report.statistics import least_share
 from .validity import GROUPS, RARE, Population
 
 Array = NDArray[Any]
@@ -186,7 +187,7 @@ def report(rows: Sequence[dict[str, Any]], folder: Path) -> None:
         if name in results:
             found = results[name]
             streams, most = found["streams"], max(found["met"], found["missed"])
-            low = stats.beta.ppf(0.05, most, streams - most + 1) if most else 0.0
+            low = least_share(most, streams)
             lines.append(f"| {name} | {found['met'] / streams:.2%} | {found['missed'] / streams:.2%} | {low:.2%} |")
     (folder / "table.md").write_text("\n".join(lines) + "\n")
 

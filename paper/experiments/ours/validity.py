@@ -35,6 +35,7 @@ from aimfor.rates.counts import Counts, Levels
 from aimfor.rates.parts import parts_of
 
 from ...experiment import Cell, Experiment, Options, Result
+from ...report.statistics import least_share
 
 DRAWS, CHUNK = 2000, 250
 FN_SHARE = Rate("fn_share", (2,), (0, 1, 2, 3))
@@ -189,7 +190,7 @@ def report(rows: Sequence[dict[str, Any]], folder: Path) -> None:
         results = [row["result"] for row in rows if row["cell"]["setting"] == name]
         draws, given, wrong = (sum(result[key] for result in results) for key in ("draws", "given", "wrong"))
         if draws:
-            low = stats.beta.ppf(0.05, wrong, draws - wrong + 1) if wrong else 0.0
+            low = least_share(wrong, draws)
             lines.append(f"| {name} | {draws} | {given / draws:.1%} | {wrong / draws:.2%} | {low:.2%} |")
     (folder / "table.md").write_text("\n".join(lines) + "\n")
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from aimfor.lagrangian.bound import f_beta
 
 from ...data.mask_data import MaskTask
+from ...experiment import Cell, Options, Result
 from ...networks.mask_networks import resized
 from ...protocol.protocol import Contender
 from ...rivals.mask_rivals import MASK_RIVALS, OURS
@@ -66,6 +67,12 @@ class _Bench:
     def chosen(self, looks: list[Look], metric: str) -> dict[str, Any]:
         look = self.best(looks, metric)
         return {"name": look.name, "validation": look.judged[metric][0], "test": self.test(look, metric)[0]}
+
+
+def run_cell(task: MaskTask, judges: dict[str, Judge], budget: MaskBudget, cell: Cell, options: Options) -> Result:
+    """`run_all` as the experiments call it: pictures of the first seed, and fewer rivals in small."""
+    rivals = MASK_RIVALS if options.full else MASK_RIVALS[:4]  # without cross-entropy + Dice, for time
+    return run_all(task, judges, budget, cell["seed"], rivals=rivals, show=3 if cell["seed"] == 0 else 0)
 
 
 def run_all(

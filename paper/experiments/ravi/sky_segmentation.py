@@ -18,9 +18,8 @@ from paper.experiments.ravi.size_labels import class_fractions
 from ...data.mask_data import SKY, MaskTask, load_parts, one_class, sets_for, with_class
 from ...experiment import Cell, Experiment, Options, Result, data_folder
 from ...networks.mask_networks import SegNet
-from ...rivals.mask_rivals import MASK_RIVALS
 from .mask_judges import SKY_JUDGES
-from .mask_recipe import run_all
+from .mask_recipe import run_cell
 from .mask_report import report_masks
 from .mask_training import MaskBudget
 
@@ -58,9 +57,7 @@ def task_of(cell: Cell, options: Options) -> MaskTask:
 
 
 def run(cell: Cell, options: Options) -> Result:
-    show = 3 if cell["seed"] == 0 else 0
-    rivals = MASK_RIVALS if options.full else MASK_RIVALS[:4]  # without cross-entropy + Dice, for time
-    return run_all(task_of(cell, options), SKY_JUDGES, budget(options), cell["seed"], rivals=rivals, show=show)
+    return run_cell(task_of(cell, options), SKY_JUDGES, budget(options), cell, options)
 
 
 def report(results: list[dict[str, Any]], folder: Path) -> None:
