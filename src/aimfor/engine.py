@@ -136,6 +136,13 @@ class Engine(nn.Module, ABC):
         """This engine for a batch that is the whole data set, where there is nothing to remember; None without one."""
         return self if self.stateless else None
 
+    def for_logits(self) -> Engine:
+        """This engine for scores that are on cross-entropy's scale already, as a trained model's are.
+
+        Itself, unless a low temperature makes it quick from scratch, where scores are small.
+        """
+        return self
+
     @abstractmethod
     def formulate(self, metric: Any, batch: Batch) -> Any:
         """The metric on this batch as this engine's kind of form."""

@@ -11,6 +11,7 @@ from torch import Tensor
 import aimfor
 from aimfor.metrics import PrecisionAtK
 from aimfor.schedule import Decay
+from aimfor.smooth import QUICK
 
 
 def batch(seed: int, n: int = 8) -> tuple[Tensor, Tensor]:
@@ -119,6 +120,8 @@ def test_evaluation_neither_reads_nor_fills_the_bank() -> None:
         ({"temperature": "hot"}, "temperature"),
         ({"anchor": 1.5}, "anchor"),
         ({"anchor": -0.1}, "anchor"),
+        ({"anchor_temperature": 0.0}, "anchor_temperature"),
+        ({"anchor_temperature": "cold"}, "anchor_temperature"),
         ({"bank": -1}, "bank"),
         ({"bank": 2.5}, "bank"),
         ({"relative": "yes"}, "relative"),
@@ -127,6 +130,30 @@ def test_evaluation_neither_reads_nor_fills_the_bank() -> None:
 def test_bad_settings_are_named(arguments: dict[str, object], said: str) -> None:
     with pytest.raises(aimfor.InputError, match=said):
         aimfor.SmoothEngine(**arguments)  # type: ignore[arg-type]
+
+
+def test_the_temperature_of_the_anchor_is_shown_and_kept() -> None:
+    engine = aimfor.SmoothEngine(anchor=0.5, anchor_temperature=0.25)
+    assert "anchor_temperature=0.25" in repr(engine)
+    assert "anchor_temperature" not in repr(aimfor.SmoothEngine(anchor=0.5))
+    alone = engine.for_one_batch()
+    assert isinstance(alone, aimfor.SmoothEngine)
+    assert alone.anchor_temperature == 0.25
+
+
+@pytest.mark.parametrize("name", ["f1", "iou", "ap", "multilabel_f1", "tpr@fpr=0.1", "auprc@10", "auroc", "ndcg"])
+def test_on_logits_a_default_is_what_it_is_on_the_small_scores_of_a_new_network(name: str) -> None:
+    """Through 25 batches, so that counts, thresholds and multipliers keep step too."""
+    small, large = aimfor.MetricLoss(name), aimfor.MetricLoss(name, aimfor.MetricLoss(name).engine.for_logits())
+    scale = QUICK if name not in ("auroc", "ndcg") else 1.0
+    for seed in range(25):
+        scores, targets = batch(seed, 24)
+        if name.startswith("multilabel"):
+            scores, targets = scores.view(8, 3), targets.view(8, 3)
+        leaf, other = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+        one, two = small(scale * leaf, targets), large(other, targets)
+        torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(*torch.autograd.grad((one, two), (leaf, other)), rtol=1e-7, atol=1e-12)
 
 
 def test_schedule_that_ends_at_zero_is_refused() -> None:

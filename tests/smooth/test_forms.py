@@ -134,6 +134,35 @@ def test_the_anchor_of_accuracy_is_cross_entropy() -> None:
     torch.testing.assert_close(*torch.autograd.grad((anchored, entropy), (leaf, other)))
 
 
+@every
+def test_the_temperature_of_the_anchor_is_a_scale_of_the_scores(metric: Metric) -> None:
+    """Both temperatures at a quarter are both at 1 for scores four times as large; so are different ones."""
+    scores, targets = data(metric, 3)
+    scores = scores.double()
+    moved = getattr(metric, "threshold", 0.0)
+    for temperature in (0.25, 0.4):
+        colder = aimfor.SmoothEngine(temperature, anchor=0.4, anchor_temperature=0.25)
+        plain = aimfor.SmoothEngine(4 * temperature, anchor=0.4)
+        leaf, other = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+        one, two = (aimfor.MetricLoss(metric, engine) for engine in (colder, plain))
+        found, expected = one(leaf, targets), two(4 * (other - moved) + moved, targets)
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(*torch.autograd.grad((found, expected), (leaf, other)), rtol=1e-9, atol=1e-12)
+
+
+def test_colder_anchors_by_their_formulas() -> None:
+    scores, targets = data(aimfor.AUROC(), 2)
+    gaps = scores[targets == 0][None] - scores[targets == 1][:, None]
+    engine = aimfor.SmoothEngine(0.7, anchor=1.0, anchor_temperature=0.25)
+    pairs = aimfor.MetricLoss("auroc", engine)(scores, targets)
+    assert float(pairs) == pytest.approx(float(functional.softplus(gaps / 0.25).mean()), abs=1e-12)
+    entropy = functional.binary_cross_entropy_with_logits(scores / 0.25, targets.double())
+    assert float(aimfor.MetricLoss("accuracy", engine)(scores, targets)) == pytest.approx(float(entropy), abs=1e-12)
+    scores, targets = data(aimfor.AUCMu(), 3)
+    entropy = functional.cross_entropy(scores / 0.25, targets)
+    assert float(aimfor.MetricLoss("accuracy", engine)(scores, targets)) == pytest.approx(float(entropy), abs=1e-12)
+
+
 def test_the_anchor_of_f1_has_the_prices_of_parambath() -> None:
     """A missed positive costs 2 − F, a false alarm F, with F the (soft) score itself."""
     scores, targets = data(aimfor.AUROC(), 4)

@@ -7,6 +7,7 @@ from itertools import product
 
 import aimfor
 from aimfor.engine import Engine
+from aimfor.smooth import QUICK
 
 from ...experiment import Cell, Experiment, Options, Result
 from . import from_scratch
@@ -27,38 +28,52 @@ def smooth(**settings: tuple[float, ...]) -> Makers:
     return makers
 
 
+def quick(**settings: tuple[float, ...]) -> Makers:
+    """The same at the temperature of the defaults, anchor and all."""
+    cold = {"temperature": (QUICK,), "anchor_temperature": (QUICK,)}
+    found = smooth(**settings, **cold).values()
+    return {f"quick, {label}": make for label, make in zip(smooth(**settings), found, strict=True)}
+
+
 BANKED = smooth(anchor=(0.5, 0.8, 1.0), bank=(2048,))
 PLAIN = smooth(anchor=(0.0,))
 RANKED = smooth(anchor=(0.5, 1.0))
 DIRECT: Makers = {"direct": aimfor.DirectEngine}
 RATES: Makers = {"rates": aimfor.RateEngine}
 SORTED: Makers = {"sorted": aimfor.SortedEngine}
-COLD: Makers = {"temperature 0.2 of the spread": lambda: aimfor.SmoothEngine(0.2, relative=True)}
-#: F_2 and IoU follow F1, R-precision follows MAP@R: they are the same family.
+QUICK_RATES: Makers = {"quick, rates": lambda: aimfor.PrecisionAtRecall(0.8).default_engine()}
+SPREAD: Makers = {
+    "temperature 0.2 of the spread": lambda: aimfor.SmoothEngine(0.2, relative=True),
+    "temperature 0.2 of the spread, quick anchor 0.5": lambda: aimfor.SmoothEngine(
+        0.2, relative=True, anchor=0.5, anchor_temperature=QUICK
+    ),
+}
 ENGINES: dict[str, Makers] = {
-    "f1": BANKED,
-    "balanced_accuracy": PLAIN | smooth(anchor=(0.5, 1.0), bank=(2048,)),
+    "f1": BANKED | quick(anchor=(0.5,), bank=(2048,)),
+    "fbeta=2": quick(anchor=(0.5,), bank=(2048,)),
+    "iou": quick(anchor=(0.5,), bank=(2048,)),
+    "balanced_accuracy": PLAIN | smooth(anchor=(0.5, 1.0), bank=(2048,)) | quick(anchor=(0.5,), bank=(2048,)),
     "auroc": SORTED | smooth(anchor=(1.0,)),
-    "ap": RANKED | smooth(anchor=(0.5,), bank=(1024,)),
-    "ndcg": DIRECT | RANKED,
-    "ndcg@10": DIRECT | RANKED,
-    "map@r": COLD | RANKED,
-    "precision@1": DIRECT | smooth(anchor=(0.5,)),
-    "mrr": COLD | smooth(anchor=(0.5,)),
-    "precision@recall=0.8": RATES | RANKED,
-    "recall@precision=0.9": RATES | RANKED,
-    "tpr@fpr=0.1": RATES | RANKED,
-    "auprc@10": RATES | smooth(anchor=(0.5,)),
+    "ap": RANKED | smooth(anchor=(0.5,), bank=(1024,)) | quick(anchor=(0.5,)) | SPREAD,
+    "ndcg": DIRECT | RANKED | quick(anchor=(0.5,)),
+    "ndcg@10": DIRECT | RANKED | quick(anchor=(0.5,)) | SPREAD,
+    "map@r": SPREAD | RANKED,
+    "precision@1": DIRECT | smooth(anchor=(0.5,)) | SPREAD,
+    "mrr": SPREAD | smooth(anchor=(0.5,)),
+    "precision@recall=0.8": RATES | QUICK_RATES | RANKED,
+    "recall@precision=0.9": RATES | QUICK_RATES | RANKED,
+    "tpr@fpr=0.1": RATES | QUICK_RATES | RANKED,
+    "auprc@10": RATES | QUICK_RATES | smooth(anchor=(0.5,)),
     "auroc_ovr": SORTED | smooth(anchor=(1.0,)),
     "auc_mu": SORTED | smooth(anchor=(1.0,)),
     "f1_macro": PLAIN | smooth(anchor=(0.5, 1.0), bank=(2048,)),
     "f1_micro": PLAIN | smooth(anchor=(0.5, 1.0)),
     "pairwise_f1": PLAIN | smooth(anchor=(0.5, 1.0), bank=(2048,)),
-    "multilabel_ap": smooth(anchor=(0.0, 0.5, 1.0)),
-    "multilabel_auroc": smooth(anchor=(0.0, 0.5, 1.0)),
-    "multilabel_f1": BANKED | smooth(anchor=(1.0,)),
-    "multilabel_f1_micro": BANKED | smooth(anchor=(1.0,)),
-    "multilabel_f1_samples": smooth(anchor=(0.5, 1.0)),
+    "multilabel_ap": smooth(anchor=(0.0, 0.5, 1.0)) | quick(anchor=(0.5,)),
+    "multilabel_auroc": smooth(anchor=(0.0, 0.5, 1.0)) | quick(anchor=(1.0,)),
+    "multilabel_f1": BANKED | smooth(anchor=(1.0,)) | quick(anchor=(1.0,)),
+    "multilabel_f1_micro": BANKED | smooth(anchor=(1.0,)) | quick(anchor=(1.0,)),
+    "multilabel_f1_samples": smooth(anchor=(0.5, 1.0)) | quick(anchor=(1.0,)),
 }
 
 

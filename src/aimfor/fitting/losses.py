@@ -8,6 +8,7 @@ from torch.nn import functional
 
 from ..errors import UnsupportedPairError
 from ..loss import MetricLoss
+from ..metrics import Metric
 from .objective import Objective
 
 
@@ -38,7 +39,7 @@ class StageLoss(nn.Module):
         super().__init__()
         self.kind, self.outputs = kind, outputs
         self.by_list = objective.metric.layout == "lists"
-        self.metric = MetricLoss(objective.metric) if kind == "metric" else None
+        self.metric = loss_on_logits(objective.metric) if kind == "metric" else None
         counts = torch.bincount(targets, weights, minlength=max(2, outputs)).double()
         even = counts.sum() / (len(counts) * counts.clamp_min(1e-12))
         self.register_buffer("class_weights", even, persistent=False)
@@ -93,6 +94,19 @@ def focal(each: Tensor) -> Tensor:
         0.1732...
     """
     return (1.0 - torch.exp(-each)).square() * each
+
+
+def loss_on_logits(metric: Metric) -> MetricLoss:
+    """The metric's default loss where scores are on cross-entropy's scale: after it, or at rates chosen for it.
+
+    Example:
+        >>> import aimfor
+        >>> loss_on_logits(aimfor.FBeta(1.0)).engine
+        SmoothEngine(temperature=1.0, relative=False, anchor=0.5, bank=2048
+          (bank): ScoreBank(size=2048)
+        )
+    """
+    return MetricLoss(metric, MetricLoss(metric).engine.for_logits())
 
 
 def why_untrainable(objective: Objective) -> str | None:

@@ -17,7 +17,7 @@ from ..rates.engine import RateEngine
 from ..rates.form import Anchor, HasRates, grid, precision_at_recall, recall_at_precision, tpr_at_fpr
 from ..rates.problem import RateProblem
 from ..rates.statement import maximize
-from ..smooth import HasSmooth, Ranking, asked_items
+from ..smooth import QUICK, HasSmooth, Ranking, asked_items
 from .base import Metric
 from .curve import Curve, nan_like, threshold_curve
 
@@ -41,7 +41,7 @@ class AtRate(Metric, HasRates, HasSmooth):
         return _curve_ranking(batch, best)
 
     def default_engine(self) -> Engine:
-        return RateEngine()
+        return _quick()
 
     @abstractmethod
     def rates(self, curve: Curve) -> tuple[Tensor, Tensor, float]:
@@ -244,7 +244,12 @@ class AUPRC(Metric, HasRates, HasSmooth):
         return tuple(precision_at_recall(recall) for recall in grid(self.points))
 
     def default_engine(self) -> Engine:
-        return RateEngine()
+        return _quick()
+
+
+def _quick() -> RateEngine:
+    """`RateEngine` on scores over `QUICK`: its thresholds step in these units too."""
+    return RateEngine(temperature=QUICK, threshold_rate=0.5 * QUICK**2)
 
 
 def soft_floor(rate: Tensor, floor: Tensor | float, relative: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..direct import HasArgmax, RankingForm, rows_of
 from ..engine import Batch, Engine
-from ..smooth import HasSmooth, Ranking, SmoothEngine, asked_items
+from ..smooth import QUICK, HasSmooth, Ranking, SmoothEngine, asked_items
 from .base import Metric
 from .lists import list_weights, mean_over_lists, shares_of_lists, sorted_lists
 
@@ -92,4 +92,4 @@ class AveragePrecision(Metric, HasArgmax, HasSmooth):
         return RankingForm(rows, shares_of_lists(batch, defined), measure)
 
     def default_engine(self) -> Engine:
-        return SmoothEngine(anchor=0.5)
+        return SmoothEngine(QUICK, anchor=0.5, anchor_temperature=QUICK)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..engine import Batch
+from ..engine import Batch, Engine
+from ..smooth import QUICK, SmoothEngine
 from .by_class import DecidedByClass
 
 
@@ -37,6 +38,10 @@ class BalancedAccuracy(DecidedByClass):
     @staticmethod
     def of_class_counts(tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
         return (tp / (tp + fn)).nanmean()
+
+    def default_engine(self) -> Engine:
+        # Between `QUICK`, which is best for two classes, and 1, which is best for several.
+        return SmoothEngine(2 * QUICK, anchor=0.5, anchor_temperature=2 * QUICK, bank=2048)
 
     def rivals(self, mass: Tensor, batch: Batch) -> Tensor:
         """The mass of an example's own class, times the classes that are there."""

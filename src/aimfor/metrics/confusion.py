@@ -17,7 +17,7 @@ from .. import checks
 from ..direct import ArgmaxForm, CountForm, CountRule, HasArgmax, rows_of
 from ..engine import Batch, Engine
 from ..errors import InputError
-from ..smooth import Decisions, HasSmooth, SmoothEngine, SmoothForm
+from ..smooth import QUICK, Decisions, HasSmooth, SmoothEngine, SmoothForm
 from .base import Metric
 from .programs import RatioOfCounts
 
@@ -106,7 +106,10 @@ class CountMetric(Metric, HasArgmax, HasSmooth):
         return Decisions(batch.scores, rows, batch.targets, batch.effective_weights(), self.of_counts, lines)
 
     def default_engine(self) -> Engine:
-        return SmoothEngine(anchor=0.5, bank=2048 if self.remembers == "counts" else 0)
+        # Pictures and several classes learn as fast at 1.
+        cold = QUICK if self.layout == "binary" else 1.0
+        bank = 2048 if self.remembers == "counts" else 0
+        return SmoothEngine(cold, anchor=0.5, anchor_temperature=cold, bank=bank)
 
     def _rule(self) -> CountRule:
         return CountRule(self.of_counts, self.curved, self.curved, self.span)

@@ -11,7 +11,7 @@ from torch import Tensor
 from .. import checks
 from ..engine import Batch, Engine
 from ..errors import InputError
-from ..smooth import Decisions, HasSmooth, SmoothEngine, SmoothForm
+from ..smooth import QUICK, Decisions, HasSmooth, SmoothEngine, SmoothForm
 from ..smooth.form import Measure
 from ..sorted import PairForm, PairProblem
 from .auroc import AUROC
@@ -132,7 +132,8 @@ class MultiLabel(Metric, HasSmooth):
         return torch.tensor(found, dtype=batch.scores.dtype, device=batch.scores.device)
 
     def default_engine(self) -> Engine:
-        return SmoothEngine(anchor=0.5 if isinstance(self.metric, AveragePrecision) else 1.0)
+        anchor = 0.5 if isinstance(self.metric, AveragePrecision) else 1.0
+        return SmoothEngine(QUICK, anchor=anchor, anchor_temperature=QUICK)
 
     def _mean(self, batch: Batch) -> Measure:
         """The mean of the rows' values, from their counts."""

@@ -83,6 +83,14 @@ class RateEngine(Engine):
         self._state = torch.zeros(0, 8, dtype=torch.float64)
         self._anchors: tuple[Anchor, ...] = ()
 
+    def for_logits(self) -> Engine:
+        return RateEngine(
+            self.proxy,
+            dual_rate=self.dual.rate,
+            threshold_rate=self.threshold_rate / self.temperature**2,  # a step and its slope are both in its units
+            every=self.every,
+        )
+
     def formulate(self, metric: HasRates, batch: Batch) -> RateForm:
         return RateForm(batch.scores, batch.targets, batch.effective_weights(), metric.anchors(), batch.joined)
 

@@ -2,11 +2,12 @@
 
 from .classes import ClassDecisions
 from .decisions import Decisions
-from .engine import SmoothEngine
+from .engine import QUICK, SmoothEngine
 from .form import HasSmooth, SmoothForm, SmoothSum
 from .ranking import Asked, Ranking, asked_items
 
 __all__ = [
+    "QUICK",
     "Asked",
     "ClassDecisions",
     "Decisions",

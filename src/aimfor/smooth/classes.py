@@ -73,9 +73,10 @@ class ClassDecisions(SmoothForm):
             total = float((price[:, 0] * (joined[0] + joined[2]).to(x)).sum()) / enlarge
             if total > 0:
                 each = each * (share / total)
-                logs = torch.log_softmax(x, -1)
+                logs = torch.log_softmax(x / softness.anchor_temperature, -1)
                 loss -= float((each * (truth * logs).sum(-1)).sum())
-                gradient = torch.addcmul(gradient, each[..., None], logs.exp() - truth)
+                steepness = 1.0 / softness.anchor_temperature
+                gradient = torch.addcmul(gradient, each[..., None], logs.exp() - truth, value=steepness)
         if not wants_gradient(self.rows):
             return x.new_tensor(loss), value, counts
         return found(self.rows, loss, gradient), value, counts

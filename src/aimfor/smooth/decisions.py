@@ -90,11 +90,14 @@ class Decisions(SmoothForm):
             total = float(prices_of_all(slopes, joined).sum()) / enlarge
             if total > 0:
                 prices = prices * (share / total)
-                loss += float((prices * functional.softplus(torch.where(self.positive, -x, x))).sum())
+                same = softness.anchor_temperature == softness.temperature
+                tempered = scaled if same else x / softness.anchor_temperature
+                entropy = functional.binary_cross_entropy_with_logits(tempered, positive, prices, reduction="sum")
+                loss += float(entropy)
                 if gradient is not None:
-                    plain = softness.temperature == 1.0 and softness.indicator == "sigmoid"
-                    certain = soft if plain else torch.sigmoid(x)
-                    gradient = torch.addcmul(gradient, prices, certain - positive)
+                    certain = soft if same and softness.indicator == "sigmoid" else torch.sigmoid(tempered)
+                    steepness = 1.0 / softness.anchor_temperature
+                    gradient = torch.addcmul(gradient, prices, certain - positive, value=steepness)
         if gradient is None:
             return x.new_tensor(loss), value, counts
         return found(self.rows, loss, gradient), value, counts

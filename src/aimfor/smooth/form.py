@@ -30,6 +30,7 @@ class Softness:
             moves the metric by n/N of what it would move alone; N/n makes up for it. (With ``past`` forms do so
             themselves.)
         indicator: "sigmoid", or the logistic bound of the metric: "lower" or "upper" (see `bounds`).
+        anchor_temperature: The companion loss is of the scores over this; > 0.
     """
 
     temperature: float
@@ -38,6 +39,7 @@ class Softness:
     past: Tensor | None = None
     enlarge: float = 1.0
     indicator: str = "sigmoid"
+    anchor_temperature: float = 1.0
 
     def refuse_bounds(self, what: str) -> None:
         """Raises `InputError` where bounds were asked for and there are none."""

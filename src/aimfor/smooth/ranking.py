@@ -128,10 +128,11 @@ class Ranking(SmoothForm):
                 steep = steep * self.asked.there[..., None]
             gradient = ranks.gradient(steep)
         if share:
-            companion, slope = self._companion(x, ranks.sums if softness.temperature == 1.0 else None)
+            unit = softness.anchor_temperature
+            companion, slope = self._companion(x, unit, ranks.sums if softness.temperature == unit else None)
             loss += share * companion
             if gradient is not None:
-                gradient = gradient.add_(slope, alpha=share * softness.enlarge)
+                gradient = gradient.add_(slope, alpha=share * softness.enlarge / unit)
         if gradient is None:
             return x.new_tensor(loss), value, None
         return found(self.scores, loss, gradient), value, None
@@ -151,15 +152,18 @@ class Ranking(SmoothForm):
         spreads = self._variances().sqrt()[:, None]
         return softness.temperature / torch.where(spreads > 0, spreads, 1.0)
 
-    def _companion(self, x: Tensor, sums: DifferenceSums | None) -> tuple[float, Tensor]:
-        """Mean over the lists of the mean logistic loss of their pairs with different grades."""
+    def _companion(self, x: Tensor, unit: float, sums: DifferenceSums | None) -> tuple[float, Tensor]:
+        """Mean over the lists of the mean logistic loss of their pairs with different grades, of scores ``x / unit``.
+
+        With its gradient with respect to ``x / unit``; ``sums`` are those of ``x / unit``, if somebody has them.
+        """
         places, mass = self.asked.places, self.counted.to(x)
         weight = self.asked.take(mass)
         if self.grades.dtype == torch.bool:
             below = mass.masked_fill(self.grades, 0.0)
-            total, slope, weights = binary_logistic(weight, below, sums or sums_of(x, places))
+            total, slope, weights = binary_logistic(weight, below, sums or sums_of(x / unit, places))
         else:
-            total, slope, weights = graded_logistic(x, places, weight, self.grades.to(x), mass)
+            total, slope, weights = graded_logistic(x / unit, places, weight, self.grades.to(x), mass)
         if len(x) == 1:
             size = float(weights)
             return (float(total) / size, slope.div_(size)) if size > 0 else (0.0, slope.zero_())

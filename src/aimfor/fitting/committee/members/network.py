@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from ....errors import AimforError
 from ....loss import MetricLoss
-from ...losses import why_untrainable
+from ...losses import loss_on_logits, why_untrainable
 from ...models import in_blocks
 from ...objective import Objective
 from .base import Fitted, Job, Member, Rows
@@ -172,7 +172,7 @@ def train_for_metric(network: nn.Module, job: Job, own: Job, schedule: Schedule)
         schedule: How long and how fast.
     """
     assert job.start is not None
-    metric, by_list = MetricLoss(job.objective.metric), job.objective.metric.layout == "lists"
+    metric, by_list = loss_on_logits(job.objective.metric), job.objective.metric.layout == "lists"
     threshold = 0.0
     if job.objective.needs_threshold:
         threshold = job.objective.tuned(job.start.scores(job.train.x), job.train.y, job.train.weights)[0]

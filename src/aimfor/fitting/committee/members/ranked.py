@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ....loss import MetricLoss
-from ...losses import why_untrainable
+from ...losses import loss_on_logits, why_untrainable
 from ...objective import Objective
 from .base import Job, Member, Rows
 from .design import Design
@@ -56,7 +55,7 @@ class RankedNetwork(Member):
         return why_untrainable(objective)
 
     def fit(self, job: Job) -> FittedNetwork:
-        metric = MetricLoss(job.objective.metric)
+        metric = loss_on_logits(job.objective.metric)
 
         def loss(scores: Tensor, batch: Rows, rows: Tensor) -> Tensor:
             found: Tensor = metric(together(scores), batch.y, groups=batch.lists)
