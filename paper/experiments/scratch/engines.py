@@ -42,24 +42,25 @@ DIRECT: Makers = {"direct": aimfor.DirectEngine}
 RATES: Makers = {"rates": aimfor.RateEngine}
 SORTED: Makers = {"sorted": aimfor.SortedEngine}
 QUICK_RATES: Makers = {"quick, rates": lambda: aimfor.PrecisionAtRecall(0.8).default_engine()}
-SPREAD: Makers = {
-    "temperature 0.2 of the spread": lambda: aimfor.SmoothEngine(0.2, relative=True),
-    "temperature 0.2 of the spread, quick anchor 0.5": lambda: aimfor.SmoothEngine(
-        0.2, relative=True, anchor=0.5, anchor_temperature=QUICK
-    ),
+SPREAD: Makers = {"temperature 0.2 of the spread": lambda: aimfor.SmoothEngine(0.2, relative=True)}
+QUICK_SPREAD: Makers = {
+    "temperature 0.2 of the spread, quick anchor 0.5": lambda: aimfor.metrics.MAPAtR().default_engine()
 }
 ENGINES: dict[str, Makers] = {
     "f1": BANKED | quick(anchor=(0.5,), bank=(2048,)),
     "fbeta=2": quick(anchor=(0.5,), bank=(2048,)),
     "iou": quick(anchor=(0.5,), bank=(2048,)),
-    "balanced_accuracy": PLAIN | smooth(anchor=(0.5, 1.0), bank=(2048,)) | quick(anchor=(0.5,), bank=(2048,)),
+    "balanced_accuracy": PLAIN
+    | smooth(anchor=(0.5, 1.0), bank=(2048,))
+    | smooth(temperature=(0.5,), anchor=(0.5,), anchor_temperature=(0.5,), bank=(2048,))
+    | quick(anchor=(0.5,), bank=(2048,)),
     "auroc": SORTED | smooth(anchor=(1.0,)),
-    "ap": RANKED | smooth(anchor=(0.5,), bank=(1024,)) | quick(anchor=(0.5,)) | SPREAD,
+    "ap": RANKED | smooth(anchor=(0.5,), bank=(1024,)) | quick(anchor=(0.5,)) | QUICK_SPREAD,
     "ndcg": DIRECT | RANKED | quick(anchor=(0.5,)),
-    "ndcg@10": DIRECT | RANKED | quick(anchor=(0.5,)) | SPREAD,
-    "map@r": SPREAD | RANKED,
-    "precision@1": DIRECT | smooth(anchor=(0.5,)) | SPREAD,
-    "mrr": SPREAD | smooth(anchor=(0.5,)),
+    "ndcg@10": DIRECT | RANKED | quick(anchor=(0.5,)) | QUICK_SPREAD,
+    "map@r": SPREAD | QUICK_SPREAD | RANKED,
+    "precision@1": DIRECT | smooth(anchor=(0.5,)) | QUICK_SPREAD,
+    "mrr": SPREAD | QUICK_SPREAD | smooth(anchor=(0.5,)),
     "precision@recall=0.8": RATES | QUICK_RATES | RANKED,
     "recall@precision=0.9": RATES | QUICK_RATES | RANKED,
     "tpr@fpr=0.1": RATES | QUICK_RATES | RANKED,

@@ -101,10 +101,8 @@ def loss_on_logits(metric: Metric) -> MetricLoss:
 
     Example:
         >>> import aimfor
-        >>> loss_on_logits(aimfor.FBeta(1.0)).engine
-        SmoothEngine(temperature=1.0, relative=False, anchor=0.5, bank=2048
-          (bank): ScoreBank(size=2048)
-        )
+        >>> aimfor.MetricLoss("f1").engine.temperature, loss_on_logits(aimfor.FBeta(1.0)).engine.temperature
+        (0.25, 1.0)
     """
     return MetricLoss(metric, MetricLoss(metric).engine.for_logits())
 
