@@ -9,6 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+IMPORTED_BY = os.getpid()
+
+
+def origin(cell: dict[str, Any]) -> dict[str, Any]:
+    """Processes: this one, its parent, and the one that imported this module."""
+    time.sleep(cell["seconds"])
+    return {"here": os.getpid(), "parent": os.getppid(), "imported": IMPORTED_BY}
+
 
 def square(cell: dict[str, Any]) -> dict[str, Any]:
     return {"square": cell["number"] ** 2}

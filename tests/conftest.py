@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+# Before any library counts the cores: the threads of two workers would wait for each other, as would their programs.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+
+from programs import start_server
 
 torch.set_num_threads(1)
 settings.register_profile("default", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
@@ -26,3 +31,9 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip("no real data here: set AIMFOR_DATA to its folder")
     return folder
+
+
+@pytest.fixture(scope="session")
+def warm_server() -> None:
+    """For pools of processes: they are forked from the server that `programs` has, which has imported everything."""
+    start_server()

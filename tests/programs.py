@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import subprocess
 import sys
 import tempfile
 import textwrap
@@ -23,8 +22,8 @@ from undrawn import undraw
 _SERVER = multiprocessing.get_context("forkserver")
 
 
-def _start_server() -> None:
-    """With the paths of the tests, which it would not know otherwise: it is told them only for its children."""
+def start_server() -> None:
+    """Once. With the paths of the tests, which it would not know otherwise: it is told them only for its children."""
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     _SERVER.set_forkserver_preload(["programs_warm"])
@@ -53,7 +52,7 @@ class Program:
         folds: int | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        _start_server()
+        start_server()
         self._said = [Path(tempfile.mkstemp(prefix="said-")[1]) for _ in range(2)]
         given, around = [str(word) for word in words], {**os.environ, **(environment or {})}
         self.process: BaseProcess = _SERVER.Process(
@@ -71,29 +70,24 @@ class Program:
         return self.process.exitcode
 
 
-class Fresh:
-    """``code`` of Python's in a process started anew: for processes that talk to each other, which start threads."""
-
-    def __init__(self, *words: object, code: str, environment: Mapping[str, str] | None = None) -> None:
-        paths = os.pathsep.join(path for path in sys.path if path)
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(code), *(str(word) for word in words)],
-            env={**os.environ, "PYTHONPATH": paths, **(environment or {})},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def wait(self, seconds: float = 600.0) -> int:
-        self.stdout, self.stderr = self.process.communicate(timeout=seconds)
-        return self.process.returncode
-
-
 def finished(*words: object, code: str | None = None, folds: int | None = None) -> Program:
     """The program, run to its end without an error."""
     program = Program(*words, code=code, folds=folds)
-    assert program.wait() == 0, program.stderr
+    assert program.wait() == 0, program.stdout + program.stderr
     return program
+
+
+def tool(name: str, *words: object, folds: int | None = None) -> str:
+    """What ``python tools/NAME WORDS`` prints when nothing is wrong; its runs draw no figures."""
+    code = """
+        import runpy, sys, pytest
+        from undrawn import undraw
+
+        undraw(pytest.MonkeyPatch())
+        runpy.run_path(sys.argv.pop(1), run_name="__main__")
+    """
+    path = Path(__file__).parent.parent / "tools" / name
+    return finished(path, *words, code=code, folds=folds).stdout
 
 
 def _run(words: list[str], code: str | None, folds: int | None, said: list[Path], around: dict[str, str]) -> None:

@@ -171,6 +171,7 @@ def test_one_seed_is_refused() -> None:
         make_plan(settings(data="breast_cancer", metric="auroc"), 1)
 
 
+@pytest.mark.usefixtures("warm_server")
 def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:
     plan = make_plan(
         settings(data="wine", metric="auroc", positive="class_1", epochs=2, model="linear"), 2, ["cross_entropy"]

@@ -18,6 +18,7 @@ import aimfor
 from aimfor.fitting.executors import open_executor, run_cells
 from cell_functions import fails_on_three, kills_its_worker, noted, slow_square, square
 
+pytestmark = pytest.mark.usefixtures("warm_server")
 TESTS = Path(__file__).parent.parent
 CELLS = {f"k{number}": {"number": number} for number in range(8)}
 EXPECTED = {key: {"square": cell["number"] ** 2} for key, cell in CELLS.items()}
@@ -82,6 +83,34 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(aimfor.InputError, match="pip install"):
             open_executor(name)
+
+
+SERVED = """
+from aimfor.fitting.executors import run_cells
+from cell_functions import origin
+
+if __name__ == "__main__":
+    cells = {str(number): {"seconds": 0.2} for number in range(4)}
+    for one in run_cells(cells, origin, "local:2").values():
+        print(one["here"], one["parent"], one["imported"])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every process starts anew")
+def test_workers_are_forked_from_one_that_has_imported_their_module(tmp_path: Path) -> None:
+    (tmp_path / "run.py").write_text(SERVED)
+    path = f"{TESTS}:{os.environ.get('PYTHONPATH', '')}"
+    process = subprocess.run(
+        [sys.executable, str(tmp_path / "run.py")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    found = [line.split() for line in process.stdout.splitlines()]
+    assert len(found) == 4, process.stderr
+    assert len({here for here, _, _ in found}) == 2
+    (server,) = {parent for _, parent, _ in found}
+    assert {imported for _, _, imported in found} == {server}
 
 
 SCRIPT = """

@@ -11,8 +11,9 @@ import importlib
 import json
 import multiprocessing
 import os
+import sys
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ Result = dict[str, Any]
 FORMS = '"local:4", "dask://HOST:PORT", "ray" or your own as "package.module:factory"'
 #: Seconds until an address that does not answer is given up.
 PATIENCE = 10
+#: How processes begin.
+START = "forkserver" if sys.platform == "linux" else "spawn"
 #: So many times in a row workers may die before a single cell is finished.
 TRIES = 3
 
@@ -82,7 +85,7 @@ def _results(todo: dict[str, Cell], function: Callable[[Cell], Result], name: st
         return
     left, losses = dict(todo), 0
     while left:
-        with open_executor(name) as pool:
+        with open_executor(name, [function.__module__]) as pool:
             waiting = {pool.submit(function, cell): key for key, cell in left.items()}
             try:
                 for future in concurrent.futures.as_completed(waiting):
@@ -121,8 +124,12 @@ def local_workers(name: str) -> int | None:
     return int(count)
 
 
-def open_executor(name: str) -> Executor:
+def open_executor(name: str, modules: Sequence[str] = ()) -> Executor:
     """The executor of that name, ready for work; use it in a ``with`` statement.
+
+    Args:
+        name: As `run_cells` takes it.
+        modules: What processes of ``"local:N"`` are going to import.
 
     Raises:
         InputError: Unknown, not installed, or out of reach.
@@ -134,10 +141,7 @@ def open_executor(name: str) -> Executor:
     """
     count = local_workers(name)
     if count is not None:
-        # Workers inherit it: one core each, whatever torch would take.
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
-        context = multiprocessing.get_context("spawn")
-        return concurrent.futures.ProcessPoolExecutor(count, mp_context=context, initializer=end_with_parent)
+        return process_pool(count, end_with_parent, modules=modules)
     if name.startswith("dask://"):
         return _dask(name)
     if name == "ray":
@@ -146,6 +150,21 @@ def open_executor(name: str) -> Executor:
     if not module or not factory or factory.startswith("/"):
         raise InputError("--executor", repr(name), FORMS)
     return _own(name, module, factory)
+
+
+def process_pool(
+    count: int, initializer: Callable[..., None], initargs: tuple[Any, ...] = (), modules: Sequence[str] = ()
+) -> concurrent.futures.ProcessPoolExecutor:
+    """So many processes here, one core each.
+
+    On Linux they are forked from a server that has imported ``modules`` once for all; every process for itself would
+    spend seconds on that. Elsewhere each starts anew, as Python's own default has it.
+    """
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # they inherit it: one core each, whatever torch would take
+    context = multiprocessing.get_context(START)
+    if START == "forkserver":
+        context.set_forkserver_preload(["__main__", *modules])
+    return concurrent.futures.ProcessPoolExecutor(count, context, initializer, initargs)
 
 
 def end_with_parent() -> None:

@@ -150,6 +150,7 @@ def test_finished_cells_are_not_done_again_and_other_data_is_not_mixed_up(monkey
     assert not torch.equal(first.scores(x), alone.scores(x))
 
 
+@pytest.mark.usefixtures("warm_server")
 def test_two_processes_give_what_one_gives() -> None:
     x, y = easy()
     settings: dict[str, Any] = {"folds": 2, "seed": 1}

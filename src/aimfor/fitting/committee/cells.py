@@ -5,8 +5,6 @@ from __future__ import annotations
 import concurrent.futures
 import hashlib
 import json
-import multiprocessing
-import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
@@ -17,13 +15,16 @@ import torch
 from torch import Tensor
 
 from ...errors import AimforError
-from ..executors import end_with_parent
+from ..executors import end_with_parent, process_pool
 from ..fit import Interrupted
 from ..objective import Objective
 from .folds import Folds
 from .members import Fitted, Job, Member, Rows
 from .members.base import Never
 from .store import MemoryStore, Store
+
+#: What the members import on their way.
+IMPORTED = (__name__, "lightgbm", "sklearn.linear_model", "torch._dynamo")
 
 
 @dataclass(frozen=True)
@@ -162,10 +163,7 @@ class Runner:
     def _spread(self, member: Member, todo: list[int], starts: list[Fitted] | None) -> Iterator[tuple[int, Cell]]:
         """On the pool. A stop kills the workers: what they were at is done again, what they finished is kept."""
         if self._pool is None:
-            os.environ.setdefault("OMP_NUM_THREADS", "1")  # before the workers start: one core each
-            self._pool = concurrent.futures.ProcessPoolExecutor(
-                self.workers, multiprocessing.get_context("spawn"), initializer=_hire, initargs=(self.table,)
-            )
+            self._pool = process_pool(self.workers, _hire, (self.table,), IMPORTED)
         waiting = {
             self._pool.submit(_work, member, fold, starts[fold].state() if starts else None): fold for fold in todo
         }
