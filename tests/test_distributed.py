@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from programs import Fresh
+from programs import Program
 
 WORKER = """
     import os, sys, torch, torch.distributed as dist
@@ -95,7 +95,7 @@ def run_twice(code: str) -> list[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     settings = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    workers = [Fresh(code=code, environment={**settings, "RANK": str(rank)}) for rank in range(2)]
+    workers = [Program(code=code, environment={**settings, "RANK": str(rank)}) for rank in range(2)]
     for rank, worker in enumerate(workers):
         assert worker.wait(300) == 0, f"rank {rank}:\n{worker.stdout}{worker.stderr}"
     return [worker.stdout for worker in workers]

@@ -15,6 +15,7 @@ import aimfor
 from aimfor.__main__ import USAGE
 from aimfor.engine import Batch, EngineOutput
 from aimfor.metrics import METRICS, metric_from_name
+from programs import finished
 
 SUPPORT = Path(aimfor.__file__).parent / "support.txt"
 
@@ -148,6 +149,4 @@ def test_every_command_of_the_usage_text_exists() -> None:
     for command in listed:
         if command == "support":
             continue
-        done = subprocess.run([sys.executable, "-m", "aimfor", command, "--help"], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        assert f"aimfor {command}" in done.stdout
+        assert f"aimfor {command}" in finished(command, "--help").stdout

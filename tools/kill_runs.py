@@ -1,6 +1,6 @@
 """Streamed runs killed by SIGKILL at random moments and resumed: each must end as one that nobody disturbed did.
 
-python tools/kill_runs.py [--times 20] [--seed 0] [--kind network | committee | csv]
+python tools/kill_runs.py [--times 20] [--seed 0] [--kind network | committee | csv] [--rows 1000]
 
 A moment is drawn from the whole life of a run: reading, training, saving, growing trees, writing results. Python, torch
 and aimfor are imported once and every run is a fork, so that a trial takes a second.
@@ -36,7 +36,7 @@ KINDS = {
 }
 
 
-def write(folder: Path, kind: str, files: int = 4, n: int = 1_000) -> None:
+def write(folder: Path, kind: str, n: int, files: int = 4) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
     from pyarrow import csv
@@ -112,13 +112,13 @@ def _without_seconds(value: object) -> object:
     return [_without_seconds(one) for one in value] if isinstance(value, list) else value
 
 
-def trials(times: int, seed: int, kind: str, folder: Path) -> list[str]:
+def trials(times: int, seed: int, kind: str, rows: int, folder: Path) -> list[str]:
     """What went wrong; nothing if all is well."""
     for module in IMPORTED:
         importlib.import_module(module)
     chance, wrong = random.Random(seed), list[str]()
     data, calm = folder / "rows", folder / "calm"
-    assert forked(lambda: write(data, kind)) == 0
+    assert forked(lambda: write(data, kind, rows)) == 0
     began = time.monotonic()
     assert start(data, calm, kind) == 0
     life = time.monotonic() - began
@@ -145,9 +145,10 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", choices=[*KINDS], default="network")
+    parser.add_argument("--rows", type=int, default=1_000, help="in each of four files")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        wrong = trials(given.times, given.seed, given.kind, Path(folder))
+        wrong = trials(given.times, given.seed, given.kind, given.rows, Path(folder))
     print("\n".join(wrong) or f"{given.times} runs of kind {given.kind} were killed and resumed; all ended equal")
     return len(wrong) > 0
 

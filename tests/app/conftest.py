@@ -51,26 +51,34 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def open_page() -> Iterator[Callable[..., Any]]:
-    """Opens a report in a real browser without a network; what goes wrong there is in ``problems``."""
+def browser() -> Iterator[Any]:
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         pytest.skip("no Chromium on this machine (Debian: apt-get install chromium)")
     with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        opened = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        yield opened
+        opened.close()
 
-        def visit(path: Path, width: int = 1000) -> Any:
-            context = browser.new_context(offline=True, viewport={"width": width, "height": 800})
-            tab = context.new_page()
-            tab.problems = []
-            tab.on("pageerror", lambda error: tab.problems.append(str(error)))
-            tab.on("console", lambda message: tab.problems.append(message.text) if message.type == "error" else None)
-            tab.goto(path.as_uri())
-            return tab
 
-        yield visit
-        browser.close()
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens a report in a real browser without a network; what goes wrong there is in ``problems``."""
+    contexts = []
+
+    def visit(path: Path, width: int = 1000) -> Any:
+        contexts.append(browser.new_context(offline=True, viewport={"width": width, "height": 800}))
+        tab = contexts[-1].new_page()
+        tab.problems = []
+        tab.on("pageerror", lambda error: tab.problems.append(str(error)))
+        tab.on("console", lambda message: tab.problems.append(message.text) if message.type == "error" else None)
+        tab.goto(path.as_uri())
+        return tab
+
+    yield visit
+    for context in contexts:
+        context.close()
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """Runs `aimfor` commands in two processes each, as torchrun would; everything is imported once and then forked.
 
-python forked_ranks.py '[["train", …], …]' prints a line of JSON for each command: the exit codes and what was said.
-Of a command that begins with "kill" the last process is killed (SIGKILL) as soon as the run has saved its state.
+python forked_ranks.py '[["train", …], …]' prints a line of JSON for each command: the exit codes, what was said, and
+which files it left. Of a command that begins with "kill" the last process is killed (SIGKILL) as soon as the run has
+saved its state.
 """
 
 from __future__ import annotations
@@ -60,8 +61,9 @@ def run(words: list[str]) -> dict[str, object]:
                 time.sleep(0.002)
             os.kill(children[-1], signal.SIGKILL)
         codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        out = words[words.index("--out") + 1] if "--out" in words else words[-1]
         with open(said) as file:
-            return {"codes": codes, "said": file.read()}
+            return {"codes": codes, "said": file.read(), "left": os.listdir(out) if os.path.isdir(out) else []}
 
 
 for command in json.loads(sys.argv[1]):

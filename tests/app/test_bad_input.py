@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +11,7 @@ from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
 from aimfor.app.data import tables
+from programs import finished
 
 
 def good_rows(n: int = 40) -> list[str]:
@@ -232,21 +230,20 @@ def test_damaged_checkpoint_is_named(tmp_path: Path, damage: str) -> None:
 
 def test_full_disk_while_saving_leaves_the_previous_checkpoint(tmp_path: Path) -> None:
     """A real failing write: the process may not write files beyond 20 kB, so the second state cannot be saved."""
-    code = f"""
-import resource, torch
-from pathlib import Path
-from aimfor.errors import InputError
-from aimfor.fitting import checkpoint
-path = Path({str(tmp_path)!r}) / "checkpoint.safetensors"
-checkpoint.save(path, {{"w": torch.zeros(100)}}, {{"step": 1}})
-resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
-try:
-    checkpoint.save(path, {{"w": torch.zeros(100_000)}}, {{"step": 2}})
-except InputError as error:
-    print(error)
-"""
-    environment = {**os.environ, "PYTHONPATH": str(Path(tables.__file__).parents[2])}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    code = """
+        import resource, sys, torch
+        from pathlib import Path
+        from aimfor.errors import InputError
+        from aimfor.fitting import checkpoint
+        path = Path(sys.argv[1]) / "checkpoint.safetensors"
+        checkpoint.save(path, {"w": torch.zeros(100)}, {"step": 1})
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
+        try:
+            checkpoint.save(path, {"w": torch.zeros(100_000)}, {"step": 2})
+        except InputError as error:
+            print(error)
+    """
+    done = finished(tmp_path, code=code)
     assert "could not be written" in done.stdout
     from aimfor.fitting import checkpoint
 

@@ -111,20 +111,22 @@ def test_damaged_members_are_named(trained: Path, tmp_path: Path) -> None:
     assert "which holds a committee" in line.stderr
 
 
-def test_sigkill_between_cells_and_resume_end_bit_for_bit_alike(table: Path, tmp_path: Path) -> None:
+def test_sigkill_between_cells_and_resume_end_bit_for_bit_alike(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folds, "SMALL_FOLDS", 2)
     options = [str(table), "--target", "label", "--metric", "auroc", "--members", "linear,network", "-q"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    program = Program("train", *options, "--out", killed, folds=3)
+    program = Program("train", *options, "--out", killed, folds=2)
     deadline = time.monotonic() + 240
-    while len(list(killed.glob("cells/network-*.safetensors"))) < 2 and time.monotonic() < deadline:
+    while not list(killed.glob("cells/network-*.safetensors")) and time.monotonic() < deadline:
         time.sleep(0.01)
     program.process.kill()
     assert program.wait() == -signal.SIGKILL
     assert not (killed / "metrics.json").exists(), "the run was over before it was killed"
-    kept = len(list(killed.glob("cells/*.safetensors")))
-    assert kept >= 5
+    assert len(list(killed.glob("cells/*.safetensors"))) >= 3
     assert invoke("train", *options, "--out", whole).exit_code == 0
-    finished("train", "--resume", killed, folds=3)
+    finished("train", "--resume", killed, folds=2)
     assert (killed / "threshold.json").read_bytes() == (whole / "threshold.json").read_bytes()
     first, second = load_committee(whole), load_committee(killed)
     x = torch.randn(50, load_run(whole).encoder.shape[0])

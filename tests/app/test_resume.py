@@ -9,6 +9,7 @@ import signal
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -22,8 +23,17 @@ from programs import Program, finished
 
 
 @pytest.fixture(scope="module")
-def ready() -> Prepared:
-    return prepare(settings(data="breast_cancer", metric="auroc", epochs=4, checkpoint_seconds=0.0))
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Few columns: most of a short run would be the importance of many."""
+    x = torch.randn(240, 3, generator=torch.Generator().manual_seed(0)).numpy()
+    path = tmp_path_factory.mktemp("resume") / "t.npz"
+    np.savez(path, X=x, y=(x[:, 0] + 0.7 * x[:, 1] > 0.4).astype(int))
+    return path
+
+
+@pytest.fixture(scope="module")
+def ready(table: Path) -> Prepared:
+    return prepare(settings(data=str(table), target="y", metric="auroc", epochs=4, checkpoint_seconds=0.0))
 
 
 def recipe() -> Recipe:
@@ -63,7 +73,7 @@ def test_the_check_can_fail(ready: Prepared, tmp_path: Path, monkeypatch: pytest
     """Without the generator's state the dropout masks differ, and the comparison above must notice."""
     monkeypatch.setattr(torch, "set_rng_state", lambda state: None)
     path = tmp_path / "checkpoint.safetensors"
-    count = [20]
+    count = [5]
 
     def stop() -> bool:
         count[0] -= 1
@@ -76,8 +86,9 @@ def test_the_check_can_fail(ready: Prepared, tmp_path: Path, monkeypatch: pytest
     assert not same(Fit(ready.task, ready.settings, plan).restore(path).run().best, whole.best)
 
 
-def test_sigkill_and_resume_end_bit_for_bit_alike(tmp_path: Path) -> None:
-    options = ["breast_cancer", "--metric", "auroc", "--epochs", "3", "--checkpoint-seconds", "0", "-q"]
+def test_sigkill_and_resume_end_bit_for_bit_alike(table: Path, tmp_path: Path) -> None:
+    options = [table, "--target", "y", "--metric", "auroc", "--epochs", "6", "--checkpoint-seconds", "0", "-q"]
+    options += ["--recipe", "ce_then_metric"]
 
     finished("train", *options, "--out", tmp_path / "whole")
     killed = tmp_path / "killed"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import aimfor
 from aimfor.app.run import evaluating, training
 from aimfor.app.run.folder import new_folder, write_config
 from aimfor.app.run.lock import locked
@@ -23,8 +20,8 @@ from aimfor.fitting import checkpoint
 from aimfor.fitting.committee import folds
 from aimfor.fitting.config import Settings, settings
 from aimfor.fitting.fit import Interrupted
+from programs import Program, tool
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(aimfor.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
 DEAF = """
 import os, signal, sys, time
 from pathlib import Path
@@ -58,9 +55,8 @@ def given(tmp_path: Path) -> Settings:
 def test_a_step_that_does_not_listen_is_ended(context: str, number: str, tmp_path: Path) -> None:
     (tmp_path / ".cell.1.part").write_text("of another process")
     began = time.monotonic()
-    words = [sys.executable, "-c", DEAF.format(context=context), str(tmp_path), number]
-    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 130, done.stderr
+    done = Program(tmp_path, number, code=DEAF.format(context=context))
+    assert done.wait(60) == 130, done.stderr
     assert done.stderr == "Go on with: this\n"
     assert time.monotonic() - began < 25  # 1.2 s and the time to start, on a crowded machine too
     assert [path.name for path in tmp_path.iterdir()] == [".cell.1.part"]
@@ -140,12 +136,8 @@ def test_the_last_stage_says_what_is_left_and_listens(given: Settings, tmp_path:
         asking()
 
 
-@pytest.mark.slow
 def test_a_slice_of_the_interrupts() -> None:
     """`python tools/interrupts.py` does fifty moments; this is one of another seed."""
-    tool = Path(__file__).parents[2] / "tools" / "interrupts.py"
-    words = [sys.executable, str(tool), "--moments", "1", "--seed", "11"]
-    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 moments ({'committee': 1})" in done.stdout
-    assert done.stdout.rstrip().endswith("0 findings")
+    said = tool("interrupts.py", "--moments", 1, "--seed", 11, folds=3)
+    assert "1 moments ({'committee': 1})" in said
+    assert said.rstrip().endswith("0 findings")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +15,18 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
+from programs import finished
 
 WORDS = ["--target", "y", "--metric", "auroc", "--epochs", "3", "--hidden", "16", "--batch-size", "128"]
 WORDS += ["--learning-rate", "0.01"]
 
 
 def forked(*commands: list[object]) -> list[dict[str, Any]]:
-    """Codes and words of each command, run by two processes."""
+    """Codes, words and files of each command, run by two processes."""
     script = Path(__file__).with_name("forked_ranks.py")
     words = json.dumps([[str(word) for word in command] for command in commands])
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
-    done = subprocess.run(
-        [sys.executable, str(script), words], capture_output=True, text=True, timeout=900, env=environment
-    )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    code = "import runpy, sys; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
+    return [json.loads(line) for line in finished(script, words, code=code).stdout.splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +58,7 @@ def found(data: Path) -> dict[str, dict[str, Any]]:
         "copied": ["train", data, *WORDS, "--out", home / "copied"],
         "cut": ["train", data, *WORDS, "--shard", "--checkpoint-seconds", "0", "--out", home / "cut"],
         "lost": ["kill", "train", data, *WORDS, "--shard", "--checkpoint-seconds", "0", "--out", home / "lost"],
+        "found again": ["train", "--resume", home / "lost"],
         "committee": ["train", data, "--target", "y", "--metric", "f1", "--out", home / "committee"],
         "one finds damage": ["train", home / "bad", *WORDS, "--out", home / "refused"],
         "both find no target": ["train", data, "--target", "why", "--metric", "auroc", "--out", home / "refused"],
@@ -101,9 +96,9 @@ def test_a_run_that_lost_a_process_goes_on_where_it_was(found: dict[str, Any], d
     assert found["lost"]["codes"][0] == 2, found["lost"]["said"]
     assert "another process of this run has ended" in found["lost"]["said"]
     lost, calm = data.parent / "lost", data.parent / "cut"
-    assert not (lost / "metrics.json").exists()
-    again = forked(["train", "--resume", lost])[0]
-    assert again["codes"] == [0, 0], again["said"]
+    assert "checkpoint.safetensors" in found["lost"]["left"]
+    assert "metrics.json" not in found["lost"]["left"]
+    assert found["found again"]["codes"] == [0, 0], found["found again"]["said"]
     ours, theirs = (load_file(one / "model.safetensors") for one in (lost, calm))
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
     assert (lost / "threshold.json").read_text() == (calm / "threshold.json").read_text()

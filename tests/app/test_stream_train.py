@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
+from programs import finished, tool
 
 COMMON = ["--target", "y", "--epochs", "3", "--hidden", "16", "--batch-size", "128", "--learning-rate", "0.01"]
 
@@ -54,16 +50,10 @@ def test_it_learns_and_says_what_was_read(run: Path) -> None:
     assert not (run / "rows").exists()
 
 
-@pytest.mark.parametrize("kind", ["committee"])
-def test_killed_and_resumed_it_ends_the_same(kind: str) -> None:
+def test_killed_and_resumed_it_ends_the_same() -> None:
     """`python tools/kill_runs.py` does twenty of each kind; the seed here is another one."""
-    tool = Path(__file__).parents[2] / "tools" / "kill_runs.py"
-    words = [sys.executable, str(tool), "--times", "1", "--seed", "5", "--kind", kind]
-    done = subprocess.run(
-        words, capture_output=True, text=True, timeout=900, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count(": equal") == 1
+    said = tool("kill_runs.py", "--times", 1, "--seed", 5, "--kind", "committee", "--rows", 300)
+    assert said.count(": equal") == 1
 
 
 def test_predict_streams_in_and_out(run: Path, data: Path, tmp_path: Path) -> None:
@@ -133,34 +123,36 @@ def test_bad_input_is_one_line(words: list[str], text: str, data: Path, tmp_path
     assert not (tmp_path / "r" / "config.json").exists()
 
 
+LOST_ONCE = """
+    import os, sys
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+    from aimfor.__main__ import main
+    from aimfor.app.stream import fit
+
+    look = fit.StreamFit._look
+
+    def dies(self, epoch, progress):
+        look(self, epoch, progress)
+        if epoch == 1 and self.ranks.rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+            open(sys.argv[1], "w").close()
+            os.kill(os.getpid(), 9)
+
+    fit.StreamFit._look = dies
+    here = {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0", "run_id": "lost"}  # --standalone
+    twice = LaunchConfig(1, 1, nproc_per_node=2, max_restarts=1, start_method="fork", **here)
+    elastic_launch(twice, main)(sys.argv[2:])
+"""
+
+
 def test_torchrun_starts_a_lost_run_again_from_its_folder(data: Path, tmp_path: Path) -> None:
-    """One process ends itself in the middle of the first start; the second goes on and finishes."""
-    folder, once = tmp_path / "two", tmp_path / "once.py"
-    once.write_text(
-        "import os, sys\n"
-        "from aimfor.__main__ import main\n"
-        "from aimfor.app.stream import fit\n"
-        "look = fit.StreamFit._look\n"
-        "def dies(self, epoch, progress):\n"
-        "    look(self, epoch, progress)\n"
-        "    if epoch == 1 and self.ranks.rank == 1 and os.environ['TORCHELASTIC_RESTART_COUNT'] == '0':\n"
-        "        os.kill(os.getpid(), 9)\n"
-        "fit.StreamFit._look = dies\n"
-        "sys.exit(main())\n"
-    )
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command += ["--max-restarts", "1", str(once), "train", str(data), *COMMON, "--checkpoint-seconds", "0"]
-    command += ["--metric", "auroc", "--out", str(folder)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
-    ) as process:
-        try:
-            said = process.communicate(timeout=900)[1]
-        finally:
-            with contextlib.suppress(ProcessLookupError):  # nothing of it outlives the test
-                os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == 0, said
+    """One process ends itself in the middle of the first start; the second goes on and finishes.
+
+    This is torchrun without its command line: its agent, which starts the processes and starts them again.
+    """
+    folder = tmp_path / "two"
+    words = ["train", data, *COMMON, "--checkpoint-seconds", "0", "--metric", "auroc", "--out", folder]
+    finished(tmp_path / "died", *words, code=LOST_ONCE)
+    assert (tmp_path / "died").exists()
     epochs = [json.loads(line)["epoch"] for line in (folder / "log.jsonl").read_text().splitlines()]
     assert epochs == [1.0, 2.0, 3.0]
     assert json.loads((folder / "metrics.json").read_text())["test"]["metric"] > 0.85

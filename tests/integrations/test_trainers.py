@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader
 
 import aimfor
 from aimfor.errors import InputError
+from programs import finished
 
 ROOT = Path(__file__).parents[2]
 
@@ -215,13 +216,13 @@ def test_hugging_face_does_not_multiply_by_the_number_of_processes(
 
 def test_plain_loop_under_torchrun_reaches_what_one_process_reaches(tmp_path: Path) -> None:
     """Two processes share each batch of 64, so the run differs from the single one by its sampling alone."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     script = str(ROOT / "examples" / "plain_loop_ddp.py")
-    found = []
-    for command in ([sys.executable, script], [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]):
-        words = command if script in command else [*command, "--standalone", script]
-        done = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr[-2000:]
-        found.append(float(done.stdout.split("AUROC")[1]))
+    code = "import os, runpy, sys; os.chdir(sys.argv[1]); runpy.run_path(sys.argv[2], run_name='__main__')"
+    alone = finished(tmp_path, script, code=code)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", script]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = [float(said.split("AUROC")[1]) for said in (alone.stdout, done.stdout)]
     assert found[1] == pytest.approx(found[0], abs=0.01)
     assert min(found) > 0.9

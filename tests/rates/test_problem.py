@@ -29,7 +29,7 @@ from aimfor.rates import (
     recall,
 )
 from aimfor.rates.counts import Counts
-from programs import Fresh, finished
+from programs import Program, finished
 
 
 def data(n: int = 80, seed: int = 0) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
@@ -407,7 +407,7 @@ def test_two_processes_end_with_the_multipliers_of_one(tmp_path: Path) -> None:
     """
     path = str(tmp_path / "run")
     jobs = [(0, 1), (0, 2), (1, 2)]
-    started = [Fresh(rank, world, path, code=code) for rank, world in jobs]
+    started = [Program(rank, world, path, code=code) for rank, world in jobs]
     for program in started:
         assert program.wait(120) == 0, program.stderr
     alone, first, second = (torch.load(f"{path}.{world}.{rank}") for rank, world in jobs)
