@@ -44,7 +44,9 @@ SORTED: Makers = {"sorted": aimfor.SortedEngine}
 QUICK_RATES: Makers = {"quick, rates": lambda: aimfor.PrecisionAtRecall(0.8).default_engine()}
 SPREAD: Makers = {"temperature 0.2 of the spread": lambda: aimfor.SmoothEngine(0.2, relative=True)}
 QUICK_SPREAD: Makers = {
-    "temperature 0.2 of the spread, quick anchor 0.5": lambda: aimfor.metrics.MAPAtR().default_engine()
+    "temperature 0.2 of the spread, quick anchor 0.5": lambda: aimfor.SmoothEngine(
+        0.2, relative=True, anchor=0.5, anchor_temperature=QUICK
+    )
 }
 ENGINES: dict[str, Makers] = {
     "f1": BANKED | quick(anchor=(0.5,), bank=(2048,)),

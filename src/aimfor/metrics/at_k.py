@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from .. import checks
-from ..direct import HasArgmax, PositionForm
+from ..direct import DirectEngine, HasArgmax, PositionForm
 from ..direct.forms.positions import shared_discounts
 from ..engine import Batch, Engine
 from ..errors import InputError
 from ..smooth import HasSmooth, Ranking, asked_items
 from .base import Metric
-from .lists import list_weights, mean_over_lists, quick_start, shares_of_lists, soft_cut
+from .lists import list_weights, mean_over_lists, shares_of_lists, soft_cut
 
 
 class _AtK(Metric, HasArgmax, HasSmooth):
@@ -72,7 +72,7 @@ class _AtK(Metric, HasArgmax, HasSmooth):
         return Ranking(batch.scores, asked, (counted,), measure, gains, counted, cuts=True)
 
     def default_engine(self) -> Engine:
-        return quick_start()
+        return DirectEngine()
 
     def _parts(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         hit = batch.targets if batch.where is None else batch.targets & batch.where

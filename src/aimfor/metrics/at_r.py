@@ -11,9 +11,9 @@ from torch import Tensor
 from .. import checks
 from ..engine import Batch, Engine
 from ..errors import InputError
-from ..smooth import HasSmooth, Ranking, asked_items
+from ..smooth import HasSmooth, Ranking, SmoothEngine, asked_items
 from .base import Metric
-from .lists import list_weights, mean_over_lists, quick_start, soft_cut, sorted_lists
+from .lists import list_weights, mean_over_lists, soft_cut, sorted_lists
 
 
 class _OfLists(Metric, HasSmooth):
@@ -31,7 +31,7 @@ class _OfLists(Metric, HasSmooth):
         return batch
 
     def default_engine(self) -> Engine:
-        return quick_start()
+        return SmoothEngine(0.2, relative=True)
 
 
 def _there(batch: Batch, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:

@@ -6,13 +6,7 @@ import torch
 from torch import Tensor
 
 from ..engine import Batch
-from ..smooth import QUICK, SmoothEngine
 from ..ties import last_places
-
-
-def quick_start() -> SmoothEngine:
-    """The default of metrics of the first places: few items say much there, and the pairs of the anchor the rest."""
-    return SmoothEngine(0.2, relative=True, anchor=0.5, anchor_temperature=QUICK)
 
 
 def sorted_lists(scores: Tensor) -> tuple[Tensor, Tensor]:

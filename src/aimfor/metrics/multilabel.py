@@ -132,6 +132,8 @@ class MultiLabel(Metric, HasSmooth):
         return torch.tensor(found, dtype=batch.scores.dtype, device=batch.scores.device)
 
     def default_engine(self) -> Engine:
+        if isinstance(self.metric, AUROC):
+            return SmoothEngine(anchor=1.0)
         anchor = 0.5 if isinstance(self.metric, AveragePrecision) else 1.0
         return SmoothEngine(QUICK, anchor=anchor, anchor_temperature=QUICK)
 
