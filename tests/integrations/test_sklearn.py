@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,25 @@ from sklearn.utils.estimator_checks import estimator_checks_generator, parametri
 
 import aimfor
 from aimfor.errors import InputError
+from aimfor.fitting import last_layer
 from aimfor.fitting.calibrate import class_scaling, platt
+from aimfor.fitting.committee import folds
 from aimfor.integrations.sklearn import MetricClassifier
 
 SMALL: dict[str, Any] = {"model": "mlp", "epochs": 10, "hidden": 8, "random_state": 0}
 COMMITTEE = MetricClassifier("f1", members=("linear",), random_state=0)
+
+
+@pytest.fixture
+def few_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three for a small table; ten would only take longer."""
+    monkeypatch.setattr(folds, "SMALL_FOLDS", 3)
+
+
+@pytest.fixture
+def one_penalty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the refit of the last layer, which takes most of a small fit; the checks are not about how good it is."""
+    monkeypatch.setattr(last_layer, "HeadFitter", partial(last_layer.HeadFitter, ridges=(0.1,)))
 
 
 def of_the_committee() -> list[Any]:
@@ -34,6 +49,7 @@ def of_the_committee() -> list[Any]:
     return kept
 
 
+@pytest.mark.usefixtures("one_penalty")
 @parametrize_with_checks(
     [MetricClassifier("f1", **{**SMALL, "model": "linear"}), MetricClassifier("auroc_ovr", **SMALL)]
 )
@@ -101,6 +117,7 @@ def frame(rows: int = 160) -> tuple[Any, Any]:
     return X, y
 
 
+@pytest.mark.usefixtures("few_folds")
 def test_data_frames_with_text_and_gaps_and_the_score_is_the_metric() -> None:
     X, y = frame()
     model = MetricClassifier("f1", members=("linear", "trees"), random_state=0).fit(X, y)
@@ -112,6 +129,7 @@ def test_data_frames_with_text_and_gaps_and_the_score_is_the_metric() -> None:
     np.testing.assert_array_equal(model.decision_function(X), again.decision_function(X))
 
 
+@pytest.mark.usefixtures("few_folds")
 def test_a_committee_survives_joblib_and_is_searched(tmp_path: Any) -> None:
     import joblib
 
