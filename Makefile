@@ -22,8 +22,9 @@ PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 demo: .venv/program
 	@$(BIN)/aimfor demo --out runs/demo
 
+# Compiled sources and assertions are kept for the next run: each process would spend seconds on them anew.
 test: .venv/ready
-	$(BIN)/python -m pytest -n 2 -q
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 -q
 
 lint: .venv/ready
 	$(BIN)/ruff check .

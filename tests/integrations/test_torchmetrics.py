@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import pickle
 from typing import Any
 
@@ -14,8 +15,17 @@ import aimfor
 from aimfor.metrics import METRICS, MultiLabel, metric_from_name
 from samples import sample
 
-torchmetrics = pytest.importorskip("torchmetrics")
-from aimfor.integrations.torchmetrics import ExactMetric  # noqa: E402
+torchmetrics: Any = None
+ExactMetric: Any = None
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _imported() -> None:
+    """Not at the top: it brings transformers with it, and every worker would spend seconds on that to collect tests."""
+    global torchmetrics, ExactMetric
+    torchmetrics = pytest.importorskip("torchmetrics")
+    ExactMetric = importlib.import_module("aimfor.integrations.torchmetrics").ExactMetric
+
 
 EXTRA = {
     "multilabel": MultiLabel("f1"),
