@@ -89,8 +89,11 @@ over the classes with less than 2 % of the test pixels.
 hindsight*: offsets chosen on the test pictures themselves, which nobody can do; no choice of offsets adds more.
 
 Offsets help after cross-entropy and do nothing after a loss of overlap, whose argmax is already at the level that
-offsets reach; no way of deciding is two points above argmax on both sets. The program trains by Lovász: judged on the
-training pictures alone, out of fold, its mean over the two sets is the highest of the four losses.
+offsets reach. Two points above argmax on both sets are out of reach for any offsets: on Stanford Background hindsight
+itself adds 1.1 points after cross-entropy and 0.3 after Dice or Lovász. On CamVid there is more to gain (2 to 8 points
+with hindsight), but what is best for two drives is not for the third, and the guard takes little of it. The program
+trains by Lovász: out of fold, on the training pictures alone, its mean over the two sets is the highest of the four
+losses; and its argmax is above cross-entropy with any offsets that one could have chosen, on both sets.
 """
 RARE = 0.02
 
