@@ -106,10 +106,12 @@ def _results(todo: dict[str, Cell], function: Callable[[Cell], Result], name: st
 
 def _abandon(pool: Executor, futures: list[Future[Result]]) -> None:
     """Gives up all work now. A pool's own shutdown would wait for the cells that are running."""
-    for future in futures:
-        future.cancel()
-    for process in list((getattr(pool, "_processes", None) or {}).values()):
+    processes = list((getattr(pool, "_processes", None) or {}).values())
+    for process in processes:
         process.kill()
+    # A pool of processes ends what is waiting itself when they die, and some versions stumble over what was cancelled.
+    for future in [] if processes else futures:
+        future.cancel()
     if isinstance(pool, _Closing):
         pool.abandon()
 
