@@ -11,7 +11,7 @@ from typing import Any
 
 from aimfor.fitting.statistics import Difference, holm, paired_difference
 
-from .statistics import bootstrap_median
+from .statistics import bootstrap_median, signed_ranks
 
 Found = dict[str, Any]
 #: Test rows for each training row, for the corrected resampled t-test.
@@ -68,13 +68,22 @@ def _score(metric: str, cells: Sequence[Cell]) -> str:
     seeds = sorted({cell.seeds for cell in cells})
     return (
         f"| {metric} | {len(cells)} | {seeds[0]}–{seeds[-1]} | {middle:+.2f} [{low:+.2f}, {high:+.2f}] | "
-        f"{statistics.mean(gains):+.2f} | {up} / {down} | {better} / {worse} | {sure_better} / {sure_worse} |"
+        f"{statistics.mean(gains):+.2f} | {up} / {down} | {signed_ranks(gains):.2g} | {visible(cells)} | "
+        f"{better} / {worse} | {sure_better} / {sure_worse} |"
     )
 
 
+def visible(cells: Sequence[Cell]) -> str:
+    """The gain that a table must show to be significant on its own: half the width of its interval, in the median."""
+    halves = [(cell.difference.high - cell.difference.low) / 2 for cell in cells]
+    finite = [half for half in halves if math.isfinite(half)]
+    return f"{statistics.median(finite):.1f}" if finite else ""
+
+
 HEAD = [
-    "| metric | tables | splits | median gain [95 %] | mean | up / down | significantly better / worse | after Holm |",
-    "|---|---|---|---|---|---|---|---|",
+    "| metric | tables | splits | median gain [95 %] | mean | up / down | p over tables | one table shows | "
+    "significantly better / worse | after Holm |",
+    "|---|---|---|---|---|---|---|---|---|---|",
 ]
 CONTRASTS: dict[str, Callable[[Found], float | None]] = {
     "the best rival, chosen on held-out training rows": lambda found: chosen_rival(found)[1],
@@ -96,7 +105,12 @@ def _of(found: Found, name: str) -> float | None:
 def summary_lines(results: list[dict[str, Any]], level: str = "##") -> list[str]:
     """Points gained over each contrast, promises and shares of the vote, under headings of the given level."""
     metrics = list(results[0]["result"]["metrics"])
-    lines = ["Points (hundredths of the metric) on test rows; random 70/30 splits; corrected resampled t-test."]
+    lines = [
+        "Points (hundredths of the metric) on test rows; random 70/30 splits; corrected resampled t-test for a table.",
+        "*p over tables*: Wilcoxon's signed ranks of the tables' mean gains. *one table shows*: the least gain that",
+        "the t-test can find on one table, in the median over tables; where it exceeds the gains, few tables can be",
+        "significant alone.",
+    ]
     for text, other in CONTRASTS.items():
         lines += ["", f"{level} The committee against {text}", "", *HEAD]
         lines += [_score(metric, cells) for metric in metrics if (cells := cells_of(results, metric, other))]

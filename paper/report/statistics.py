@@ -17,6 +17,11 @@ def least_share(found: int, of: int) -> float:
     return float(stats.beta.ppf(0.05, found, of - found + 1)) if found else 0.0
 
 
+def signed_ranks(gains: Sequence[float]) -> float:
+    """Wilcoxon's two-sided p-value that gains are symmetric about 0; 1 where all of them are 0."""
+    return float(stats.wilcoxon(gains).pvalue) if any(gains) else 1.0
+
+
 @dataclass(frozen=True)
 class Paired(Difference):
     """Mean of paired differences with its 95 % interval and two-sided p-value (Student's t over the pairs).

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
+from itertools import compress, product
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,11 @@ import pytest
 import torch
 
 from aimfor.fitting.committee import fit_committee
+from aimfor.fitting.statistics import Difference
 from paper.experiment import Options
 from paper.experiments.ours import committee, committee_rules
-from paper.report.committee_board import CONTRASTS, cells_of, chosen_rival, write_board
+from paper.report.committee_board import CONTRASTS, Cell, cells_of, chosen_rival, visible, write_board
+from paper.report.statistics import signed_ranks
 
 
 def found(ours: float, rivals: dict[str, tuple[float, float, float | None]]) -> dict[str, Any]:
@@ -51,6 +55,25 @@ def test_the_board_shows_the_cells(tmp_path: Path) -> None:
     assert "| f1 | 1 | 3–3 | +2.00" in text  # without the member trained for the metric
     assert "| f1 | 3 | +1.00 | +1.00 | 1.00 |" in text
     assert "| f1 | 0.25 | 0.75 |" in text
+
+
+def test_the_board_says_which_gain_one_table_could_show() -> None:
+    def cell(half: float) -> Cell:
+        return Cell("made_up", "f1", 3, 1.0, 0.0, "network", Difference(1.0, 1.0 - half, 1.0 + half, 0.5))
+
+    assert visible([cell(2.0), cell(4.0), cell(9.0), cell(math.inf)]) == "4.0"  # one split has no interval
+    assert visible([cell(math.inf)]) == ""
+
+
+def test_signed_ranks_are_those_of_all_signs() -> None:
+    gains = [0.3, -0.1, 0.7, 1.1, 0.2, -0.4, 2.0]
+    ranks = [1 + sum(abs(one) > abs(other) for other in gains) for one in gains]
+    total = sum(ranks)
+    observed = sum(rank for rank, gain in zip(ranks, gains, strict=True) if gain > 0)
+    sums = [sum(compress(ranks, signs)) for signs in product((0, 1), repeat=len(ranks))]
+    extreme = sum(abs(one - total / 2) >= abs(observed - total / 2) for one in sums)
+    assert signed_ranks(gains) == pytest.approx(extreme / len(sums))
+    assert signed_ranks([0.0, 0.0]) == 1.0
 
 
 def test_the_board_shows_what_a_floor_promised_at_its_own_threshold(tmp_path: Path) -> None:
