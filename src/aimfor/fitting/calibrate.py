@@ -87,4 +87,6 @@ def class_scaling(scores: Tensor, targets: Tensor, weights: Tensor | None = None
         while float(cost(theta - rate * step)) > float(value.detach()) and rate > 1e-10:
             rate /= 2
         theta = theta - rate * step
-    return max(0.0, float(theta[0])) / scale, theta[1:].tolist()
+    if float(theta[0]) < 0:  # probabilities never reverse the order of the scores: without them, the classes' shares
+        return class_scaling(torch.zeros_like(s), targets, weights)
+    return float(theta[0]) / scale, theta[1:].tolist()

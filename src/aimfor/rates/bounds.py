@@ -36,6 +36,11 @@ def plain_value(left: Expression, counts: Counts, sense: str = ">=") -> float:
     return min(values) if sense == ">=" else max(values)
 
 
+def sense_of(direction: str) -> str:
+    """How an objective would be bounded: from below where it is maximised, from above where it is minimised."""
+    return ">=" if direction == "maximize" else "<="
+
+
 def bounds(
     left: Expression, sense: str, counts: Counts, alpha: float, lower: Lower = lower_bound
 ) -> tuple[float, float]:

@@ -194,7 +194,9 @@ def _given(wish: Wish, run: _Run) -> Decision:
     levels = run.counts.levels
     own = {} if wish.per_group is None else dict(zip(levels.of(wish.per_group), cuts, strict=True))
     at = Counts(levels, run.counts.table[run.chosen])
-    certificate = certify(wish.objective, wish.constraints, at, wish.confidence, accepted=True)
+    certificate = certify(
+        wish.objective, wish.constraints, at, wish.confidence, direction=wish.direction, accepted=True
+    )
     promise = " and ".join(map(repr, wish.constraints))
     sentence = f"{promise}: guaranteed at {100 * wish.confidence:g}% confidence by {run.rows} calibration rows."
     tried = run.path.cuts[list(run.accepted), 0]
@@ -220,7 +222,8 @@ def _none(wish: Wish, run: _Run, alpha: float) -> Decision:
         wish.confidence, promise, run.rows, run.learned_on, 0, sentence, missing.more, missing.today,
         tuple(float(cut) for cut in cuts),
     )  # fmt: skip
-    certificate = certify(wish.objective, wish.constraints, Counts(run.counts.levels, at), wish.confidence)
+    at_start = Counts(run.counts.levels, at)
+    certificate = certify(wish.objective, wish.constraints, at_start, wish.confidence, direction=wish.direction)
     return Decision(None, None, {}, False, "guarantee", certificate, guarantee)
 
 

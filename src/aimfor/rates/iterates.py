@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..checks import integer
 from ..errors import SolverError
-from .bounds import plain_value
+from .bounds import plain_value, sense_of
 from .counts import Counts, counts_from_state
 from .decision import Decision
 from .prices import all_parts
@@ -85,7 +85,7 @@ class Iterates:
         self, weights: dict[str, Tensor], decision: Decision, scores: Tensor, targets: Tensor, groups: Any
     ) -> Candidate:
         counts = self.problem.count(scores, targets, groups=groups, decision=decision)
-        objective = plain_value(self.problem.objective, counts, ">=" if self._sign > 0 else "<=")
+        objective = plain_value(self.problem.objective, counts, sense_of(self.problem.direction))
         return Candidate(weights, decision, counts, objective)
 
     @property

@@ -128,7 +128,7 @@ class _Search:
     def _decision(
         self, threshold: float, attribute: str | None, cuts: dict[float, float], reached: str, chosen: Counts
     ) -> Decision:
-        certificate = certify(self.objective, self.constraints, chosen, self.confidence)
+        certificate = certify(self.objective, self.constraints, chosen, self.confidence, direction=self.direction)
         return Decision(threshold, attribute, cuts, reached != "infeasible", reached, certificate)
 
 
