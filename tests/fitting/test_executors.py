@@ -41,6 +41,13 @@ def test_the_store_is_used_again_and_order_is_that_of_the_cells(tmp_path: Path) 
     assert len(calls) == 7
 
 
+def test_numbers_that_are_not_finite_are_the_same_fresh_and_from_the_store(tmp_path: Path) -> None:
+    cells = {"a": {"x": 1}}
+    fresh = run_cells(cells, lambda cell: {"value": float("nan"), "all": [float("-inf"), 1.0]}, store=tmp_path)
+    again = run_cells(cells, lambda cell: {}, store=tmp_path)
+    assert fresh == again == {"a": {"value": None, "all": [None, 1.0]}}
+
+
 def test_a_local_worker_that_dies_changes_nothing(tmp_path: Path) -> None:
     cells = {key: {**cell, "flag": str(tmp_path / "died")} for key, cell in CELLS.items()}
     assert run_cells(cells, kills_its_worker, "local:2", tmp_path / "store") == EXPECTED

@@ -70,7 +70,7 @@ def run_cells(
     with contextlib.closing(_results(todo, function, executor)) as results:
         for key, result in results:
             # The round trip makes a fresh result equal to one read from the store.
-            done[key] = json.loads(json.dumps(result))
+            done[key] = json.loads(json.dumps(checkpoint.finite(result)))
             if store is not None:
                 checkpoint.write_json(store / f"{key}.json", done[key])
             if report is not None:

@@ -101,7 +101,7 @@ def why_not(recipe: Recipe, ready: Prepared) -> str | None:
 def _reset_peak() -> float:
     """Starts the peak anew where Linux allows it; returns the memory in use, in MB."""
     try:
-        with open("/proc/self/clear_refs", "w") as file:
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
             file.write("5")
         return _status("VmRSS")
     except OSError:
@@ -116,7 +116,7 @@ def _peak() -> float:
 
 
 def _status(name: str) -> float:
-    with open("/proc/self/status") as file:
+    with open("/proc/self/status", encoding="utf8") as file:
         for line in file:
             if line.startswith(name + ":"):
                 return int(line.split()[1]) / 1024
