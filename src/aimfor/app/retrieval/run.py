@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ... import __version__
 from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.backbones import WORTH, is_backbone
@@ -26,7 +25,7 @@ from ..data.features import Work
 from ..data.pictures import Pictures
 from ..data.sources import Source
 from ..run.committee_files import CELLS, forget_cells
-from ..run.folder import new_folder, write_config
+from ..run.folder import new_run
 from .data import Gallery, Sight, gallery_of
 from .vectors import Vectors, write_vectors
 
@@ -65,16 +64,8 @@ def prepare(settings: Settings, source: Source, work: Work) -> Ready:
 def start(settings: Settings, source: Source, out: Path | None, work: Work) -> tuple[Path, Ready]:
     """Checks everything, then makes the folder and writes config.json."""
     ready = prepare(settings, source, work)
-    folder = new_folder(out, f"{source.name}-{settings.metric}")
-    config = {
-        "aimfor": __version__,
-        "kind": KIND,
-        "settings": settings.model_dump(),
-        "sight": asdict(ready.sight),
-        **ready.fingerprint,
-    }
-    write_config(folder, config)
-    return folder, ready
+    facts = {"sight": asdict(ready.sight), **ready.fingerprint}
+    return new_run(out, f"{source.name}-{settings.metric}", KIND, settings, **facts), ready
 
 
 def finish(

@@ -168,7 +168,7 @@ def finish_committee(
 
 def _logging(folder: Path, report: Callable[[Progress], None] | None) -> Callable[[Progress], None]:
     def both(progress: Progress) -> None:
-        with (folder / "log.jsonl").open("a") as file:
+        with (folder / "log.jsonl").open("a", encoding="utf8") as file:
             file.write(json.dumps(asdict(progress)) + "\n")
         if report is not None:
             report(progress)
