@@ -15,7 +15,7 @@ from ..errors import SolverError
 from .bounds import plain_value, sense_of
 from .counts import Counts, counts_from_state
 from .decision import Decision
-from .prices import all_parts
+from .parts import all_parts
 from .problem import RateProblem
 from .thresholds import MARGINS
 
@@ -113,7 +113,7 @@ class Iterates:
             raise SolverError("mixtures need scipy (pip install scipy).") from missing
         slacks = [
             [-float(part.slack(one.counts)) for one in self.kept]
-            for part in all_parts(self.problem.constraints, self.kept[-1].counts)
+            for part in all_parts(self.problem.constraints, self.kept[-1].counts.levels)
         ]
         solved: Any = linprog(
             [-self._sign * one.objective for one in self.kept],
