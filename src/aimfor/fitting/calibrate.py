@@ -59,7 +59,8 @@ def class_scaling(scores: Tensor, targets: Tensor, weights: Tensor | None = None
     """``(slope, offsets)`` such that ``softmax(slope · scores + offsets)`` are the class probabilities.
 
     Temperature scaling with one offset per class, because scores trained for a ranking metric have no common zero.
-    Maximum likelihood with a ridge worth one row, by Newton's method (the problem is convex).
+    Maximum likelihood with a ridge worth one row, by Newton's method (the problem is convex). The slope is held at or
+    above zero; at zero the probabilities are the shares of the classes.
 
     References:
         Guo, Pleiss, Sun, Weinberger, On calibration of modern neural networks, 2017.

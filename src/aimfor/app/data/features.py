@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.backbones import BATCH, Backbone, load_backbone
 from ...fitting.components import Components
+from ...fitting.executors import cores
 from ...fitting.fit import Interrupted
 from .pictures import Pictures, digest
 
@@ -137,10 +137,10 @@ def features_of(
         pixels = np.stack([pictures.square(row, side) for row in rows])
         return np.asarray((backbone.stems if stems else backbone.features)(pixels).numpy())
 
-    threads, cores = torch.get_num_threads(), len(os.sched_getaffinity(0))
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with ThreadPoolExecutor(cores) as pool:
+        with ThreadPoolExecutor(cores()) as pool:
             for start in range(0, len(todo), SHARD):
                 rows, found = todo[start : start + SHARD], []
                 batches = [rows[place : place + BATCH] for place in range(0, len(rows), BATCH)]

@@ -21,6 +21,7 @@ from ...fitting.embedding import EmbeddingFit, Part, fit_embedding, query_values
 from ...fitting.embedding.fit import CLASSES, EXAMPLES, TITLES, vectors_of
 from ...fitting.embedding.near import depth_of
 from ...fitting.embedding.networks import empty
+from ...fitting.grouping import rows_of_each
 from ..data.features import Work
 from ..data.pictures import Pictures
 from ..data.sources import Source
@@ -117,7 +118,7 @@ def evaluated(vectors: Tensor, y: Tensor, settings: Settings, draws: int = DRAWS
     """Means over queries of the test classes, with 95 % of bootstrap draws of classes."""
     depths = sorted({one for one in (*DEPTHS, depth_of(settings.metric)) if one < len(y)})
     values = query_values(vectors, y, tuple(depths))
-    classes = [(y == one).nonzero().reshape(-1) for one in y.unique()]
+    classes = rows_of_each(y)
     random = np.random.default_rng([settings.seed, 7])
     drawn = [random.integers(0, len(classes), len(classes)) for _ in range(draws)]
     found: dict[str, Any] = {}
