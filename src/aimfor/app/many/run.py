@@ -34,7 +34,7 @@ from ..run.committee_files import CELLS, forget_cells, load_committee, save_comm
 from ..run.folder import new_run
 
 LABELS = "labels.json"
-#: Of the pictures of the test, and draws of them for intervals.
+#: Share of the pictures that are for the test, and draws of them for intervals.
 TEST_SHARE, DRAWS = 0.2, 300
 #: Positives and negatives of a label that training and test need at least.
 LEAST_TRAIN, LEAST_TEST = 4, 1
