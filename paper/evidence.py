@@ -68,12 +68,12 @@ def gathered(folder: Path) -> dict[str, Entries]:
     """Cached results by experiment, and the rows of benchmarks beside them as ``bench:<name>``."""
     found = {}
     for path in sorted((folder.parent / "benchmarks" / "results").glob("*.json")):
-        found[f"bench:{path.stem}"] = json.loads(path.read_text())["rows"]
+        found[f"bench:{path.stem}"] = json.loads(path.read_text(encoding="utf8"))["rows"]
     for name in NAMES:
         path = folder / name / GATHERED
         if path.exists():
             # Cells of a network chosen by --model are for their own report; the page is about one network.
-            found[name] = [entry for entry in json.loads(path.read_text()) if entry.get("model") is None]
+            found[name] = [entry for entry in json.loads(path.read_text(encoding="utf8")) if entry.get("model") is None]
     return found
 
 
@@ -186,4 +186,4 @@ def _chosen(entries: Entries) -> str:
 
 
 def write(results: Path, page: Path) -> None:
-    page.write_text(render(gathered(results)) + "\n")
+    page.write_text(render(gathered(results)) + "\n", encoding="utf8")

@@ -142,10 +142,10 @@ def _read_cache(folder: Path) -> dict[str, dict[str, Any]]:
     entries: list[dict[str, Any]] = []
     gathered = folder / GATHERED
     if gathered.exists():
-        entries += json.loads(gathered.read_text())
+        entries += json.loads(gathered.read_text(encoding="utf8"))
     for path in sorted(folder.glob("*.json")):
         if path.name != GATHERED:
-            entries.append(json.loads(path.read_text()))
+            entries.append(json.loads(path.read_text(encoding="utf8")))
     return {cell_key(entry["cell"], entry.get("full", False), entry.get("model")): entry for entry in entries}
 
 

@@ -78,7 +78,7 @@ def draw(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     parts = [INTRO]
     for path in sorted(RESULTS.glob("*.json")):
-        document = json.loads(path.read_text())
+        document = json.loads(path.read_text(encoding="utf8"))
         parts.append(f"## {document['title']}\n\n`{document['command']}`: {document['date']}, {document['setting']}\n")
         if path.stem == "curves":
             parts.append(draw(document["rows"]))

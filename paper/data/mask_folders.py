@@ -35,7 +35,7 @@ def read_voc(root: Path, split: str) -> Pair:
     listing = root / "ImageSets" / "Segmentation" / f"{split}.txt"
     if not listing.exists():
         raise InputError("data", f"{root}, without {listing.relative_to(root)}", "a VOC folder, e.g. VOCdevkit/VOC2012")
-    names = listing.read_text().split()
+    names = listing.read_text(encoding="utf8").split()
     masks = [root / "SegmentationClass" / f"{name}.png" for name in names]
     return read_pairs([root / "JPEGImages" / f"{name}.jpg" for name in names], masks)
 

@@ -92,7 +92,7 @@ def from_devkit(folder: Path, listed: str, side: int) -> Persons:
         path = folder / "ImageSets" / "Action" / f"{action}_{listed}.txt"
         if not path.exists():
             raise InputError("data", f"{folder}, without {path.name}", "one list for each of the ten actions")
-        for line in path.read_text().splitlines():
+        for line in path.read_text(encoding="utf8").splitlines():
             person, label = _entry(path, line)
             labels.setdefault(person, [-1] * len(ACTIONS))[number] = label
     persons = sorted(labels)

@@ -11,6 +11,7 @@ from typing import Any
 
 from aimfor.fitting.statistics import Difference, holm, paired_difference
 
+from .pages import write_table
 from .statistics import bootstrap_median, signed_ranks
 
 Found = dict[str, Any]
@@ -131,7 +132,7 @@ def write_board(results: list[dict[str, Any]], folder: Path, title: str) -> None
                 f"| {metric} | {cell.table} | {cell.committee:.2f} | {cell.rival:.2f} | {cell.chosen} | "
                 f"{d.mean:+.2f} {_interval(d)} |"
             )
-    (folder / "table.md").write_text("\n".join(lines) + "\n")
+    write_table(folder, lines)
 
 
 def _interval(difference: Difference) -> str:

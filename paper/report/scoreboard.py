@@ -200,7 +200,7 @@ def write_report(folder: Path, title: str, setting: str, found: Sequence[Line], 
     """``table.md``: what was run, the scoreboard, a figure per metric, then every cell."""
     figures = "\n".join(_figure(folder, metric, found) for metric in dict.fromkeys(line.metric for line in found))
     text = f"# {title}\n\n{setting}\n\n{score_table(found)}\n\n{figures}\n\n{line_table(found, **options)}\n"
-    (folder / "table.md").write_text(text)
+    (folder / "table.md").write_text(text, encoding="utf8")
 
 
 def _figure(folder: Path, metric: str, found: Sequence[Line]) -> str:

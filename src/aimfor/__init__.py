@@ -45,7 +45,7 @@ _HOME = {
     "InputError": "errors",
     "DegenerateBatchWarning": "errors",
 }
-#: Names that live in subpackages now. They still work here, and `dir` does not show them.
+#: Names that live in subpackages. They work here too, but `dir` does not show them.
 _ELSEWHERE = {
     "Engine": "engine",
     "EngineOutput": "engine",

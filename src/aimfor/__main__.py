@@ -14,6 +14,8 @@ USAGE = """usage: aimfor [--version] [--help] COMMAND …
   train       train a model on a table or an image folder, for a metric
   compare     does it beat cross-entropy with a tuned threshold on your data?
   predict     scores and decisions of a trained run
+  embed       one vector a picture, from a run for neighbours
+  search      the nearest of such vectors
   decide      a threshold for any scores that keeps its floors, guaranteed
   check       do the floors of a decision still hold on new labelled rows?
   report      one HTML file about a run or a comparison

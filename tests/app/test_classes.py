@@ -81,3 +81,12 @@ def test_accuracy_with_a_positive_class_is_of_two_classes(tmp_path: Path) -> Non
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert metrics["test"]["positives"] == 10
     assert "confusion" not in metrics["test"]
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "balanced_accuracy"])
+def test_predictions_of_three_classes_are_evaluated(metric: str, tmp_path: Path) -> None:
+    train = ["train", "iris", "--metric", metric, *SHORT, "--out", str(tmp_path / "run")]
+    assert CliRunner().invoke(app, train).exit_code == 0
+    result = CliRunner().invoke(app, ["predict", str(tmp_path / "run"), "iris", "--evaluate"])
+    assert result.exit_code == 0, result.output + result.stderr
+    assert f"{metric} on 150 labelled rows: 0." in result.stderr

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from aimfor.__main__ import main
+from aimfor.__main__ import USAGE, main
 from aimfor.app.cli import progress
 from aimfor.app.cli.bar import bar
 from aimfor.app.cli.main import EXAMPLES, app
@@ -167,3 +167,8 @@ def test_training_shows_a_bar_with_a_new_estimate_for_every_stage(
     assert first == [(3, done) for done in range(1, len(first) + 1)]
     assert second[0][1] == 1
     assert second[0][0] is not None
+
+
+def test_every_command_of_the_program_is_named_in_its_usage() -> None:
+    named = {line.split()[0] for line in USAGE.splitlines() if line.startswith("  ")}
+    assert named == {command.__name__ for command in EXAMPLES} | {"support"}

@@ -90,6 +90,18 @@ def test_choice_looks_at_validation_alone(folder: Path) -> None:
     assert chosen[BEST_OF_ALL] == chosen[BEST_RIVAL]
 
 
+def test_a_cell_on_which_the_metric_was_undefined_is_never_chosen_and_does_not_stop_the_table() -> None:
+    plan = make_plan(settings(data="breast_cancer", metric="auroc", epochs=3, model="linear"), 2, ["cross_entropy"])
+    rest = {"rows": [10, 5, 5], "seconds": 1.0, "megabytes": 1.0}
+    found = {seed: {"validation": 0.5, "test": {"metric": 0.5}, **rest} for seed in (0, 1)}
+    undefined = {seed: {"validation": None, "test": {"metric": None}, **rest} for seed in (0, 1)}
+    made = {"gradient_boosting": undefined, "cross_entropy": found}
+    assert add_choices(made, plan)[BEST_RIVAL] == found
+    rows = {row["name"]: row for row in summarize(made, plan)["table"]}
+    assert rows["cross_entropy"]["test"] == 0.5
+    assert np.isnan(rows["gradient_boosting"]["test"])
+
+
 def test_summary_numbers_are_those_of_the_cells(folder: Path) -> None:
     document = json.loads((folder / "comparison.json").read_text())
     given = settings(data="breast_cancer", metric="f1", epochs=3, model="linear")

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
 from aimfor.app.data.encode import ImageEncoder, restore_encoder
-from aimfor.app.data.labels import fit_labels, split
+from aimfor.app.data.labels import Labels, fit_labels, split
 from aimfor.app.data.sources import load
 from aimfor.app.data.tables import read_table
 from aimfor.app.run.folder import prepare
@@ -229,3 +229,9 @@ def test_the_demo_is_about_a_table_with_enough_rows_to_tell(monkeypatch: pytest.
     truth = load_digits().target >= 5
     np.testing.assert_array_equal(ready.ids.numpy(), truth)
     assert ready.test[1].sum() > 150  # with seventeen positives no difference could be told
+
+
+def test_of_several_unknown_labels_the_first_is_named() -> None:
+    strange = [f"strange {number}" for number in range(40)]
+    with pytest.raises(InputError, match="the label 'strange 0'"):
+        Labels(["no", "yes"], True).encode(np.array(["no", *strange], dtype=object))

@@ -175,6 +175,18 @@ def test_a_decision_is_watched_and_the_log_adds_up() -> None:
     assert len(Path("decisions/cal/check.jsonl").read_text().splitlines()) == 4
 
 
+def test_groups_that_are_called_by_numbers_keep_their_own_names() -> None:
+    scores("cal.csv", 3000, 0)
+    text = Path("cal.csv").read_text().replace("female", "1").replace("<male>", "2")
+    Path("cal.csv").write_text(text)
+    floors = ["--subject-to", "recall[sex=1] >= 0.5", "--subject-to", "recall[sex=2] >= 0.4"]
+    assert run("cal.csv", *BASE, *floors)[0] == 0
+    Path("new.csv").write_text(text + "\n")
+    _, out, _ = watch("decisions/cal", "new.csv")
+    assert "recall[sex=1] >= 0.5" in out
+    assert "recall[sex=2] >= 0.4" in out
+
+
 def test_a_floor_that_no_longer_holds_is_missed() -> None:
     assert run(scores("cal.csv", 2500, 0), *BASE, "--subject-to", "precision >= 0.75")[0] == 0
     code, out, _ = watch("decisions/cal", scores("drifted.csv", 3000, 9, 0.3), "--log", "other.jsonl")

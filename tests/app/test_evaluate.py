@@ -181,3 +181,9 @@ def test_few_rows_and_constant_probabilities_are_one_bin() -> None:
 def test_scores_of_certain_and_wrong_probabilities_are_finite() -> None:
     assert log_loss(np.array([0.0, 1.0]), np.array([1.0, 0.0])) == pytest.approx(-np.log(1e-15))
     assert brier(np.array([0.0, 1.0]), np.array([1.0, 0.0])) == 1.0
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_rows_of_one_class_have_curves_and_no_warning(label: int) -> None:
+    found = evaluate(Objective.of("ap"), torch.linspace(-1, 1, 9), torch.full((9,), label), 0.0)
+    assert np.isfinite([one for line in found["curves"].values() for one in line]).all()

@@ -79,6 +79,14 @@ def test_what_does_not_go_with_several_labels_is_one_line(tmp_path: Path) -> Non
     assert not (tmp_path / "runs" / "one").exists()
 
 
+@pytest.mark.parametrize("option", ["--fine-tune", "--augment"])
+def test_a_refused_option_leaves_no_folder(option: str, tmp_path: Path) -> None:
+    data = table(tmp_path / "photos")
+    words = ("train", data, "--target", "below,noisy", "--metric", "ap", "--model", "efficientnet-lite0")
+    assert option in says(*words, "--image-size", 32, option, "--out", tmp_path / "run", code=2)
+    assert not (tmp_path / "run").exists()
+
+
 def test_sheets_show_false_alarms_and_misses_the_surest_first() -> None:
     """Five test pictures: one alarm each of 2.0 and 0.5 above the threshold, one miss, one unknown, one hit."""
     names = [f"{one}.png" for one in range(7)]

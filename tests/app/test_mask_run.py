@@ -12,10 +12,14 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
+from aimfor.app.masks import run as mask_run
 from aimfor.app.masks.data import coarse, common_size, read_scenes
 from aimfor.app.masks.run import load_run, split
+from aimfor.app.run import folder as folder_of_run
+from aimfor.app.run.lock import locked
 from aimfor.errors import InputError
 from aimfor.fitting import backbones
+from aimfor.fitting.fit import Interrupted
 
 from .pictures_samples import tiny
 
@@ -179,3 +183,38 @@ def test_masks_are_brought_to_the_grid_by_the_middle_of_each_cell(tmp_path: Path
     assert common_size(read_scenes(pictures, masks).pictures, 64) == (64, 64)
     with pytest.raises(InputError, match="no folder"):
         read_scenes(pictures, tmp_path / "nowhere")
+
+
+def test_a_run_that_ends_before_its_metrics_are_written_is_not_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures, masks = scenes(tmp_path, 4)
+    out, write = tmp_path / "run", mask_run.checkpoint.write_json
+
+    def full_disk(path: Path, content: object) -> None:
+        if path.name == "metrics.json":
+            raise InputError("out", "a full disk", "free space")
+        write(path, content)
+
+    monkeypatch.setattr(mask_run.checkpoint, "write_json", full_disk)
+    words = ["train", pictures, "--masks", masks, "--metric", "iou", "--epochs", 1, "--image-size", 32, "--out", out]
+    says(*words, "-q", code=2)
+    monkeypatch.undo()
+    says("train", "--resume", out, "-q")
+    assert (out / "metrics.json").exists()
+
+
+def test_two_runs_in_one_folder_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pictures, masks = scenes(tmp_path, 4)
+    out = tmp_path / "run"
+    words = ["train", pictures, "--masks", masks, "--metric", "iou", "--epochs", 1, "--image-size", 32, "--out", out]
+    monkeypatch.setattr(mask_run, "fit_masks", lambda *_, **__: (_ for _ in ()).throw(Interrupted("stopped")))
+    says(*words, "-q", code=130)
+    monkeypatch.undo()
+    with locked(out / "config.json"):
+        assert "another run is working" in says("train", "--resume", out, "-q", code=2)
+    before = (out / "config.json").read_text()
+    monkeypatch.setattr(folder_of_run, "new_folder", lambda *_: out)  # found free, and taken meanwhile
+    monkeypatch.setattr(mask_run, "new_folder", lambda *_: out, raising=False)
+    assert "which holds a run" in says(*words, "-q", "--seed", 3, code=2)
+    assert (out / "config.json").read_text() == before

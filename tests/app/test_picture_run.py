@@ -279,3 +279,25 @@ def test_compare_runs_what_train_runs_on_features_and_on_pixels(tmp_path: Path) 
     assert "committee" in pixels
     rows = json.loads((tmp_path / "two" / "comparison.json").read_text())["parts"][0]["table"]
     assert "committee/pictures_network" in [row["name"] for row in rows]
+
+
+def test_two_runs_that_compute_features_at_once_do_not_mix_them_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both find the folder empty; one writes its numbers just before the other's, and its names just after."""
+    here, there = (FeatureStore(tmp_path / "store") for _ in range(2))
+    write_bytes, write_json = features.checkpoint.write_bytes, features.checkpoint.write_json
+    late: list[tuple[Path, Any]] = []
+
+    def meanwhile(path: Path, content: bytes) -> None:
+        monkeypatch.setattr(features.checkpoint, "write_bytes", write_bytes)
+        monkeypatch.setattr(features.checkpoint, "write_json", lambda *words: late.append(words))
+        there.put(["b0", "b1"], np.full((2, 3), 2.0, dtype=np.float32))
+        monkeypatch.setattr(features.checkpoint, "write_json", write_json)
+        write_bytes(path, content)
+
+    monkeypatch.setattr(features.checkpoint, "write_bytes", meanwhile)
+    here.put(["a0", "a1"], np.full((2, 3), 1.0, dtype=np.float32))
+    write_json(*late[0])
+    found = FeatureStore(tmp_path / "store").opened(3)
+    assert found.rows(["a0", "b1"]).tolist() == [[1.0] * 3, [2.0] * 3]

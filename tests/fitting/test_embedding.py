@@ -122,3 +122,19 @@ def test_names_of_metrics_of_neighbours() -> None:
     assert [is_retrieval(name) for name in ("map@r", "recall@5", "r_precision")] == [True] * 3
     assert [is_retrieval(name) for name in ("recall@precision=0.9", "ap", "recall@0", "ndcg@5")] == [False] * 4
     assert (depth_of("recall@12"), depth_of("map@r")) == (12, 1)
+
+
+def test_a_fold_without_a_positive_says_nothing_about_the_ways() -> None:
+    part = spoiled(9)
+    single = torch.tensor(class_folds(9, 0, 3)[1][1])  # one fold's classes with one example each
+    first = torch.tensor([int((part.y == one).nonzero()[0]) for one in single])
+    kept = torch.cat(((~torch.isin(part.y, single)).nonzero()[:, 0], first)).sort().values
+    found = fit_embedding(Part(part.x[kept], part.y[kept]), "map@r", ways=("plain", "whitened"))
+    assert found.values["whitened"] > found.values["plain"] > 0
+    assert found.way == "whitened"
+
+
+def test_the_callers_generator_is_left_alone() -> None:
+    before = torch.get_rng_state()
+    fit_embedding(spoiled(6), "map@r", ways=("metric",), steps=2)
+    assert torch.equal(torch.get_rng_state(), before)

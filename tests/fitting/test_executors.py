@@ -10,12 +10,14 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import aimfor
-from aimfor.fitting.executors import open_executor, run_cells
+from aimfor.errors import InputError
+from aimfor.fitting.executors import cores, open_executor, run_cells
 from cell_functions import fails_on_three, kills_its_worker, noted, slow_square, square
 
 pytestmark = pytest.mark.usefixtures("warm_server")
@@ -39,6 +41,29 @@ def test_the_store_is_used_again_and_order_is_that_of_the_cells(tmp_path: Path) 
     assert list(found) == list(CELLS)
     assert calls[-1] == (8, 8)
     assert len(calls) == 7
+
+
+def test_numbers_that_are_not_finite_are_the_same_fresh_and_from_the_store(tmp_path: Path) -> None:
+    cells = {"a": {"x": 1}}
+    fresh = run_cells(cells, lambda cell: {"value": float("nan"), "all": [float("-inf"), 1.0]}, store=tmp_path)
+    again = run_cells(cells, lambda cell: {}, store=tmp_path)
+    assert fresh == again == {"a": {"value": None, "all": [None, 1.0]}}
+
+
+def test_cores_are_counted_where_a_process_has_no_set_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 1 <= cores() <= (os.cpu_count() or 1)
+    monkeypatch.delattr(os, "sched_getaffinity")  # as on macOS and Windows
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert cores() == 1
+
+
+def test_a_cluster_of_another_version_is_left_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = []
+    client = SimpleNamespace(run=lambda _: {"worker": {"aimfor": "0.0"}}, close=lambda: closed.append(True))
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=lambda *_, **__: client))
+    with pytest.raises(InputError, match="what is installed here"):
+        open_executor("dask://somewhere:1")
+    assert closed
 
 
 def test_a_local_worker_that_dies_changes_nothing(tmp_path: Path) -> None:

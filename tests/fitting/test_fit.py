@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,3 +39,16 @@ def test_the_rate_falls_along_half_a_cosine_to_a_twentieth(share: float, monkeyp
         optimizer.step()
         cosine.step()
     assert rates == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_run_that_goes_on_remembers_the_seconds_it_took_before(tmp_path: Path) -> None:
+    x, y = torch.randn(64, 3), torch.arange(64) % 2
+    given = Settings(data="none", metric="auroc", model="linear", epochs=3, batch_size=16)
+    task = Task(x, y, x, y, Objective.of("auroc"), 1)
+    recipe = Recipe(name="one", title="one", stages=(Stage(loss="ce"),))
+    with pytest.raises(fitting.Interrupted):
+        fitting.Fit(task, given, recipe).run(tmp_path / "state.safetensors", lambda: True)
+    again = fitting.Fit(task, given, recipe).restore(tmp_path / "state.safetensors")
+    before = again.state.seconds
+    assert before > 0
+    assert again.run().state.seconds > before

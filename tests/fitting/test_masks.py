@@ -86,3 +86,9 @@ def test_finished_folds_are_kept_and_other_data_is_not_mistaken_for_them() -> No
 def test_networks_score_every_pixel_of_their_finest_map(channels: list[int], stride: int) -> None:
     maps: list[Tensor] = [torch.randn(2, c, 32 >> i, 48 >> i) for i, c in enumerate(channels)]
     assert make_network(channels, 5)(maps).shape == (2, 5, 32 // stride, 48 // stride)
+
+
+def test_the_callers_generator_is_left_alone() -> None:
+    before = torch.get_rng_state()
+    fit_masks(scenes(4), 3, folds=2, epochs=1)
+    assert torch.equal(torch.get_rng_state(), before)

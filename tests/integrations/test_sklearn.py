@@ -193,6 +193,16 @@ def test_platt_is_the_maximum_likelihood_of_a_direct_search() -> None:
     assert flat[0] == 0.0  # scores that point the wrong way are not turned round
 
 
+def test_class_scaling_of_scores_worse_than_chance_gives_the_shares_of_the_classes() -> None:
+    import torch
+
+    targets = torch.tensor([0] * 60 + [1] * 30 + [2] * 10)
+    scores = torch.randn(100, 3, generator=torch.Generator().manual_seed(0))
+    slope, offsets = class_scaling(scores - 3 * torch.nn.functional.one_hot(targets, 3), targets)
+    assert slope == 0.0
+    assert torch.tensor(offsets).softmax(0).tolist() == pytest.approx([0.6, 0.3, 0.1], abs=0.02)
+
+
 def test_class_scaling_undoes_a_known_scale_and_shift() -> None:
     import torch
 

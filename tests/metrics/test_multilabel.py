@@ -166,3 +166,11 @@ def test_an_example_of_weight_two_is_two_examples_in_the_mean_over_examples(name
         return
     got = loss_fn(scores, targets, weights=weights.double())
     torch.testing.assert_close(got, loss_fn(scores[again], targets[again]), rtol=1e-9, atol=1e-12)
+
+
+def test_a_threshold_parts_neighbouring_scores() -> None:
+    low = np.nextafter(np.float32(1.0), np.float32(2.0))
+    scores = torch.tensor([[float(np.nextafter(low, np.float32(2.0)))], [float(low)]])
+    targets = torch.tensor([[1], [0]])
+    found = MultiLabel("f1").decide(scores, targets)
+    assert float(MultiLabel("f1", thresholds=found).value(scores, targets)) == 1.0

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from aimfor.errors import InputError
-from aimfor.rates import Verdict, fp, fpr, positive_rate, precision, recall
+from aimfor.rates import RateProblem, Verdict, fp, fpr, positive_rate, precision, recall
 from aimfor.rates.binomial import log_tail, lower_bound, upper_bound, wilson_lower
 from aimfor.rates.certificate import certify
 from aimfor.rates.counts import Counts, Levels
@@ -242,3 +242,21 @@ def test_the_data_asked_for_are_found_to_a_hundred_and_twenty_eighth_of_the_last
     assert 2 < times < 4
     step = (4 - 2) / 128
     assert finding.more == math.ceil((2 + math.ceil((times - 2) / step) * step - 1) * counts.total)
+
+
+@pytest.mark.parametrize(("direction", "wanted"), [("minimize", 0.4), ("maximize", 0.1)])
+def test_the_worst_group_of_an_objective_is_the_worst_for_its_direction(direction: str, wanted: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores, targets = torch.randn(400, generator=generator), torch.arange(400) % 2
+    sex = (torch.arange(400) // 2) % 2
+    negative = targets == 0
+    scores[negative & (sex == 0)] = torch.where(torch.arange(100) < 10, 1.0, -1.0)
+    scores[negative & (sex == 1)] = torch.where(torch.arange(100) < 40, 1.0, -1.0)
+    problem = RateProblem(direction, fpr.worst("sex"), [recall >= 0.01])
+    assert problem.certificate(scores, targets, groups={"sex": sex}).objective_value == pytest.approx(wanted)
+    assert problem.decide(scores, targets, groups={"sex": sex}).certificate is not None
+    found = problem.decide(scores, targets, groups={"sex": sex}, margin="none")
+    reached = problem.count(scores, targets, groups={"sex": sex}, decision=found)
+    both = [float(fpr.on(sex=one).value(reached)) for one in (0, 1)]
+    assert found.certificate is not None
+    assert found.certificate.objective_value == pytest.approx((max if direction == "minimize" else min)(both))

@@ -276,3 +276,11 @@ def test_a_metric_whose_default_remembers_batches_is_still_a_candidate(metric: s
     x, y = torch.randn(80, 3, generator=torch.Generator().manual_seed(0)), torch.arange(80) % 4 == 0
     found = aimfor.HeadFitter(metric, ridges=[0.1]).fit(x + y[:, None], y.long(), validation=(x[:40], y[:40].long()))
     assert "metric" in {one.objective for one in found.record.candidates}
+
+
+def test_a_model_that_is_refused_keeps_its_mode() -> None:
+    train, _, _, _ = loaders()
+    model = Net(nn.Sigmoid()).train()
+    with pytest.raises(InputError, match="further layers"):
+        aimfor.HeadFitter("auroc").from_model(model, train)
+    assert model.training

@@ -161,7 +161,7 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
         means, lows, highs = ([getattr(gap, key) for gap in gaps] for key in ("mean", "low", "high"))
         dots(names, means, lows, highs, folder / "epsilon.svg", title, xlabel)
         text += ["![AUROC at other ε, minus that at 0.01](epsilon.svg)", ""]
-    (folder / "table.md").write_text("\n".join(text))
+    (folder / "table.md").write_text("\n".join(text), encoding="utf8")
 
 
 EXPERIMENT = Experiment(

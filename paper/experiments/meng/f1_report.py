@@ -106,7 +106,7 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
         "",
     ]
     text += [_prediction(results), "", "![predicted and true F1 over training](predicted.svg)", ""]
-    (folder / "table.md").write_text("\n".join(text))
+    (folder / "table.md").write_text("\n".join(text), encoding="utf8")
     _predicted_figure(results, folder / "predicted.svg")
 
 

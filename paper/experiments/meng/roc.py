@@ -138,7 +138,7 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
     ]
     text += [markdown(["area, each group against the rest", *GROUPS], groups), ""]
     text += ["![mean ROC curves](roc.svg)", "![ROC curves of each group](groups.svg)", ""]
-    (folder / "table.md").write_text("\n".join(text))
+    (folder / "table.md").write_text("\n".join(text), encoding="utf8")
     title, x, y = "STL-10, 90 % dropped: mean over three groups", "false positive rate", "true positive rate"
     bands(GRID.tolist(), {name: mean_curves(results, name) for name in names}, folder / "roc.svg", title, x, y, True)
     with drawing(folder / "groups.svg", (9.6, 3.4)) as figure:

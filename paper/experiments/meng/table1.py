@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ PAPER = {
     "stl10": {"CE": (63.5, 67.1, 72.7, 80.8), "Meng": (68.4, 71.1, 76.7, 81.6)},
 }
 SHARES = (91, 83, 71, 50)
+#: By method, one number a column.
+Numbers = Mapping[str, tuple[float, ...]]
 SETTING = (
     "Test AUROC. Images halved to 16 × 16, three strided convolutions (24 thousand weights), at most 1,000 "
     "positives, a quarter of the thinned "
@@ -75,23 +78,42 @@ def run(cell: Cell, options: Options) -> Result:
     return run_all(task, ["auroc"], budget(options), cell["seed"], rivals=rivals, papers=papers)
 
 
-def _paper(line: Line) -> dict[str, str]:
-    name, share = line.cell.split(" ")
-    position = SHARES.index(int(share.rstrip("%")))
-    return {f"{who} in the paper": f"{values[position]:.1f}" for who, values in PAPER[name].items()}
+def beside_the_paper(
+    title: str,
+    setting: str,
+    key: str,
+    columns: Sequence[int],
+    paper: Callable[[str, str], dict[str, tuple[float, ...]]],
+) -> Callable[[list[dict[str, Any]], Path], None]:
+    """A report with the paper's own numbers beside ours.
+
+    Args:
+        title: Of the report.
+        setting: What was run, in words.
+        key: The setting of a cell that the paper's columns differ in, a percentage.
+        columns: Its values, in the order of the paper's columns.
+        paper: The paper's numbers by method, given the set and the metric.
+    """
+
+    def label(cell: Cell) -> str:
+        return f"{cell['set']} {cell[key]}%"
+
+    def extra(line: Line) -> dict[str, str]:
+        name, percent = line.cell.split(" ")
+        place = columns.index(int(percent.rstrip("%")))
+        return {f"{who} in the paper": f"{values[place]:.1f}" for who, values in paper(name, line.metric).items()}
+
+    def report(results: list[dict[str, Any]], folder: Path) -> None:
+        write_report(folder, title, setting, lines(results, label), extra=extra)
+
+    return report
 
 
-def label(cell: Cell) -> str:
-    return f"{cell['set']} {cell['positives']}%"
-
-
-def report(results: list[dict[str, Any]], folder: Path) -> None:
-    write_report(folder, EXPERIMENT.title, SETTING, lines(results, label), extra=_paper)
-
-
+TITLE = "Binary AUC on images, 16 cells"
+report = beside_the_paper(TITLE, SETTING, "positives", SHARES, lambda name, _: PAPER[name])
 EXPERIMENT = Experiment(
     "meng_table1",
-    "Binary AUC on images, 16 cells",
+    TITLE,
     "Meng 2021, Table 1",
     cells,
     run,

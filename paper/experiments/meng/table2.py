@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 from aimfor.loss import MetricLoss
 
 from ...data.images import NETWORKS, network, three_class_parts
 from ...experiment import Cell, Experiment, Options, Result, data_folder
 from ...protocol.protocol import RIVALS, Contest
 from ...protocol.recipe import run_all
-from ...report.scoreboard import Line, lines, write_report
-from .table1 import budget, from_scratch
+from .table1 import beside_the_paper, budget, from_scratch
 
 #: Table 2 of the paper, in percent, for drop rates 90, 80, 60, 0 %.
 PAPER = {
@@ -46,23 +42,11 @@ def run(cell: Cell, options: Options) -> Result:
     return run_all(task, ["auroc_ovr", "auc_mu"], budget(options), cell["seed"], rivals=RIVALS, papers=papers)
 
 
-def label(cell: Cell) -> str:
-    return f"{cell['set']} {cell['drop']}%"
-
-
-def _paper(line: Line) -> dict[str, str]:
-    name, drop = line.cell.split(" ")
-    position = DROPS.index(int(drop.rstrip("%")))
-    return {f"{who} in the paper": f"{values[position]:.1f}" for who, values in PAPER[name, line.metric].items()}
-
-
-def report(results: list[dict[str, Any]], folder: Path) -> None:
-    write_report(folder, EXPERIMENT.title, SETTING, lines(results, label), extra=_paper)
-
-
+TITLE = "Three-class AUC on images, 8 cells, two metrics"
+report = beside_the_paper(TITLE, SETTING, "drop", DROPS, lambda name, metric: PAPER[name, metric])
 EXPERIMENT = Experiment(
     "meng_table2",
-    "Three-class AUC on images, 8 cells, two metrics",
+    TITLE,
     "Meng 2021, Table 2",
     cells,
     run,

@@ -233,7 +233,7 @@ def run(cell: Cell, options: Options) -> Result:
 
 
 def report(results: list[dict[str, Any]], folder: Path) -> None:
-    (folder / "table.md").write_text(_floor_table(results) + "\n" + _gap_table(results))
+    (folder / "table.md").write_text(_floor_table(results) + "\n" + _gap_table(results), encoding="utf8")
 
 
 def _floor_table(results: list[dict[str, Any]]) -> str:

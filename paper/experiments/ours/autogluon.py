@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from aimfor.errors import InputError
-from aimfor.fitting.checkpoint import write_text
 from aimfor.fitting.committee import fit_committee
 from aimfor.fitting.objective import Objective
 
 from ... import rivals
 from ...experiment import Cell, Experiment, Options, Result, data_folder
+from ...report.pages import write_table
 from ...report.statistics import bootstrap_median
 from .committee import rows_of, split
 
@@ -82,7 +82,7 @@ def run(cell: Cell, options: Options) -> Result:
 
 
 def report(results: list[dict[str, Any]], folder: Path) -> None:
-    write_text(folder / "table.md", "\n".join([f"# {TITLE}", "", SETTING, "", *summary_lines(results, "##")]) + "\n")
+    write_table(folder, [f"# {TITLE}", "", SETTING, "", *summary_lines(results, "##")])
 
 
 def summary_lines(results: list[dict[str, Any]], level: str) -> list[str]:

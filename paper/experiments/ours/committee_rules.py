@@ -8,6 +8,7 @@ from typing import Any
 
 from ...data.tables import TABLES
 from ...experiment import Cell, Experiment, Options, Result
+from ...report.pages import write_table
 from . import committee
 
 #: Far from the seeds of the reported splits.
@@ -39,7 +40,7 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
                 up, down = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
                 middle, mean = statistics.median(gains), statistics.mean(gains)
                 lines.append(f"| {metric} | {rule} | {middle:+.2f} | {mean:+.2f} | {up} / {down} |")
-    (folder / "table.md").write_text("\n".join(lines) + "\n")
+    write_table(folder, lines)
 
 
 EXPERIMENT = Experiment(

@@ -28,6 +28,7 @@ from aimfor.rates import Decision
 
 from ...data.tables import arrays
 from ...experiment import Cell, Experiment, Options, Result, data_folder
+from ...report.pages import write_table
 
 #: Table and how many labelled rows.
 TABLES = {"adult": 5000, "bank_marketing": 5000, "mammography": 5000, "creditcard_fraud": 3500}
@@ -89,7 +90,7 @@ def report(rows: Sequence[dict[str, Any]], folder: Path) -> None:
         "",
         *board(rows),
     ]
-    (folder / "table.md").write_text("\n".join(lines) + "\n")
+    write_table(folder, lines)
 
 
 def board(rows: Sequence[dict[str, Any]]) -> list[str]:

@@ -34,6 +34,7 @@ from aimfor.fitting.offsets import class_ratios, fit_offsets
 from ...data.mask_data import CLASSES
 from ...data.tables import arrays
 from ...experiment import Cell, Experiment, Options, Result, data_folder
+from ...report.pages import write_table
 from ...report.pictures_board import mask_lines
 from ...rivals.mask_rivals import dice
 
@@ -141,7 +142,7 @@ def _judged(counts: Tensor, plain: Tensor, seed: int) -> dict[str, Any]:
 
 
 def report(results: list[dict[str, Any]], folder: Path) -> None:
-    (folder / "table.md").write_text("\n".join([f"# {EXPERIMENT.title}", "", *mask_lines(results)]) + "\n")
+    write_table(folder, [f"# {EXPERIMENT.title}", "", *mask_lines(results)])
 
 
 EXPERIMENT = Experiment(

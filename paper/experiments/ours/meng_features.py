@@ -25,6 +25,7 @@ from ...data.frozen import frozen_split
 from ...data.images import CLASSES, thinned
 from ...experiment import Cell, Experiment, Options, Result, data_folder
 from ...report.meng_board import meng_lines
+from ...report.pages import write_table
 from ..meng.table1 import SHARES
 from ..meng.table2 import DROPS
 
@@ -157,7 +158,7 @@ def _judged(
 
 
 def report(results: list[dict[str, Any]], folder: Path) -> None:
-    (folder / "table.md").write_text("\n".join([f"# {EXPERIMENT.title}", "", *meng_lines(results)]) + "\n")
+    write_table(folder, [f"# {EXPERIMENT.title}", "", *meng_lines(results)])
 
 
 EXPERIMENT = Experiment(

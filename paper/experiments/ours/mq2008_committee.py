@@ -16,6 +16,7 @@ from aimfor.fitting.statistics import paired_difference
 
 from ...data.tables import arrays
 from ...experiment import Cell, Experiment, Options, Result, data_folder
+from ...report.pages import write_table
 from . import lambdarank
 
 TITLE = "Learning to rank with --query: NDCG@10 and MAP"
@@ -72,7 +73,7 @@ def of_lambdarank(objective: Objective, train: Rows, validation: Rows, test: Row
 
 
 def report(results: list[dict[str, Any]], folder: Path) -> None:
-    (folder / "table.md").write_text("\n".join([f"# {TITLE}", "", SETTING, "", *summary_lines(results, "##")]) + "\n")
+    write_table(folder, [f"# {TITLE}", "", SETTING, "", *summary_lines(results, "##")])
 
 
 def summary_lines(results: list[dict[str, Any]], level: str) -> list[str]:

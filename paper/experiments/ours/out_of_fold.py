@@ -24,6 +24,7 @@ from aimfor.errors import InputError
 from aimfor.rates import RateProblem, fpr, maximize, precision, recall
 
 from ...experiment import Cell, Experiment, Options, Result
+from ...report.pages import write_table
 from ...report.statistics import least_share
 
 Array = NDArray[Any]
@@ -119,7 +120,7 @@ def report(rows: Sequence[dict[str, Any]], folder: Path) -> None:
         "",
         *board(rows),
     ]
-    (folder / "table.md").write_text("\n".join(lines) + "\n")
+    write_table(folder, lines)
 
 
 def board(rows: Sequence[dict[str, Any]]) -> list[str]:

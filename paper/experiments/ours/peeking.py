@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 from scipy import special
 
 from aimfor.rates import Decision, Rate, accuracy, fpr, npv, positive_rate, precision, recall
-from aimfor.rates.bounds import members_of, plain_value
+from aimfor.rates.bounds import plain_value
 from aimfor.rates.counts import Counts
 from aimfor.rates.expressions import Constraint, Expression, Gap, Worst
+from aimfor.rates.parts import rates_by_group
 
 from ...experiment import Cell, Experiment, Options, Result
+from ...report.pages import write_table
 from ...report.statistics import least_share
 from .validity import GROUPS, RARE, Population
 
@@ -124,7 +126,7 @@ class Streams:
         if isinstance(left, Rate):
             return self._rate_says(left, constraint.bound, floor == (verdict == "met"), alpha)
         assert isinstance(left, Gap | Worst)
-        members = members_of(left, truth)
+        members = rates_by_group(left, truth.levels)
         if isinstance(left, Worst):
             share = alpha if verdict == "met" else alpha / len(members)
             each = [self._rate_says(one, constraint.bound, floor == (verdict == "met"), share) for one in members]
@@ -189,7 +191,7 @@ def report(rows: Sequence[dict[str, Any]], folder: Path) -> None:
             streams, most = found["streams"], max(found["met"], found["missed"])
             low = least_share(most, streams)
             lines.append(f"| {name} | {found['met'] / streams:.2%} | {found['missed'] / streams:.2%} | {low:.2%} |")
-    (folder / "table.md").write_text("\n".join(lines) + "\n")
+    write_table(folder, lines)
 
 
 EXPERIMENT = Experiment(

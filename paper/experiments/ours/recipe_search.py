@@ -194,7 +194,7 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
     text = [f"# {EXPERIMENT.title}", "", SETTING, ""]
     for title, runs in groups.items():
         text += [f"## {title} ({len(runs)} runs)", "", _table(runs), ""]
-    (folder / "table.md").write_text("\n".join(text))
+    (folder / "table.md").write_text("\n".join(text), encoding="utf8")
 
 
 def _table(runs: list[dict[str, float]]) -> str:

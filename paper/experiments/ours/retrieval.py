@@ -16,6 +16,7 @@ from aimfor.retrieval import evaluate
 
 from ...data.tables import arrays
 from ...experiment import Cell, Experiment, Options, Result, data_folder
+from ...report.pages import write_table
 from .retrieval_losses import METHODS
 
 TITLE = "Retrieval of unseen classes: MAP@R and recall@1"
@@ -113,7 +114,7 @@ def run(cell: Cell, options: Options) -> Result:
 
 def report(results: list[dict[str, Any]], folder: Path) -> None:
     lines = [f"# {TITLE}", "", SETTING, ""]
-    (folder / "table.md").write_text("\n".join([*lines, *summary_lines(results, "##")]) + "\n")
+    write_table(folder, [*lines, *summary_lines(results, "##")])
 
 
 def summary_lines(results: list[dict[str, Any]], level: str) -> list[str]:

@@ -26,6 +26,7 @@ from aimfor.retrieval import evaluate
 from ...data.frozen import evenly, features
 from ...data.tables import arrays
 from ...experiment import Cell, Experiment, Options, Result, data_folder
+from ...report.pages import write_table
 from ...report.scoreboard import markdown
 
 SETS, SPLITS, SIDE, MOST = ("omniglot", "cifar100"), 5, 96, 5000
@@ -98,7 +99,7 @@ def _gap(way: str, ours: list[float], each: list[dict[str, float]]) -> str:
 
 
 def report(results: list[dict[str, Any]], folder: Path) -> None:
-    (folder / "table.md").write_text("\n".join([f"# {EXPERIMENT.title}", "", *retrieval_lines(results)]) + "\n")
+    write_table(folder, [f"# {EXPERIMENT.title}", "", *retrieval_lines(results)])
 
 
 EXPERIMENT = Experiment(

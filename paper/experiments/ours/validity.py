@@ -32,9 +32,10 @@ from aimfor.rates import (
     tnr,
 )
 from aimfor.rates.counts import Counts, Levels
-from aimfor.rates.parts import parts_of
+from aimfor.rates.parts import all_parts
 
 from ...experiment import Cell, Experiment, Options, Result
+from ...report.pages import write_table
 from ...report.statistics import least_share
 
 DRAWS, CHUNK = 2000, 250
@@ -155,8 +156,8 @@ def one_draw(setting: Setting, seed: int) -> tuple[Decision, bool]:
     if decision.threshold is None:
         return decision, False
     truth = setting.population.truth(decision)
-    parts = [part for constraint in problem.constraints for part in parts_of(constraint, truth.levels)]
-    return decision, any(float(part.margin(truth)) < 0 for part in parts)
+    broken = (float(part.margin(truth)) < 0 for part in all_parts(problem.constraints, truth.levels))
+    return decision, any(broken)
 
 
 def cells(options: Options) -> list[Cell]:
@@ -192,7 +193,7 @@ def report(rows: Sequence[dict[str, Any]], folder: Path) -> None:
         if draws:
             low = least_share(wrong, draws)
             lines.append(f"| {name} | {draws} | {given / draws:.1%} | {wrong / draws:.2%} | {low:.2%} |")
-    (folder / "table.md").write_text("\n".join(lines) + "\n")
+    write_table(folder, lines)
 
 
 EXPERIMENT = Experiment(

@@ -29,6 +29,7 @@ from aimfor.fitting.objective import Objective
 
 from ...data import voc
 from ...experiment import Cell, Experiment, Options, Result, data_folder
+from ...report.pages import write_table
 from ...report.pictures_board import voc_lines
 from ..song.multilabel import label_aps, mean_ap
 
@@ -169,7 +170,7 @@ def linear_layers(
 
 
 def report(results: list[dict[str, Any]], folder: Path) -> None:
-    (folder / "table.md").write_text("\n".join([f"# {EXPERIMENT.title}", "", *voc_lines(results)]) + "\n")
+    write_table(folder, [f"# {EXPERIMENT.title}", "", *voc_lines(results)])
 
 
 EXPERIMENT = Experiment(

@@ -13,6 +13,7 @@ from typing import Any
 import aimfor
 
 from ...experiment import Cell, Experiment, Options, Result, data_folder
+from ...report.pages import write_table
 from ...report.pictures_board import smooth_voc_lines
 from .voc_features import LOSSES, LabelLoss, features, linear_layers
 
@@ -33,7 +34,7 @@ def run(cell: Cell, options: Options) -> Result:
 
 
 def report(results: list[dict[str, Any]], folder: Path) -> None:
-    (folder / "table.md").write_text("\n".join([f"# {EXPERIMENT.title}", "", *smooth_voc_lines(results)]) + "\n")
+    write_table(folder, [f"# {EXPERIMENT.title}", "", *smooth_voc_lines(results)])
 
 
 EXPERIMENT = Experiment(

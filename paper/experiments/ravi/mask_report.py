@@ -35,7 +35,7 @@ def report_masks(results: Entries, folder: Path, title: str, setting: str) -> No
         if stored:
             draw(stored, folder / f"masks_{name}.png", f"{name}: test images, evenly spread")
             shown.append(f"![{name}: images and masks](masks_{name}.png)")
-    with (folder / "table.md").open("a") as page:
+    with (folder / "table.md").open("a", encoding="utf8") as page:
         page.write("\n".join(["", _sizes(results), "", *shown, ""]))
 
 

@@ -178,7 +178,7 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
     for row in results:
         cell = row["cell"]
         groups.setdefault((cell["model"], cell["alpha"], cell["mode"]), {})[cell["seed"]] = row["result"]
-    (folder / "table.md").write_text(_table(groups, results[0]["cell"]))
+    (folder / "table.md").write_text(_table(groups, results[0]["cell"]), encoding="utf8")
     _figures(groups, folder)
 
 

@@ -8,8 +8,6 @@ Ravi's rule.
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
@@ -60,13 +58,11 @@ def run(cell: Cell, options: Options) -> Result:
     return run_cell(task_of(cell, options), SKY_JUDGES, budget(options), cell, options)
 
 
-def report(results: list[dict[str, Any]], folder: Path) -> None:
-    report_masks(results, folder, EXPERIMENT.title, SETTING)
-
-
+TITLE = "Sky segmentation with SegNet: sky IoU and mean IoU on two sets"
+report = partial(report_masks, title=TITLE, setting=SETTING)
 EXPERIMENT = Experiment(
     "sky_segmentation",
-    "Sky segmentation with SegNet: sky IoU and mean IoU on two sets",
+    TITLE,
     "Ravi 2020, Figure 3 columns 3 and 4; Venkatesh 2019, Figures 7 and 8",
     cells,
     run,

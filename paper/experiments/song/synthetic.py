@@ -150,7 +150,7 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
         lines += [f"## {task}", "", *_table(results, task), ""]
         _figure(results, task, folder / f"{task}.svg")
         lines += [f"![test AP and accuracy by iteration]({task}.svg)", ""]
-    (folder / "table.md").write_text("\n".join(lines))
+    (folder / "table.md").write_text("\n".join(lines), encoding="utf8")
     (folder / "numbers.txt").write_text(json.dumps(_numbers(results), indent=1) + "\n")
 
 

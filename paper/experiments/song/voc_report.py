@@ -47,14 +47,14 @@ averaging gives without average precision in it; hinge, which trains badly here,
 def report(results: list[dict[str, Any]], folder: Path) -> None:
     found = lines(results, lambda cell: str(cell["task"]))
     write_report(folder, TITLE, SETTING, found)
-    text = [(folder / "table.md").read_text()]
+    text = [(folder / "table.md").read_text(encoding="utf8")]
     for task, title in TITLES.items():
         mine = [entry["result"]["ap"] for entry in results if entry["cell"]["task"] == task]
         if mine:
             _figure(mine, folder / f"{task}.svg", title)
             text += [f"## {title}", "", _own_table(mine), "", _by_action(mine, task), ""]
             text += [f"![average precision by action]({task}.svg)", ""]
-    (folder / "table.md").write_text("\n".join(text))
+    (folder / "table.md").write_text("\n".join(text), encoding="utf8")
 
 
 def _own_table(found: Sequence[dict[str, Any]]) -> str:

@@ -25,7 +25,7 @@ from .tensors import (
     mask_like,
     relevance_values,
     reshape_like,
-    same_device,
+    scores_and_targets,
     tensor,
     weights_like,
 )
@@ -43,8 +43,7 @@ def binary(
     limit: float = math.inf,
 ) -> Batch:
     """Layout "binary": one score and one 0/1 label per entry, flattened to ``(n,)``; ``targets`` become bool."""
-    scores, targets = floating_scores(scores), tensor("targets", targets)
-    same_device("targets", targets, scores)
+    scores, targets = scores_and_targets(scores, targets)
     if scores.ndim == 2 and scores.shape[1] != 1 and core_shape(targets.shape) == core_shape(scores.shape[:1]):
         raise InputError(
             "scores",
@@ -88,8 +87,7 @@ def multiclass(
     limit: float = math.inf,
 ) -> Batch:
     """Layout "multiclass": ``(n, c)`` scores and ``(n,)`` class ids; more dimensions are flattened to it."""
-    scores, targets = floating_scores(scores), tensor("targets", targets)
-    same_device("targets", targets, scores)
+    scores, targets = scores_and_targets(scores, targets)
     if scores.ndim < 2 or scores.shape[1] < 2:
         raise InputError(
             "scores",
@@ -138,8 +136,7 @@ def multilabel(
 
     ``weights`` has one entry per example, ``(n,)``, and comes out as ``(n, 1)``; ``where`` is ``(n, c)``.
     """
-    scores, targets = floating_scores(scores), tensor("targets", targets)
-    same_device("targets", targets, scores)
+    scores, targets = scores_and_targets(scores, targets)
     if scores.ndim != 2:
         raise InputError("scores", f"shape {tuple(scores.shape)}", "one column per label, (n, c)")
     if targets.shape != scores.shape:
@@ -204,8 +201,7 @@ def lists(
 
     With ``groups``, one whole number per row, scores are ``(n,)`` and rows with the same number are one list.
     """
-    scores, targets = floating_scores(scores), tensor("targets", targets)
-    same_device("targets", targets, scores)
+    scores, targets = scores_and_targets(scores, targets)
     if scores.ndim > 2:
         raise InputError("scores", f"shape {tuple(scores.shape)}", "lists as rows, (b, l), or one list, (l,)")
     if index is not None or isinstance(groups, Mapping):

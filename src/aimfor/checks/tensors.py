@@ -57,6 +57,13 @@ def same_device(name: str, value: Tensor, scores: Tensor) -> None:
         )
 
 
+def scores_and_targets(scores: Any, targets: Any) -> tuple[Tensor, Tensor]:
+    """Real scores, and targets on their device."""
+    given, labels = floating_scores(scores), tensor("targets", targets)
+    same_device("targets", labels, given)
+    return given, labels
+
+
 def finite(name: str, value: Tensor, limit: float = math.inf) -> None:
     """No NaN, no infinity, and nothing beyond ``limit``. The bounds settle it in one pass: NaN goes through to them."""
     if not value.is_floating_point() or not value.numel():

@@ -59,7 +59,8 @@ def class_scaling(scores: Tensor, targets: Tensor, weights: Tensor | None = None
     """``(slope, offsets)`` such that ``softmax(slope · scores + offsets)`` are the class probabilities.
 
     Temperature scaling with one offset per class, because scores trained for a ranking metric have no common zero.
-    Maximum likelihood with a ridge worth one row, by Newton's method (the problem is convex).
+    Maximum likelihood with a ridge worth one row, by Newton's method (the problem is convex). The slope is held at or
+    above zero; at zero the probabilities are the shares of the classes.
 
     References:
         Guo, Pleiss, Sun, Weinberger, On calibration of modern neural networks, 2017.
@@ -87,4 +88,6 @@ def class_scaling(scores: Tensor, targets: Tensor, weights: Tensor | None = None
         while float(cost(theta - rate * step)) > float(value.detach()) and rate > 1e-10:
             rate /= 2
         theta = theta - rate * step
-    return max(0.0, float(theta[0])) / scale, theta[1:].tolist()
+    if float(theta[0]) < 0:  # probabilities never reverse the order of the scores: without them, the classes' shares
+        return class_scaling(torch.zeros_like(s), targets, weights)
+    return float(theta[0]) / scale, theta[1:].tolist()

@@ -70,7 +70,7 @@ def run_cells(
     with contextlib.closing(_results(todo, function, executor)) as results:
         for key, result in results:
             # The round trip makes a fresh result equal to one read from the store.
-            done[key] = json.loads(json.dumps(result))
+            done[key] = json.loads(json.dumps(checkpoint.finite(result)))
             if store is not None:
                 checkpoint.write_json(store / f"{key}.json", done[key])
             if report is not None:
@@ -169,6 +169,11 @@ def process_pool(
     return concurrent.futures.ProcessPoolExecutor(count, context, initializer, initargs)
 
 
+def cores() -> int:
+    """Cores that this process may use; those of the machine where the system does not say."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def end_with_parent() -> None:
     """A worker whose parent was killed would wait for work for ever; this ends it."""
     parent = multiprocessing.parent_process()
@@ -232,10 +237,13 @@ def _dask(name: str) -> Executor:
     except (OSError, TimeoutError, ValueError) as error:
         came = f"{name}, which does not answer ({type(error).__name__})"
         raise InputError("--executor", came, "the address of a running Dask scheduler") from None
-    if not found:
+    try:
+        if not found:
+            raise InputError("--executor", f"{name}, a cluster without workers", "at least one worker")
+        _same_versions(name, found)
+    except InputError:
         client.close()
-        raise InputError("--executor", f"{name}, a cluster without workers", "at least one worker")
-    _same_versions(name, found)
+        raise
     return _Dask(client)
 
 

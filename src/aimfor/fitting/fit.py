@@ -87,7 +87,7 @@ class Fit:
         self.model: nn.Module
         self.optimizer: torch.optim.Optimizer
         self.loss: StageLoss
-        self._saved_at = time.monotonic()
+        self._saved_at = self._began = time.monotonic()
         self._restored: dict[str, Tensor] = {}
         self._optimizer_rest: Any = None
 
@@ -99,12 +99,12 @@ class Fit:
         """
         threads = torch.get_num_threads()
         torch.set_num_threads(self.settings.threads)
-        began, before = time.monotonic(), self.state.seconds
+        self._began = time.monotonic() - self.state.seconds
         try:
             with torch.random.fork_rng(devices=[]):
                 while self.state.stage < len(self.recipe.stages):
                     self._run_stage(path, stop or (lambda: False))
-                    self.state.seconds = before + time.monotonic() - began
+            self.state.seconds = time.monotonic() - self._began
         finally:
             torch.set_num_threads(threads)
         self.model.load_state_dict(self.best)
@@ -250,6 +250,7 @@ class Fit:
     def _save_when_due(self, path: Path | None, stop: Callable[[], bool]) -> None:
         stopping = stop()
         if path is not None and (stopping or time.monotonic() - self._saved_at >= self.settings.checkpoint_seconds):
+            self.state.seconds = time.monotonic() - self._began
             self.save(path)
         end_if(stopping)
 

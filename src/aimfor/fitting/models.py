@@ -124,12 +124,23 @@ def _own(module: str, factory: str, shape: Shape, outputs: int) -> nn.Module:
         ) from None
     if not isinstance(model, nn.Module):
         raise InputError("--model", f"{name}, which gives a {type(model).__name__}", "a torch.nn.Module")
-    model.eval()
-    with torch.no_grad():
-        given = tuple(model(torch.zeros(2, *shape)).shape)
+    given = tuple(_tried(name, model.eval(), shape).shape)
     if given not in ((2, outputs), (2,) if outputs == 1 else (2, outputs)):
         raise InputError("--model", f"{name} with output of shape {given}", f"(2, {outputs}) for two examples")
     return model
+
+
+def _tried(name: str, model: nn.Module, shape: Shape) -> Tensor:
+    """What the network says about two examples of zeros."""
+    try:
+        with torch.no_grad():
+            found = model(torch.zeros(2, *shape))
+    except Exception as error:
+        came = f"{name}, which fails on two examples ({type(error).__name__}: {error})"
+        raise InputError("--model", came, f"a network for inputs of shape {shape}") from None
+    if not isinstance(found, Tensor):
+        raise InputError("--model", f"{name}, which gives a {type(found).__name__}", "a network that gives a tensor")
+    return found
 
 
 def scores_of(model: nn.Module, x: Tensor, outputs: int) -> Tensor:

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..metrics import NDCG, Accuracy, BalancedAccuracy, Metric, metric_from_name
 from ..metrics.at_rate import ROUNDING, AtRate
 from ..metrics.confusion import CountMetric
-from ..metrics.curve import Curve, threshold_curve
+from ..metrics.curve import Curve, just_below, threshold_curve
 from ..rates.certificate import Certificate
 
 
@@ -143,10 +143,7 @@ def _decided(scores: Tensor, threshold: float) -> Tensor:
 
 
 def _below(curve: Curve, place: int) -> float:
-    """A threshold that lets exactly the first ``place + 1`` distinct scores through: halfway to the next one."""
-    here = float(curve.thresholds[place])
-    after = float(curve.thresholds[place + 1]) if place + 1 < len(curve.thresholds) else here - 1.0
-    return (here + after) / 2
+    return float(just_below(curve.thresholds, place, beyond=0.5))
 
 
 def _operating_point(metric: Metric, curve: Curve) -> int:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from .. import checks
 from ..errors import InputError
+from .grouping import rows_of_each
 from .sampler import ResumableBatches
 
 __all__ = ["PerClassBatchSampler"]
@@ -56,8 +57,7 @@ class PerClassBatchSampler(ResumableBatches):
         self.rank = checks.integer("rank", rank, at_least=0)
         if self.rank >= self.world_size:
             raise InputError("rank", repr(rank), f"a rank below world_size = {world_size}")
-        members = [(ids == one).nonzero().reshape(-1) for one in ids.unique()]
-        self.members = [rows for rows in members if len(rows) >= 2]
+        self.members = [rows for rows in rows_of_each(ids) if len(rows) >= 2]
         needed = self.classes * self.world_size
         if len(self.members) < needed:
             raise InputError(

@@ -73,13 +73,13 @@ def list_importance(
     Rows count as whole lists: intervals are over draws of lists, because rows of one list are judged together.
     """
     names = list(dict.fromkeys(columns))
-    known = lists.unique()
+    known, counts = lists.unique(return_counts=True)
     generator = torch.Generator().manual_seed(seed)
     most = max(1, budget // (SHUFFLES * len(names)))
     if len(y) > most:  # whole lists, as many as the budget allows
-        order = known[torch.randperm(len(known), generator=generator)]
-        sizes = torch.stack([(lists == one).sum() for one in order])
-        kept = torch.isin(lists, order[: max(1, int((sizes.cumsum(0) <= most).sum()))])
+        order = torch.randperm(len(known), generator=generator)
+        fitting = int((counts[order].cumsum(0) <= most).sum())
+        kept = torch.isin(lists, known[order[: max(1, fitting)]])
         x, y, lists = x[kept], y[kept], lists[kept]
     before = per_list(metric, scores(x), y, lists)[1]
     if not np.isfinite(before).any():

@@ -11,6 +11,7 @@ from torch.utils.data import Sampler
 
 from .. import checks
 from ..errors import InputError
+from .grouping import rows_of_each
 
 
 class ResumableBatches(Sampler[list[int]]):
@@ -76,7 +77,7 @@ class BalancedBatchSampler(ResumableBatches):
             raise InputError("rank", repr(rank), f"a rank below world_size = {world_size}")
         self.batch_size = checks.integer("batch_size", batch_size, at_least=1)
         self.seed = checks.integer("seed", seed, at_least=0)
-        self.members = [(ids == one).nonzero().reshape(-1) for one in ids.unique()]
+        self.members = rows_of_each(ids)
         if self.batch_size < len(self.members):
             raise InputError("batch_size", repr(batch_size), f"at least one per class, {len(self.members)}")
         self.shares = self._shares()

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .grouping import rows_of_each
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -85,7 +87,7 @@ def share_won(
         1.0
     """
     generator = torch.Generator().manual_seed(0)
-    groups = [(labels == label).nonzero().squeeze(1) for label in labels.unique()]
+    groups = rows_of_each(labels)
     won = 0.0
     for _ in range(draws):
         rows = torch.cat([g[torch.randint(len(g), (len(g),), generator=generator)] for g in groups])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..fitting.calibrate import probability
 from ..fitting.config import Settings
+from ..fitting.executors import cores
 from ..fitting.objective import Objective
 from ..metrics import Metric
 from .committee_estimator import FittedTable, fit_table, is_frame
@@ -183,7 +183,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "It is about one network: set model='mlp' as well.",
             )
         outputs = 1 if objective.binary else len(self.classes_)
-        jobs = len(os.sched_getaffinity(0)) if self.n_jobs == -1 else self.n_jobs
+        jobs = cores() if self.n_jobs == -1 else self.n_jobs
         self.table_: FittedTable = fit_table(
             X,
             ids,

@@ -13,10 +13,9 @@ from .. import checks
 from ..direct import DirectEngine, HasArgmax, PositionForm
 from ..direct.forms.positions import shared_discounts
 from ..engine import Batch, Engine
-from ..errors import InputError
 from ..smooth import HasSmooth, Ranking, asked_items
 from .base import Metric
-from .lists import list_weights, mean_over_lists, shares_of_lists, soft_cut
+from .lists import list_weights, mean_over_lists, shares_of_lists, soft_cut, without_item_weights
 
 
 class _AtK(Metric, HasArgmax, HasSmooth):
@@ -37,12 +36,7 @@ class _AtK(Metric, HasArgmax, HasSmooth):
         """``(b,)`` what the positives in the first k places are divided by, given each list's positives."""
 
     def check(self, scores: object, targets: object, **rest: object) -> Batch:
-        batch = super().check(scores, targets, **rest)
-        if batch.weights is not None and list_weights(batch) is None:
-            raise InputError(
-                "weights", "one weight per item", "one per list: the first k places are whole items", "Leave them out."
-            )
-        return batch
+        return without_item_weights(super().check(scores, targets, **rest), "the first k places are whole items")
 
     def exact(self, batch: Batch) -> Tensor:
         gains, discounts, defined = self._parts(batch)

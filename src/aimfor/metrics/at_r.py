@@ -10,10 +10,9 @@ from torch import Tensor
 
 from .. import checks
 from ..engine import Batch, Engine
-from ..errors import InputError
 from ..smooth import HasSmooth, Ranking, SmoothEngine, asked_items
 from .base import Metric
-from .lists import list_weights, mean_over_lists, soft_cut, sorted_lists
+from .lists import list_weights, mean_over_lists, soft_cut, sorted_lists, without_item_weights
 
 
 class _OfLists(Metric, HasSmooth):
@@ -23,12 +22,7 @@ class _OfLists(Metric, HasSmooth):
     order_only: ClassVar[bool] = True
 
     def check(self, scores: object, targets: object, **rest: object) -> Batch:
-        batch = super().check(scores, targets, **rest)
-        if batch.weights is not None and list_weights(batch) is None:
-            raise InputError(
-                "weights", "one weight per item", "one per list: places are whole items", "Leave them out."
-            )
-        return batch
+        return without_item_weights(super().check(scores, targets, **rest), "places are whole items")
 
     def default_engine(self) -> Engine:
         return SmoothEngine(0.2, relative=True)

@@ -19,7 +19,7 @@ from ..rates.problem import RateProblem
 from ..rates.statement import maximize
 from ..smooth import QUICK, HasSmooth, Ranking, asked_items
 from .base import Metric
-from .curve import Curve, nan_like, threshold_curve
+from .curve import Curve, just_below, nan_like, threshold_curve
 
 #: A rate this little below its floor meets it: sums of weights end in rounding, and 0.8 should mean 0.8.
 ROUNDING = 1e-12
@@ -90,7 +90,7 @@ class AtRate(Metric, HasRates, HasSmooth):
             best, place = self.allowed(curve).max(0)
             if not best > 0:
                 return torch.full_like(curve.positives, torch.inf, dtype=scores.dtype)
-            return _just_below(curve.thresholds.to(scores.dtype), int(place))
+            return just_below(curve.thresholds.to(scores.dtype), int(place))
 
     def allowed(self, curve: Curve) -> Tensor:
         """The rate to maximise, −1 where the floor is not met."""
@@ -288,13 +288,3 @@ def _counted(batch: Batch) -> Batch:
         return batch
     kept = weights > 0
     return Batch(batch.scores[kept], batch.targets[kept], weights[kept])
-
-
-def _just_below(thresholds: Tensor, place: int) -> Tensor:
-    """A value t with ``score > t`` for the scores down to ``thresholds[place]`` and no others."""
-    chosen = thresholds[place]
-    if place + 1 == thresholds.numel():
-        return torch.nextafter(chosen, torch.full_like(chosen, -torch.inf))
-    following = thresholds[place + 1]
-    middle = (0.5 * (chosen.double() + following.double())).to(chosen.dtype)
-    return middle if middle < chosen else following  # neighbouring floats have nothing between them

@@ -40,6 +40,19 @@ def threshold_curve(batch: Batch) -> Curve:
     return Curve(sums[0], sums[1], thresholds, totals[0], totals[1])
 
 
+def just_below(thresholds: Tensor, place: int, beyond: float = 0.0) -> Tensor:
+    """A value t with ``score > t`` for the scores down to ``thresholds[place]`` and no others, in thresholds' dtype.
+
+    It lies halfway to the next threshold, or ``beyond`` below the last.
+    """
+    chosen = thresholds[place]
+    if place + 1 == thresholds.numel():
+        return torch.minimum(chosen - beyond, torch.nextafter(chosen, torch.full_like(chosen, -torch.inf)))
+    following = thresholds[place + 1]
+    middle = (0.5 * chosen.double() + 0.5 * following.double()).to(chosen.dtype)
+    return middle if middle < chosen else following  # neighbouring floats have nothing between them
+
+
 def nan_like(batch: Batch) -> Tensor:
     """The value of an undefined metric."""
     return torch.full((), float("nan"), dtype=torch.float64, device=batch.scores.device)

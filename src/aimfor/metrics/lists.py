@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ..engine import Batch
+from ..errors import InputError
 from ..ties import last_places
 
 
@@ -23,6 +24,13 @@ def list_weights(batch: Batch) -> Tensor | None:
     if batch.weights is None or batch.weights.shape[1] != 1:
         return None
     return batch.weights[:, 0].double()
+
+
+def without_item_weights(batch: Batch, reason: str) -> Batch:
+    """The batch itself. Raises `InputError` for weights of single items, which have no meaning for the reason given."""
+    if batch.weights is not None and list_weights(batch) is None:
+        raise InputError("weights", "one weight per item", f"one per list: {reason}", "Leave them out.")
+    return batch
 
 
 def shares_of_lists(batch: Batch, defined: Tensor) -> Tensor:

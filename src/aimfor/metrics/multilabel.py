@@ -18,7 +18,7 @@ from .auroc import AUROC
 from .average_precision import AveragePrecision
 from .base import Metric
 from .confusion import CountMetric, binary_counts
-from .curve import nan_like, threshold_curve
+from .curve import just_below, nan_like, threshold_curve
 from .smooth_pairs import pair_ranking
 
 AVERAGES = ("macro", "micro", "samples")
@@ -187,6 +187,4 @@ def _best_threshold(metric: CountMetric, batch: Batch) -> float:
         return metric.threshold
     values = metric.of_counts(curve.tp, curve.fp, curve.positives - curve.tp, curve.negatives - curve.fp)
     place = int(values.nan_to_num(-torch.inf).argmax())
-    here = float(curve.thresholds[place])
-    after = float(curve.thresholds[place + 1]) if place + 1 < len(curve.thresholds) else here - 1.0
-    return (here + after) / 2
+    return float(just_below(curve.thresholds, place, beyond=0.5))

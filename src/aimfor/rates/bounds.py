@@ -16,6 +16,7 @@ from .binomial import lower_bound, wilson_bound
 from .contrast import contrast_lower
 from .counts import Counts
 from .expressions import Expression, Gap, LinearSum, Rate, Sum, Worst, as_linear
+from .parts import rates_by_group
 from .relations import disjoint
 
 #: A lower confidence bound from (successes, trials, alpha).
@@ -27,13 +28,18 @@ def plain_value(left: Expression, counts: Counts, sense: str = ">=") -> float:
     if isinstance(left, Sum):
         return float(left.value(counts))
     assert isinstance(left, (Gap, Worst))
-    values = [float(rate.value(counts)) for rate in members_of(left, counts)]
+    values = [float(rate.value(counts)) for rate in rates_by_group(left, counts.levels)]
     values = [value for value in values if not math.isnan(value)]
     if not values:
         return math.nan
     if isinstance(left, Gap):
         return max(values) - min(values)
     return min(values) if sense == ">=" else max(values)
+
+
+def sense_of(direction: str) -> str:
+    """How an objective would be bounded: from below where it is maximised, from above where it is minimised."""
+    return ">=" if direction == "maximize" else "<="
 
 
 def bounds(
@@ -43,7 +49,7 @@ def bounds(
     if isinstance(left, Sum):
         return _sum_bounds(left, counts, alpha, lower)
     assert isinstance(left, (Gap, Worst))
-    members = members_of(left, counts)
+    members = rates_by_group(left, counts.levels)
     if not members:
         return 0.0, 1.0
     # The bound that a verdict "met" rests on only has to cover the one pair or group that attains the extreme;
@@ -108,9 +114,5 @@ def _rate_bounds(rate: Rate, counts: Counts, alpha: float, lower: Lower) -> tupl
     return unit * lower(successes, trials, alpha), unit * (1.0 - lower(trials - successes, trials, alpha))
 
 
-def members_of(left: Gap | Worst, counts: Counts) -> list[Rate]:
-    return [left.rate.on(**{left.attribute: label}) for label in counts.levels.of(left.attribute)]
-
-
 def rates_of(left: Expression, counts: Counts) -> list[Rate]:
-    return [rate for _, rate in left.terms] if isinstance(left, Sum) else members_of(left, counts)  # type: ignore[arg-type]
+    return [rate for _, rate in left.terms] if isinstance(left, Sum) else rates_by_group(left, counts.levels)  # type: ignore[arg-type]

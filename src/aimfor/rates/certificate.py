@@ -15,7 +15,7 @@ from typing import Any
 
 from ..checks import number
 from .binomial import lower_bound, wilson_bound
-from .bounds import Lower, bounds, plain_value, rates_of
+from .bounds import Lower, bounds, plain_value, rates_of, sense_of
 from .counts import Counts
 from .expressions import Constraint, Expression
 from .feasible import culprits
@@ -136,10 +136,13 @@ def certify(
     counts: Counts,
     confidence: float = 0.95,
     *,
+    direction: str = "maximize",
     accepted: bool = False,
     lower: Lower = lower_bound,
 ) -> Certificate:
     """Verdicts on all constraints from a table of unweighted counts.
+
+    ``direction`` says which group of an objective ``rate.worst(...)`` is the worst.
 
     With ``accepted``, tests have accepted all constraints at once. That claim is false only if one of them is, so each
     was tested at the full error (an intersection–union test): the verdicts are "met" and each bound is at the full
@@ -151,7 +154,7 @@ def certify(
     findings = tuple(_finding(c, counts, alpha, c in impossible, lower) for c in constraints)
     if accepted:
         findings = tuple(replace(f, verdict=Verdict.met, more=None, note="") for f in findings)
-    value = plain_value(objective, counts)
+    value = plain_value(objective, counts, sense_of(direction))
     return Certificate(repr(objective), value, confidence, round(counts.total), findings)
 
 

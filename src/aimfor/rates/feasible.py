@@ -62,7 +62,7 @@ def refuse_contradictions(constraints: Sequence[Constraint]) -> None:
         better = key not in side or (bound > side[key][0] if sense == ">=" else bound < side[key][0])
         if better:
             side[key] = (bound, constraint)
-    for key in lower.keys() & upper.keys():
+    for key in (one for one in lower if one in upper):
         (low, first), (high, second) = lower[key], upper[key]
         if low > high + 1e-12:
             raise InputError(

@@ -28,7 +28,7 @@ from .decision import Decision, Guarantee
 from .exact import Claim
 from .expressions import Conditions, Constraint, Expression
 from .learning import Learn, learning_pairs
-from .parts import parts_of
+from .parts import all_parts
 from .path import Aim, Path, counts_at, learned_path
 from .shortfall import shortfall
 from .sweep import objective_value
@@ -135,7 +135,7 @@ def _run(wish: Wish, learn: Batch, calibrate: Batch, alpha: float) -> _Run:
 
 def _accepted(wish: Wish, path: Path, counts: Counts, levels: Levels, alpha: float) -> tuple[int, ...]:
     """Steps that some start's sequence of tests reaches and accepts."""
-    claims = [Claim(part) for constraint in wish.constraints for part in parts_of(constraint, levels)]
+    claims = [Claim(part) for part in all_parts(wish.constraints, levels)]
     accepted: set[int] = set()
     handed_on = 0.0
     for sequence in path.sequences:
@@ -175,7 +175,7 @@ def _check_rows(wish: Wish, calibrate: Batch, learn: Batch, levels: Levels, seen
                 "every group among the calibration rows",
                 "Nothing can be promised to a group that was never measured: add rows of it or drop it.",
             )
-    for conditions in {rate for constraint in wish.constraints for rate in _conditions(constraint)}:
+    for conditions in dict.fromkeys(one for constraint in wish.constraints for one in _conditions(constraint)):
         for name, label in conditions:
             if label not in levels.of(name):
                 came = f"no row with {name} = {label if isinstance(label, str) else format(label, 'g')}"
@@ -194,7 +194,9 @@ def _given(wish: Wish, run: _Run) -> Decision:
     levels = run.counts.levels
     own = {} if wish.per_group is None else dict(zip(levels.of(wish.per_group), cuts, strict=True))
     at = Counts(levels, run.counts.table[run.chosen])
-    certificate = certify(wish.objective, wish.constraints, at, wish.confidence, accepted=True)
+    certificate = certify(
+        wish.objective, wish.constraints, at, wish.confidence, direction=wish.direction, accepted=True
+    )
     promise = " and ".join(map(repr, wish.constraints))
     sentence = f"{promise}: guaranteed at {100 * wish.confidence:g}% confidence by {run.rows} calibration rows."
     tried = run.path.cuts[list(run.accepted), 0]
@@ -220,7 +222,8 @@ def _none(wish: Wish, run: _Run, alpha: float) -> Decision:
         wish.confidence, promise, run.rows, run.learned_on, 0, sentence, missing.more, missing.today,
         tuple(float(cut) for cut in cuts),
     )  # fmt: skip
-    certificate = certify(wish.objective, wish.constraints, Counts(run.counts.levels, at), wish.confidence)
+    at_start = Counts(run.counts.levels, at)
+    certificate = certify(wish.objective, wish.constraints, at_start, wish.confidence, direction=wish.direction)
     return Decision(None, None, {}, False, "guarantee", certificate, guarantee)
 
 

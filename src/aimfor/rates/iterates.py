@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from ..checks import integer
 from ..errors import SolverError
-from .bounds import plain_value
+from .bounds import plain_value, sense_of
 from .counts import Counts, counts_from_state
 from .decision import Decision
-from .prices import all_parts
+from .parts import all_parts
 from .problem import RateProblem
 from .thresholds import MARGINS
 
@@ -85,7 +85,7 @@ class Iterates:
         self, weights: dict[str, Tensor], decision: Decision, scores: Tensor, targets: Tensor, groups: Any
     ) -> Candidate:
         counts = self.problem.count(scores, targets, groups=groups, decision=decision)
-        objective = plain_value(self.problem.objective, counts, ">=" if self._sign > 0 else "<=")
+        objective = plain_value(self.problem.objective, counts, sense_of(self.problem.direction))
         return Candidate(weights, decision, counts, objective)
 
     @property
@@ -113,7 +113,7 @@ class Iterates:
             raise SolverError("mixtures need scipy (pip install scipy).") from missing
         slacks = [
             [-float(part.slack(one.counts)) for one in self.kept]
-            for part in all_parts(self.problem.constraints, self.kept[-1].counts)
+            for part in all_parts(self.problem.constraints, self.kept[-1].counts.levels)
         ]
         solved: Any = linprog(
             [-self._sign * one.objective for one in self.kept],

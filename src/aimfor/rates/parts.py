@@ -9,6 +9,7 @@ linearised at the current counts by the quotient rule, ``∂r = (∂num − r·�
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -52,8 +53,7 @@ class Part:
         """∂slack / ∂(mass predicted positive) for each combination of labels and each class, ``(*sizes, 2)``."""
         rate = self.bounded_ratio
         if rate is None:
-            total = torch.stack([c * rate_sensitivity(rate, counts) for c, rate in self.terms]).sum(0)
-            return total / self._scale(counts)
+            return sum_sensitivity(self.terms, counts) / self._scale(counts)
         (coefficient, _) = self.terms[0]
         by_cell = [
             coefficient * (cell in rate.numerator) + self.constant * (cell in rate.denominator) for cell in range(4)
@@ -70,14 +70,24 @@ def parts_of(constraint: Constraint, levels: Levels) -> list[Part]:
     left, bound = constraint.left, constraint.bound
     sign = 1.0 if constraint.sense == ">=" else -1.0
     if isinstance(left, Gap):
-        groups = [left.rate.on(**{left.attribute: label}) for label in levels.of(left.attribute)]
+        groups = rates_by_group(left, levels)
         pairs = [(a, b) for a in groups for b in groups if a is not b]
         return [Part(f"{a!r} - {b!r} <= {bound:g}", ((-1.0, a), (1.0, b)), bound) for a, b in pairs]
     if isinstance(left, Worst):
-        groups = [left.rate.on(**{left.attribute: label}) for label in levels.of(left.attribute)]
+        groups = rates_by_group(left, levels)
         return [Part(f"{r!r} {constraint.sense} {bound:g}", ((sign, r),), -sign * bound) for r in groups]
     assert isinstance(left, Sum)
     return [Part(repr(constraint), tuple((sign * c, r) for c, r in left.terms), sign * (left.constant - bound))]
+
+
+def all_parts(constraints: Sequence[Constraint], levels: Levels) -> list[Part]:
+    """The inequalities of all constraints together."""
+    return [part for constraint in constraints for part in parts_of(constraint, levels)]
+
+
+def rates_by_group(left: Gap | Worst, levels: Levels) -> list[Rate]:
+    """The rate of each group, in the order of the labels known so far."""
+    return [left.rate.on(**{left.attribute: label}) for label in levels.of(left.attribute)]
 
 
 def sum_sensitivity(terms: Terms, counts: Counts) -> Tensor:

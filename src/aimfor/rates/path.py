@@ -18,7 +18,7 @@ from .binomial import normal_quantile
 from .counts import Counts, Levels
 from .expressions import Constraint, Expression
 from .grid import learning_grid
-from .parts import Part, parts_of
+from .parts import Part, all_parts
 from .power import parts_power
 from .rehearsal import BLURS, blurred, chosen_steps, rehearse
 from .sweep import objective_value, spaced, sweep
@@ -72,7 +72,7 @@ class Aim:
     starts: int = 1
 
     def parts(self, levels: Levels) -> list[Part]:
-        return [part for constraint in self.constraints for part in parts_of(constraint, levels)]
+        return all_parts(self.constraints, levels)
 
 
 def learned_path(aim: Aim, batch: Batch, codes: Tensor, levels: Levels, per_group: str | None) -> Path | None:

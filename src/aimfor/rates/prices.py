@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from .counts import FN, FP, TN, TP, Counts
-from .expressions import Constraint, Expression, LinearSum, Rate, Sum, Terms, Worst
-from .parts import Part, parts_of, sum_sensitivity
+from .expressions import Expression, LinearSum, Rate, Sum, Terms, Worst
+from .parts import Part, rates_by_group, sum_sensitivity
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,9 @@ def class_masses(counts: Counts) -> Tensor:
     return torch.stack((table[..., FP] + table[..., TN], table[..., TP] + table[..., FN]), -1)
 
 
-def all_parts(constraints: Sequence[Constraint], counts: Counts) -> list[Part]:
-    return [part for constraint in constraints for part in parts_of(constraint, counts.levels)]
-
-
 def objective_members(objective: Expression, counts: Counts) -> list[Rate]:
     """The rates a worst-group objective is over; none for an ordinary one."""
-    if not isinstance(objective, Worst):
-        return []
-    return [objective.rate.on(**{objective.attribute: label}) for label in counts.levels.of(objective.attribute)]
+    return rates_by_group(objective, counts.levels) if isinstance(objective, Worst) else []
 
 
 def objective_terms(objective: Expression, counts: Counts, shares: Mapping[str, float]) -> Terms:

@@ -16,8 +16,8 @@ from .counts import Counts, counts_from_state, encode, no_counts, tally
 from .duals import DualOptimizer, dual_optimizer
 from .expressions import Constraint, Expression
 from .feasible import is_difference
-from .parts import Part
-from .prices import Prices, all_parts, objective_members, objective_terms, prices, proxy_slack
+from .parts import Part, all_parts
+from .prices import Prices, objective_members, objective_terms, prices, proxy_slack
 from .proxies import PROXIES, PricedDecisions, proxy
 from .stated import StatedProblem
 from .thresholds import tightened
@@ -168,7 +168,7 @@ class RateProblem(StatedProblem):
     def _parts(self, counts: Counts) -> list[Part]:
         return [
             tightened(part, counts, self.held_out, len(self.constraints))
-            for part in all_parts(self.constraints, counts)
+            for part in all_parts(self.constraints, counts.levels)
         ]
 
     def _multiplier(self, part: Part) -> float:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import torch
 
 from .binomial import normal_quantile
-from .counts import Counts, Levels
+from .counts import Counts
 from .exact import Claim
 from .expressions import Constraint, Gap, Rate, Worst
 from .grid import MISPLACED
-from .parts import Part, parts_of
+from .parts import Part, all_parts, parts_of
 from .path import Path, Survey
 from .power import parts_power
 
@@ -43,7 +43,7 @@ def shortfall(
     constraints: Sequence[Constraint], path: Path, counts: Counts, surveyed: Counts, rows: int, alpha: float
 ) -> Shortfall:
     """From the path that was to be tested, and the calibration rows' counts at its steps and at its survey's."""
-    times = _times(_parts(constraints, counts.levels), path, counts, alpha)
+    times = _times(all_parts(constraints, counts.levels), path, counts, alpha)
     more = None if times is None else max(math.ceil((times - 1.0) * rows), math.ceil(0.1 * rows))
     if more is None:
         needed = "No threshold is clearly inside the bounds, so more rows like these would hardly help."
@@ -88,7 +88,7 @@ def supported(
     held: tuple[tuple[Constraint, ...], int | None] = ((), None)
     for rung in range(RUNGS):
         eased = tuple(_eased(one, low, rung / RUNGS) for one, low in zip(constraints, easy, strict=True))
-        parts = _parts(eased, levels)
+        parts = all_parts(eased, levels)
         power = parts_power(parts, survey.counts)
         if float(power.max()) > critical + CLEAR:  # a rung as good as sure: the ladder starts higher
             continue
@@ -116,10 +116,6 @@ def _eased(constraint: Constraint, easy: float, share: float) -> Constraint:
     digits = 10.0 ** (3 - max(math.ceil(math.log10(max(abs(constraint.bound), 1e-6))), 0))
     rounded = (math.floor(bound * digits) if constraint.sense == ">=" else math.ceil(bound * digits)) / digits
     return replace(constraint, bound=rounded)
-
-
-def _parts(constraints: Sequence[Constraint], levels: Levels) -> list[Part]:
-    return [part for constraint in constraints for part in parts_of(constraint, levels)]
 
 
 def _round(rows: int) -> int:

@@ -57,7 +57,7 @@ class StatedProblem(nn.Module):
     ) -> Certificate:
         """What these data say about each constraint. Use data that chose neither the model nor the threshold."""
         counts = self.count(scores, targets, groups=groups, where=where, decision=decision)
-        return certify(self.objective, self.constraints, counts, confidence)
+        return certify(self.objective, self.constraints, counts, confidence, direction=self.direction)
 
     def decide(
         self,

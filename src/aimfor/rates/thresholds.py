@@ -17,7 +17,7 @@ from .certificate import certify
 from .counts import Counts, empty_levels, encode
 from .decision import Decision
 from .expressions import Constraint, Expression
-from .parts import Part, parts_of
+from .parts import Part, all_parts
 from .sweep import candidates, objective_value, outer_sum, spaced, sweep
 
 MARGINS = ("none", "confident", "certify")
@@ -110,25 +110,24 @@ class _Search:
     def _best(self, counts: Counts, wanted: Sequence[str]) -> tuple[int, str]:
         sign = 1.0 if self.direction == "maximize" else -1.0
         goal = objective_value(self.objective, counts, sign)
+        parts = all_parts(self.constraints, counts.levels)
         for margin in wanted:
             fits = torch.ones_like(goal, dtype=torch.bool)
-            for constraint in self.constraints:
-                for part in parts_of(constraint, counts.levels):
-                    z = margin_z(margin, self.confidence, len(self.constraints), len(part.terms))
-                    fits &= cautious_margin(part, counts, z) >= 0
+            for part in parts:
+                z = margin_z(margin, self.confidence, len(self.constraints), len(part.terms))
+                fits &= cautious_margin(part, counts, z) >= 0
             if bool(fits.any()):
                 return int(torch.where(fits, goal, torch.full_like(goal, -math.inf)).argmax()), margin
         worst = torch.full_like(goal, math.inf)
-        for constraint in self.constraints:
-            for part in parts_of(constraint, counts.levels):
-                slack = part.slack(counts)
-                worst = torch.minimum(worst, torch.where(slack.isnan(), torch.full_like(slack, -math.inf), slack))
+        for part in parts:
+            slack = part.slack(counts)
+            worst = torch.minimum(worst, torch.where(slack.isnan(), torch.full_like(slack, -math.inf), slack))
         return int(worst.argmax()), "infeasible"
 
     def _decision(
         self, threshold: float, attribute: str | None, cuts: dict[float, float], reached: str, chosen: Counts
     ) -> Decision:
-        certificate = certify(self.objective, self.constraints, chosen, self.confidence)
+        certificate = certify(self.objective, self.constraints, chosen, self.confidence, direction=self.direction)
         return Decision(threshold, attribute, cuts, reached != "infeasible", reached, certificate)
 
 

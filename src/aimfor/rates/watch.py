@@ -55,7 +55,12 @@ def sequence_lower(successes: float, trials: float, alpha: float) -> float:
 
 
 def certify_so_far(
-    objective: Expression, constraints: Sequence[Constraint], counts: Counts, confidence: float = 0.95
+    objective: Expression,
+    constraints: Sequence[Constraint],
+    counts: Counts,
+    confidence: float = 0.95,
+    *,
+    direction: str = "maximize",
 ) -> Certificate:
     """As `certify`, for counts that are looked at again and again: all verdicts, ever, hold at the confidence."""
-    return certify(objective, constraints, counts, confidence, lower=sequence_lower)
+    return certify(objective, constraints, counts, confidence, direction=direction, lower=sequence_lower)

@@ -167,9 +167,11 @@ class HeadFitter:
                 raise InputError("loader", "no batch", "at least one batch of (inputs, targets)")
             training, device = model.training, next(model.parameters()).device
             model.eval()
-            with torch.no_grad():
-                layer = last_linear(model, batch_part(first, 0).to(device))
-            model.train(training)
+            try:
+                with torch.no_grad():
+                    layer = last_linear(model, batch_part(first, 0).to(device))
+            finally:
+                model.train(training)
         features, targets, third = collect(model, loader, layer)
         held: tuple[Tensor, ...] | float
         if isinstance(validation, int | float):

@@ -103,136 +103,146 @@ def train(
         from ..masks import command as mask_command
         from ..retrieval import command as retrieval_command
         from ..run import training
-        from ..run.folder import kind_of, read_source
+        from ..run.folder import read_source
         from ..run.trust import find_typed_code
         from ..stream import command as stream
         from . import progress
 
-        kind = "" if resume is None else kind_of(resume)
-        if resume is not None and kind == "masks":
-            mask_command.resume(resume, quiet)
-            return
-        if resume is not None and kind == "many":
-            with progress.features(resume.resolve().parent, quiet) as work:
-                several = many_command.reopen(resume, work)
-            many_command.finish(resume, several, quiet)
-            return
-        if resume is not None and kind == "retrieval":
-            retrieval_command.resume(resume, quiet)
-            return
-        if resume is not None and kind == "stream":
-            stream.resume(resume, quiet, trust)
-            return
         if resume is not None:
-            folder = resume
-            with progress.features(folder.parent, quiet) as work:
-                ready, plan = training.reopen(folder, trust, work)
-        else:
-            if data is None or metric is None:
-                raise missing("DATA" if data is None else "--metric")
-            if masks is None and retrieval_command.is_wanted(data, metric, model, query):
-                own = settings(
-                    data=data,
-                    target=target,
-                    metric=metric,
-                    model=model,
-                    epochs=epochs,
-                    seed=seed,
-                    image_size=image_size,
-                    skip_corrupt=skip_corrupt,
-                    encoding=encoding,
-                    rows=rows,
-                )
-                meaningless: dict[str, object] = {
-                    "--recipe": recipe,
-                    "--members": members,
-                    "--fast": fast,
-                    "--budget": budget,
-                    "--positive": positive,
-                    "--group": group,
-                    "--column": column,
-                    "--hidden": hidden,
-                    "--batch-size": batch_size,
-                    "--learning-rate": learning_rate,
-                    "--shard": shard,
-                    "--fine-tune": fine_tune,
-                    "--augment": augment is not None,
-                }
-                retrieval_command.train(own, out, quiet, meaningless)
-                return
-            find_typed_code(model)
-            shaped = network_options("auto", epochs, batch_size, learning_rate, hidden)
-            named = network_options(model, epochs, batch_size, learning_rate, hidden)
-            one_network = (shaped if Path(data).is_dir() else named) or ("--shard" if shard else None)
-            plan = find_recipe(recipe) if recipe else default_recipe("table", one_network=bool(one_network))
-            if is_backbone(model) and plan is not None and masks is None:
-                raise InputError("--recipe" if recipe else str(one_network), f"it with {model}", "the committee alone")
-            if query is not None:
-                refuse_with_query("--recipe" if recipe else model if is_backbone(model) else one_network)
-            streamed = masks is None and not is_backbone(model) and stream.is_wanted(data, bytes_of(memory))
-            if query is not None and streamed:
-                refuse_with_query("a table read as a stream")
-            refuse_mixed(plan is not None, members, fast, budget, "--recipe" if recipe else str(one_network))
-            if streamed:
-                refuse_for_streams(rows, image_size, budget, workers)
-            elif shard:
-                raise InputError("--shard", "it for a table in memory", "a table that is read as a stream")
-            given = settings(
+            _go_on(resume, trust, quiet)
+            return
+        if data is None or metric is None:
+            raise missing("DATA" if data is None else "--metric")
+        if masks is None and retrieval_command.is_wanted(data, metric, model, query):
+            own = settings(
                 data=data,
                 target=target,
                 metric=metric,
-                positive=positive,
-                column=column,
-                group=group,
-                query=query,
                 model=model,
                 epochs=epochs,
-                batch_size=batch_size,
-                learning_rate=learning_rate,
-                hidden=hidden,
                 seed=seed,
-                threads=threads,
                 image_size=image_size,
-                augment=augment,
-                fine_tune=fine_tune,
                 skip_corrupt=skip_corrupt,
-                masks=masks,
-                classes=classes,
-                ignore=ignore,
                 encoding=encoding,
                 rows=rows,
-                memory=bytes_of(memory),
-                split_by=split_by,
-                readers=readers,
-                shard=shard,
-                checkpoint_seconds=checkpoint_seconds,
-                members=kinds_of(members, features=is_backbone(model)),
-                fast=fast,
-                budget_minutes=budget,
-                workers=workers,
             )
-            if masks is not None:
-                mask_command.train(given, out, quiet)
-                return
-            if streamed:
-                stream.train(given, plan, out, quiet)
-                return
-            runs = Path("runs") if out is None else out.resolve().parent
-            with progress.features(runs, quiet) as work:
-                source = read_source(given, work)
-                if source.label_names:
-                    folder, several = many.start(given, source, out, work)
-                elif source.images is not None:
-                    if members is not None:
-                        raise InputError("--members", members, "none: pixels have a network alone", f"Or {LITE0}.")
-                    plan = plan if recipe or shaped else None
-                if fine_tune and (source.pictures is None or source.label_names or fast):
-                    raise InputError("--fine-tune", "it here", "a committee on one class a picture with --model", LITE0)
-                if augment is not None and not fine_tune and (source.images is None or plan is not None):
-                    raise InputError("--augment", "it here", "a committee of networks on pixels", "Leave it out.")
-                if not source.label_names:
-                    folder, ready = training.start(given, plan, out, source, work)
+            meaningless: dict[str, object] = {
+                "--recipe": recipe,
+                "--members": members,
+                "--fast": fast,
+                "--budget": budget,
+                "--positive": positive,
+                "--group": group,
+                "--column": column,
+                "--hidden": hidden,
+                "--batch-size": batch_size,
+                "--learning-rate": learning_rate,
+                "--shard": shard,
+                "--fine-tune": fine_tune,
+                "--augment": augment is not None,
+            }
+            retrieval_command.train(own, out, quiet, meaningless)
+            return
+        find_typed_code(model)
+        shaped = network_options("auto", epochs, batch_size, learning_rate, hidden)
+        named = network_options(model, epochs, batch_size, learning_rate, hidden)
+        one_network = (shaped if Path(data).is_dir() else named) or ("--shard" if shard else None)
+        plan = find_recipe(recipe) if recipe else default_recipe("table", one_network=bool(one_network))
+        if is_backbone(model) and plan is not None and masks is None:
+            raise InputError("--recipe" if recipe else str(one_network), f"it with {model}", "the committee alone")
+        if query is not None:
+            refuse_with_query("--recipe" if recipe else model if is_backbone(model) else one_network)
+        streamed = masks is None and not is_backbone(model) and stream.is_wanted(data, bytes_of(memory))
+        if query is not None and streamed:
+            refuse_with_query("a table read as a stream")
+        refuse_mixed(plan is not None, members, fast, budget, "--recipe" if recipe else str(one_network))
+        if streamed:
+            refuse_for_streams(rows, image_size, budget, workers)
+        elif shard:
+            raise InputError("--shard", "it for a table in memory", "a table that is read as a stream")
+        given = settings(
+            data=data,
+            target=target,
+            metric=metric,
+            positive=positive,
+            column=column,
+            group=group,
+            query=query,
+            model=model,
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            hidden=hidden,
+            seed=seed,
+            threads=threads,
+            image_size=image_size,
+            augment=augment,
+            fine_tune=fine_tune,
+            skip_corrupt=skip_corrupt,
+            masks=masks,
+            classes=classes,
+            ignore=ignore,
+            encoding=encoding,
+            rows=rows,
+            memory=bytes_of(memory),
+            split_by=split_by,
+            readers=readers,
+            shard=shard,
+            checkpoint_seconds=checkpoint_seconds,
+            members=kinds_of(members, features=is_backbone(model)),
+            fast=fast,
+            budget_minutes=budget,
+            workers=workers,
+        )
+        if masks is not None:
+            mask_command.train(given, out, quiet)
+            return
+        if streamed:
+            stream.train(given, plan, out, quiet)
+            return
+        runs = Path("runs") if out is None else out.resolve().parent
+        with progress.features(runs, quiet) as work:
+            source = read_source(given, work)
+            if source.images is not None:
+                if members is not None:
+                    raise InputError("--members", members, "none: pixels have a network alone", f"Or {LITE0}.")
+                plan = plan if recipe or shaped else None
+            if fine_tune and (source.pictures is None or source.label_names or fast):
+                raise InputError("--fine-tune", "it here", "a committee on one class a picture with --model", LITE0)
+            if augment is not None and not fine_tune and (source.images is None or plan is not None):
+                raise InputError("--augment", "it here", "a committee of networks on pixels", "Leave it out.")
             if source.label_names:
-                many_command.finish(folder, several, quiet)
-                return
+                folder, several = many.start(given, source, out, work)
+            else:
+                folder, ready = training.start(given, plan, out, source, work)
+        if source.label_names:
+            many_command.finish(folder, several, quiet)
+            return
+        progress.training(folder, ready, plan, quiet)
+
+
+def _go_on(folder: Path, trust: str | None, quiet: bool) -> None:
+    """Finishes a run that was stopped, whatever kind it is of."""
+    from ..many import command as many
+    from ..masks import command as masks
+    from ..retrieval import command as retrieval
+    from ..run import training
+    from ..run.folder import kind_of
+    from ..stream import command as stream
+    from . import progress
+
+    kind = kind_of(folder)
+    if kind == "masks":
+        masks.resume(folder, quiet)
+    elif kind == "retrieval":
+        retrieval.resume(folder, quiet)
+    elif kind == "stream":
+        stream.resume(folder, quiet, trust)
+    elif kind == "many":
+        with progress.features(folder.resolve().parent, quiet) as work:
+            several = many.reopen(folder, work)
+        many.finish(folder, several, quiet)
+    else:
+        with progress.features(folder.parent, quiet) as work:
+            ready, plan = training.reopen(folder, trust, work)
         progress.training(folder, ready, plan, quiet)

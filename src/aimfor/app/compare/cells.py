@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import resource
 import time
@@ -14,6 +13,7 @@ from typing import Any
 import torch
 
 from ... import __version__
+from ...fitting.committee.members.trees import has_lightgbm
 from ...fitting.config import Recipe, Settings
 from ...fitting.last_layer import why_no_head
 from ...fitting.losses import why_untrainable
@@ -83,25 +83,23 @@ def _evaluated(ready: Prepared, outcome: Outcome) -> dict[str, Any]:
 
 def why_not(recipe: Recipe, ready: Prepared) -> str | None:
     """A sentence when this recipe cannot be run for this metric and data, else None."""
-    needed = {stage.loss for stage in recipe.stages if not stage.optional}
-    reason = None
-    if recipe.name in FOR_TABLES and recipe.name != COMMITTEE.name and ready.source.images is not None:
-        reason = "for tables only"
-    if (ready.lists is not None) != (recipe.name in RANKERS) and recipe.name != COMMITTEE.name:
+    if recipe.name == COMMITTEE.name:
+        return None
+    if (ready.lists is not None) != (recipe.name in RANKERS):
         return "for ranked lists only (--query)" if ready.lists is None else "not for ranked lists"
-    if recipe.name in (LIGHTGBM.name, *RANKERS) and importlib.util.find_spec("lightgbm") is None:
-        reason = "the package lightgbm is not installed"
-    if "metric" in needed:
-        reason = why_untrainable(ready.objective)
-    if reason is None and "head" in needed:
-        reason = why_no_head(ready.objective)
-    return reason
+    if recipe.name in FOR_TABLES and ready.source.images is not None:
+        return "for tables only"
+    if recipe.name in (LIGHTGBM.name, *RANKERS) and not has_lightgbm():
+        return "the package lightgbm is not installed"
+    needed = {stage.loss for stage in recipe.stages if not stage.optional}
+    reason = why_untrainable(ready.objective) if "metric" in needed else None
+    return why_no_head(ready.objective) if reason is None and "head" in needed else reason
 
 
 def _reset_peak() -> float:
     """Starts the peak anew where Linux allows it; returns the memory in use, in MB."""
     try:
-        with open("/proc/self/clear_refs", "w") as file:
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
             file.write("5")
         return _status("VmRSS")
     except OSError:
@@ -116,7 +114,7 @@ def _peak() -> float:
 
 
 def _status(name: str) -> float:
-    with open("/proc/self/status") as file:
+    with open("/proc/self/status", encoding="utf8") as file:
         for line in file:
             if line.startswith(name + ":"):
                 return int(line.split()[1]) / 1024

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ from rich.table import Table
 
 from ...fitting import checkpoint
 from ...fitting.config import Settings
-from ...fitting.executors import local_workers
+from ...fitting.executors import cores, local_workers
 from ..cli.bar import bar, console
 from ..cli.progress import features
 from ..run.folder import new_folder
@@ -42,7 +41,7 @@ def compare(
     With ``keep`` a run folder is left behind for each metric: the committee's, or the best rival's where the committee
     was found worse.
     """
-    executor = executor or f"local:{len(os.sched_getaffinity(0))}"
+    executor = executor or f"local:{cores()}"
     if local_workers(executor) is None:
         given = [_from_anywhere(settings) for settings in given]
     with features(Path("runs") if out is None else out.resolve().parent, quiet) as work:

@@ -110,9 +110,15 @@ def add_choices(results: Results, plan: Plan) -> Results:
     chosen: Results = {}
     for title, names in ((BEST_RIVAL, rivals), (BEST_OF_ALL, [recipe.name for recipe in plan.recipes])):
         chosen[title] = {
-            seed: max((results[n][seed] for n in names), key=lambda one: one["validation"]) for seed in seeds
+            seed: max((results[n][seed] for n in names), key=lambda one: number_of(one["validation"], -np.inf))
+            for seed in seeds
         }
     return {**results, **chosen}
+
+
+def number_of(value: float | None, otherwise: float = np.nan) -> float:
+    """A cell's number; a metric that is undefined there is stored as None."""
+    return otherwise if value is None else value
 
 
 def summarize(results: Results, plan: Plan) -> dict[str, Any]:
@@ -126,7 +132,7 @@ def summarize(results: Results, plan: Plan) -> dict[str, Any]:
     complete = add_choices(results, plan)
     titles = {**{recipe.name: recipe.title for recipe in plan.recipes}, **TITLES}
     seeds = sorted(complete[BEST_RIVAL])
-    test = {name: [complete[name][seed]["test"]["metric"] for seed in seeds] for name in complete}
+    test = {name: [number_of(complete[name][seed]["test"]["metric"]) for seed in seeds] for name in complete}
     rows = complete[BEST_RIVAL][seeds[0]]["rows"]
     level = 1 - 0.05 / max(1, len(candidates))
     share = rows[2] / rows[0]
@@ -139,7 +145,7 @@ def summarize(results: Results, plan: Plan) -> dict[str, Any]:
             "title": titles[name],
             "test": float(np.mean(test[name])),
             "deviation": float(np.std(test[name], ddof=1)),
-            "validation": float(np.mean([by_seed[seed]["validation"] for seed in seeds])),
+            "validation": float(np.mean([number_of(by_seed[seed]["validation"]) for seed in seeds])),
             "seconds": float(np.mean([by_seed[seed]["seconds"] for seed in seeds])),
             "megabytes": float(np.max([by_seed[seed]["megabytes"] for seed in seeds])),
         }
@@ -184,9 +190,9 @@ def _member_rows(seeds: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
             {
                 "name": f"{COMMITTEE.name}/{member['name']}",
                 "title": f"· {member['title']} alone (weight {weight:.2f})",
-                "test": float(np.mean([one["test"] for one in same])),
-                "deviation": float(np.std([one["test"] for one in same], ddof=1)),
-                "validation": float(np.mean([one["out_of_fold"] for one in same])),
+                "test": float(np.mean([number_of(one["test"]) for one in same])),
+                "deviation": float(np.std([number_of(one["test"]) for one in same], ddof=1)),
+                "validation": float(np.mean([number_of(one["out_of_fold"]) for one in same])),
                 "seconds": float(np.mean([one["seconds"] for one in same])),
                 "megabytes": None,
             }

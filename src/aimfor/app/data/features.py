@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.backbones import BATCH, Backbone, load_backbone
 from ...fitting.components import Components
+from ...fitting.executors import cores
 from ...fitting.fit import Interrupted
 from .pictures import Pictures, digest
 
@@ -58,7 +58,7 @@ class FeatureStore:
         """Reads what is there; a damaged shard counts as absent and is computed again."""
         for path in sorted(self.folder.glob("*.json")) if self.folder is not None else ():
             try:
-                names = json.loads(path.read_text())
+                names = json.loads(path.read_text(encoding="utf8"))
                 rows = np.load(path.with_suffix(".npy"), allow_pickle=False)
             except (OSError, ValueError, EOFError):
                 continue
@@ -77,13 +77,24 @@ class FeatureStore:
             return
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            place = 1 + max((int(one.stem) for one in self.folder.glob("*.npy") if one.stem.isdigit()), default=-1)
+            place = self._free_place(self.folder)
             content = io.BytesIO()
             np.save(content, rows, allow_pickle=False)
             checkpoint.write_bytes(self.folder / f"{place:05d}.npy", content.getvalue())
             checkpoint.write_json(self.folder / f"{place:05d}.json", names)
         except OSError as error:
             raise InputError("--out", f"{self.folder} ({error.strerror})", "a folder that may be written") from None
+
+    @staticmethod
+    def _free_place(folder: Path) -> int:
+        """The number of a new shard, taken by an empty file: runs that write at the same time never share one."""
+        place = 1 + max((int(one.stem) for one in folder.glob("*.npy") if one.stem.isdigit()), default=-1)
+        while True:
+            try:
+                (folder / f"{place:05d}.npy").touch(exist_ok=False)
+                return place
+            except FileExistsError:
+                place += 1
 
     def rows(self, names: list[str]) -> Matrix:
         return np.stack([self.shards[shard][row] for shard, row in (self.known[name] for name in names)])
@@ -103,7 +114,7 @@ def features_of(
     """``(n, width)``. Pictures whose hash the store knows are not read again.
 
     Args:
-        pictures: All of them readable; `check_readable` names those that are not.
+        pictures: All of them readable, as `read_pictures` leaves them.
         backbone: The network.
         side: Pixels.
         store: Where features are kept.
@@ -126,10 +137,10 @@ def features_of(
         pixels = np.stack([pictures.square(row, side) for row in rows])
         return np.asarray((backbone.stems if stems else backbone.features)(pixels).numpy())
 
-    threads, cores = torch.get_num_threads(), len(os.sched_getaffinity(0))
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with ThreadPoolExecutor(cores) as pool:
+        with ThreadPoolExecutor(cores()) as pool:
             for start in range(0, len(todo), SHARD):
                 rows, found = todo[start : start + SHARD], []
                 batches = [rows[place : place + BATCH] for place in range(0, len(rows), BATCH)]

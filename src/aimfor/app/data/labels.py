@@ -62,7 +62,7 @@ class Labels:
         """Class ids ``(n,)``. A label may be spelled in another way than in training, as ``1.0`` or ``True``."""
         known = {canonical(label): i for i, label in enumerate(self.classes)}
         known |= {label: i for i, label in enumerate(self.classes)}
-        ids = {label: known.get(label, known.get(canonical(label), -1)) for label in set(labels)}
+        ids = {label: known.get(label, known.get(canonical(label), -1)) for label in dict.fromkeys(labels)}
         if self.binary and self.classes[0] == REST:
             ids = {label: int(place == 1) for label, place in ids.items()}
         strange = next((label for label, place in ids.items() if place < 0), None)

@@ -12,7 +12,7 @@ from ...fitting.committee.folds import list_parts, telling_lists
 from ...fitting.objective import Objective
 from .labels import Array, Labels, Rows, Split
 
-#: Of the queries that test, and of the rest those that choose where nothing is folded.
+#: One part of the queries in five is for the test; where there are no folds, one of the other four validates.
 PARTS = 5
 
 

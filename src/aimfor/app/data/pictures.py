@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InputError
+from .images import image_files
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -68,6 +69,18 @@ class Pictures:
     def square(self, row: int, side: int, content: bytes | None = None) -> NDArray[np.uint8]:
         """``(side, side, 3)``."""
         return squared(self.open(row, content), side)
+
+
+def pictures_of(path: Path) -> Pictures:
+    """One picture, or all of a folder; every one of them readable. Raises `InputError` where there is none."""
+    files = image_files(path) if path.is_dir() else [path] if path.is_file() else []
+    if not files:
+        raise InputError("data", f"{path}, without pictures", "a folder of pictures, or one")
+    root = path if path.is_dir() else path.parent
+    pictures = Pictures([str(one.relative_to(root)) for one in files], files)
+    for row in range(len(pictures)):
+        pictures.open(row)
+    return pictures
 
 
 def digest(content: bytes) -> str:

@@ -21,7 +21,7 @@ _PARQUET, _ARROW = (".parquet", ".pq"), (".feather", ".arrow", ".ipc")
 def available_memory() -> int:
     """Bytes of memory that can be had now (Linux: MemAvailable; elsewhere a cautious 4 GB)."""
     try:
-        with open("/proc/meminfo") as file:
+        with open("/proc/meminfo", encoding="ascii") as file:
             for line in file:
                 if line.startswith("MemAvailable:"):
                     return int(line.split()[1]) * 1024

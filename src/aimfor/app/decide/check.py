@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,11 +33,12 @@ class Looked:
 
     def __str__(self) -> str:
         """The certificate with groups and classes by the file's own words."""
-        text = str(self.certificate)
-        for attribute, words in self.words.items():
-            for place, word in enumerate(words):
-                text = text.replace(f"[{attribute}={place}]", f"[{attribute}={word}]")
-        return text
+
+        def named(match: re.Match[str]) -> str:
+            words = self.words.get(match[1], ())
+            return f"[{match[1]}={words[int(match[2])]}]" if int(match[2]) < len(words) else match[0]
+
+        return re.sub(r"\[([^\[\]=]+)=(\d+)\]", named, str(self.certificate))  # all at once: a word may be a number
 
 
 def look(
@@ -64,7 +66,9 @@ def look(
         with checkpoint.reading(log):
             counts = _counts(past[-1].counts, counts.levels.names).plus(counts)
     new, total = len(scores) // what.copies, round(counts.total) // what.copies
-    certificate = certify_so_far(problem.objective, problem.constraints, counts, confidence)
+    certificate = certify_so_far(
+        problem.objective, problem.constraints, counts, confidence, direction=problem.direction
+    )
     line = {
         "file": data.name, "sha256": print_of_file, "rows": new, "total": total,
         "verdict": certificate.verdict.value, "confidence": confidence, "problem": repr(problem),

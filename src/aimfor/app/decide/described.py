@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...errors import InputError
 from ...rates import Constraint, Decision, RateProblem
-from ...rates.bounds import plain_value
+from ...rates.bounds import plain_value, sense_of
 from ...rates.counts import Counts, empty_levels, encode
 from ...rates.expressions import Expression, Rate
 from ...rates.learning import checked_rows
@@ -114,4 +114,4 @@ def _objective_at(problem: RateProblem, decision: Decision, rows: Rows) -> float
         return None
     scores, targets, groups = rows
     counts = problem.count(scores, targets, groups=groups, decision=decision)
-    return plain_value(problem.objective, counts, ">=" if problem.direction == "maximize" else "<=")
+    return plain_value(problem.objective, counts, sense_of(problem.direction))

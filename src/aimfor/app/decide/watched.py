@@ -15,7 +15,6 @@ from torch import Tensor
 from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.columns.kinds import Remarks
-from ...fitting.objective import Objective
 from ...metrics.at_rate import AtRate
 from ...rates import Decision, RateProblem
 from ...rates.labels import constraints_by_class, right_or_wrong
@@ -53,7 +52,7 @@ def watched(path: Path, trust: str | None = None) -> Watched:
 
 
 def _of_run(run: Run) -> Watched:
-    metric = Objective.of(run.metric).metric
+    metric = run.objective.metric
     if not isinstance(metric, AtRate):
         raise InputError(
             "run", f"one that was trained for {run.metric}", "a metric with a floor, e.g. recall@precision=0.9",

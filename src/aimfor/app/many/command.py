@@ -15,9 +15,11 @@ from ...fitting.fit import Interrupted
 from ..cli.bar import bar, console
 from ..data.features import Work
 from ..report.page import between, number, render
-from ..report.sheets import read_sheets
+from ..report.run import written
 from ..run.folder import read_source
+from ..run.lock import locked
 from ..run.signals import stop_on_signal
+from ..run.training import how_to_go_on
 from . import run as many
 from .sheets import write_label_sheets
 
@@ -41,7 +43,7 @@ def finish(folder: Path, ready: many.Ready, quiet: bool) -> None:
         screen.print(f"note: {note}")
     live = bar(screen, quiet)
     try:
-        with stop_on_signal() as stop, live:
+        with locked(folder / "config.json"), stop_on_signal(folder, how_to_go_on(folder)) as stop, live:
             line = live.add_task("training", total=len(ready.names), value="")
 
             def tell(name: str, progress: Progress) -> None:
@@ -50,7 +52,7 @@ def finish(folder: Path, ready: many.Ready, quiet: bool) -> None:
 
             metrics = many.finish(folder, ready, tell, stop, write_label_sheets)
     except Interrupted:
-        screen.print(f"Stopped; the state is saved. Continue with: aimfor train --resume {folder}")
+        screen.print(how_to_go_on(folder))
         raise
     write_many_report(folder)
     table, test = Table(box=None, show_header=False, pad_edge=False), metrics["test"]
@@ -65,21 +67,20 @@ def finish(folder: Path, ready: many.Ready, quiet: bool) -> None:
 
 def write_many_report(folder: Path) -> Path:
     """report.html: the mean, and a row for each label."""
-    metrics, config = (checkpoint.read_json(folder / name) for name in ("metrics.json", "config.json"))
-    with checkpoint.reading(folder / "metrics.json"):
-        page = render(
-            title=f"{Path(config['settings']['data']).name}: {len(metrics['labels'])} labels for {metrics['metric']}",
-            subtitle=f"{metrics['pictures']['train']} training and {metrics['pictures']['test']} test pictures",
-            metric=metrics["metric"],
-            headline=[_head(metrics)],
-            facts=[("model", config["settings"]["model"]), ("seconds", number(metrics["seconds"], 1))],
-            notes=metrics["notes"],
-            sheets=read_sheets(folder),
-            label_rows=[_row(one) for one in metrics["labels"]],
-        )
-    path = folder / "report.html"
-    checkpoint.write_text(path, page)
-    return path
+    return written(folder, _page)
+
+
+def _page(metrics: dict[str, Any], config: dict[str, Any], sheets: list[dict[str, Any]]) -> str:
+    return render(
+        title=f"{Path(config['settings']['data']).name}: {len(metrics['labels'])} labels for {metrics['metric']}",
+        subtitle=f"{metrics['pictures']['train']} training and {metrics['pictures']['test']} test pictures",
+        metric=metrics["metric"],
+        headline=[_head(metrics)],
+        facts=[("model", config["settings"]["model"]), ("seconds", number(metrics["seconds"], 1))],
+        notes=metrics["notes"],
+        sheets=sheets,
+        label_rows=[_row(one) for one in metrics["labels"]],
+    )
 
 
 def _head(metrics: dict[str, Any]) -> tuple[str, str, str]:

@@ -20,9 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ... import __version__
 from ...errors import InputError
 from ...fitting import checkpoint
+from ...fitting.calibrate import probability
 from ...fitting.committee import Committee, FolderStore, Progress, fit_committee
 from ...fitting.config import Settings
 from ...fitting.objective import Objective
@@ -31,10 +31,10 @@ from ..data.features import FeatureEncoder, Work
 from ..data.source import Source
 from ..data.sources import load
 from ..run.committee_files import CELLS, forget_cells, load_committee, save_committee
-from ..run.folder import new_folder
+from ..run.folder import new_run
 
 LABELS = "labels.json"
-#: Of the pictures of the test, and draws of them for intervals.
+#: Share of the pictures that are for the test, and draws of them for intervals.
 TEST_SHARE, DRAWS = 0.2, 300
 #: Positives and negatives of a label that training and test need at least.
 LEAST_TRAIN, LEAST_TEST = 4, 1
@@ -85,16 +85,8 @@ def prepare(settings: Settings, source: Source, work: Work) -> Ready:
 def start(settings: Settings, source: Source, out: Path | None, work: Work) -> tuple[Path, Ready]:
     """Checks everything, then makes the folder and writes config.json."""
     ready = prepare(settings, source, work)
-    folder = new_folder(out, f"{source.name}-{settings.metric}")
-    config = {
-        "aimfor": __version__,
-        "kind": "many",
-        "settings": settings.model_dump(),
-        "labels": ready.names,
-        "encoder": ready.encoder.state,
-    }
-    checkpoint.write_json(folder / "config.json", config)
-    return folder, ready
+    facts = {"labels": ready.names, "encoder": ready.encoder.state}
+    return new_run(out, f"{source.name}-{settings.metric}", "many", settings, **facts), ready
 
 
 def finish(
@@ -204,7 +196,7 @@ def _table(source: Source, x: Tensor, names: list[str], thresholds: list[float],
     for cut, committee in zip(thresholds, committees, strict=True):
         scores = committee.scores(x)
         columns.append([repr(one) for one in scores.tolist()])
-        columns.append([f"{one:.6g}" for one in scores.sigmoid().tolist()])
+        columns.append([f"{one:.6g}" for one in probability(scores).tolist()])
         columns.append([str(int(one > cut)) for one in scores.tolist()])
     for row, name in enumerate(source.row_names or []):
         writer.writerow([name, *(column[row] for column in columns)])

@@ -16,9 +16,10 @@ from ...fitting import checkpoint
 from ...fitting.config import Settings
 from ...fitting.fit import Interrupted
 from ..cli.bar import bar, console
-from ..data.images import image_files
-from ..data.pictures import Pictures
+from ..data.pictures import pictures_of
+from ..run.lock import locked
 from ..run.signals import stop_on_signal
+from ..run.training import how_to_go_on
 from . import run as masks
 from .data import Scenes
 from .report import PALETTE, write_mask_report
@@ -40,10 +41,10 @@ def _finish(folder: Path, settings: Settings, scenes: Scenes, size: tuple[int, i
     for note in () if quiet else scenes.notes:
         screen.print(f"note: {note}")
     try:
-        with _line(quiet) as (tell, stop):
+        with locked(folder / "config.json"), _line(folder, quiet) as (tell, stop):
             metrics = masks.finish(folder, settings, scenes, size, tell, stop)
     except Interrupted:
-        screen.print(f"Stopped; the state is saved. Continue with: aimfor train --resume {folder}")
+        screen.print(how_to_go_on(folder))
         raise
     write_mask_report(folder, masks.load_run(folder), scenes)
     screen.print(_summary(folder, metrics))
@@ -56,9 +57,9 @@ def rewrite_mask_report(folder: Path) -> Path:
 
 
 @contextmanager
-def _line(quiet: bool) -> Iterator[Any]:
+def _line(folder: Path, quiet: bool) -> Iterator[Any]:
     live = bar(console(), quiet)
-    with stop_on_signal() as stop, live:
+    with stop_on_signal(folder, how_to_go_on(folder)) as stop, live:
         line = live.add_task("training", total=1, value="")
 
         def tell(done: int, total: int) -> None:
@@ -88,14 +89,7 @@ def predict(folder: Path, data: str, out: Path | None) -> None:
 
     if out is None:
         raise InputError("--out", "nothing", "a folder for the masks", "For instance: --out masks.")
-    run, source = masks.load_run(folder), Path(data)
-    files = image_files(source) if source.is_dir() else [source] if source.is_file() else []
-    if not files:
-        raise InputError("data", f"{data}, without pictures", "a folder of pictures, or one")
-    root = source if source.is_dir() else source.parent
-    pictures = Pictures([str(path.relative_to(root)) for path in files], files)
-    for row in range(len(pictures)):
-        pictures.open(row)  # all are readable, or nothing is written
+    run, pictures = masks.load_run(folder), pictures_of(Path(data))  # all are readable, or nothing is written
     colours = np.array(PALETTE, dtype=np.uint8)
     palette = colours[np.arange(256) % len(colours)].reshape(-1).tolist()
     for row, name in enumerate(pictures.names):

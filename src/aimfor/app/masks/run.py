@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ... import __version__
 from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.backbones import WORTH, is_backbone, load_backbone
@@ -24,7 +23,7 @@ from ...fitting.offsets import Offsets, class_ratios
 from ..data.pictures import Pictures
 from ..data.tables import check_size
 from ..run.committee_files import CELLS, forget_cells
-from ..run.folder import new_folder
+from ..run.folder import new_run
 from .data import Scenes, coarse, common_size, read_scenes, sized
 
 MASKS = "masks.json"
@@ -76,16 +75,8 @@ def train(settings: Settings, out: Path | None) -> tuple[Path, Scenes, tuple[int
     split(scenes, settings.seed)
     size = common_size(scenes.pictures, settings.image_size or SIDE)
     check_size(Path(settings.data), len(scenes.pictures) * size[0] * size[1] * 6)
-    folder = new_folder(out, f"{Path(settings.data).resolve().name}-{settings.metric}")
-    config = {
-        "aimfor": __version__,
-        "kind": "masks",
-        "settings": settings.model_dump(),
-        "classes": scenes.classes,
-        "size": list(size),
-    }
-    checkpoint.write_json(folder / "config.json", config)
-    return folder, scenes, size
+    name, facts = Path(settings.data).resolve().name, {"classes": scenes.classes, "size": list(size)}
+    return new_run(out, f"{name}-{settings.metric}", "masks", settings, **facts), scenes, size
 
 
 def reopen(folder: Path) -> tuple[Settings, Scenes, tuple[int, int]]:
@@ -165,8 +156,8 @@ def finish(
         "notes": [*scenes.notes, *([] if is_backbone(settings.model) else [WORTH.split(";")[0]])],
         "seconds": round(time.monotonic() - began, 3),
     }
-    save(folder, run)
     checkpoint.write_json(folder / "metrics.json", metrics)
+    save(folder, run)
     forget_cells(folder)
     return metrics
 

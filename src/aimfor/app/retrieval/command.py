@@ -18,6 +18,7 @@ from ..cli.bar import bar, console
 from ..cli.progress import features
 from ..data.features import SIDE, Work
 from ..data.images import image_files
+from ..data.pictures import pictures_of
 from ..data.sources import Source, load
 from ..report.page import between
 from ..run.lock import locked
@@ -25,7 +26,6 @@ from ..run.signals import stop_on_signal
 from ..run.training import how_to_go_on
 from . import run as retrieval
 from .report import write_neighbours, write_retrieval_report
-from .search import pictures_of
 from .vectors import Vectors, check_suffix, read_vectors, write_vectors
 
 

@@ -78,7 +78,7 @@ def gallery_of(settings: Settings, source: Source) -> Gallery:
     test = _test_classes(source, y, len(names), settings.seed, notes)
     if len(names) < LEAST_TO_CHOOSE:
         notes.append(
-            f"{LEAST_TO_CHOOSE} classes or more would let the metric choose the embedding; there are too few here here"
+            f"{LEAST_TO_CHOOSE} classes or more would let the metric choose the embedding; there are too few here"
         )
     found = Gallery(source.as_pictures(), [str(one) for one in names], y.astype(np.int64), test, notes)
     length = len(found.rows(test=True)) - 1

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ... import __version__
 from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.backbones import WORTH, is_backbone
@@ -22,11 +21,12 @@ from ...fitting.embedding import EmbeddingFit, Part, fit_embedding, query_values
 from ...fitting.embedding.fit import CLASSES, EXAMPLES, TITLES, vectors_of
 from ...fitting.embedding.near import depth_of
 from ...fitting.embedding.networks import empty
+from ...fitting.grouping import rows_of_each
 from ..data.features import Work
 from ..data.pictures import Pictures
 from ..data.sources import Source
 from ..run.committee_files import CELLS, forget_cells
-from ..run.folder import new_folder, write_config
+from ..run.folder import new_run
 from .data import Gallery, Sight, gallery_of
 from .vectors import Vectors, write_vectors
 
@@ -65,16 +65,8 @@ def prepare(settings: Settings, source: Source, work: Work) -> Ready:
 def start(settings: Settings, source: Source, out: Path | None, work: Work) -> tuple[Path, Ready]:
     """Checks everything, then makes the folder and writes config.json."""
     ready = prepare(settings, source, work)
-    folder = new_folder(out, f"{source.name}-{settings.metric}")
-    config = {
-        "aimfor": __version__,
-        "kind": KIND,
-        "settings": settings.model_dump(),
-        "sight": asdict(ready.sight),
-        **ready.fingerprint,
-    }
-    write_config(folder, config)
-    return folder, ready
+    facts = {"sight": asdict(ready.sight), **ready.fingerprint}
+    return new_run(out, f"{source.name}-{settings.metric}", KIND, settings, **facts), ready
 
 
 def finish(
@@ -126,7 +118,7 @@ def evaluated(vectors: Tensor, y: Tensor, settings: Settings, draws: int = DRAWS
     """Means over queries of the test classes, with 95 % of bootstrap draws of classes."""
     depths = sorted({one for one in (*DEPTHS, depth_of(settings.metric)) if one < len(y)})
     values = query_values(vectors, y, tuple(depths))
-    classes = [(y == one).nonzero().reshape(-1) for one in y.unique()]
+    classes = rows_of_each(y)
     random = np.random.default_rng([settings.seed, 7])
     drawn = [random.integers(0, len(classes), len(classes)) for _ in range(draws)]
     found: dict[str, Any] = {}

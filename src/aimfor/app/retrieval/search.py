@@ -16,8 +16,7 @@ from ...errors import InputError
 from ...errors import nearest as spelled_like
 from ...fitting.embedding import nearest
 from ..data.images import SUFFIXES as PICTURES
-from ..data.images import image_files
-from ..data.pictures import Pictures
+from ..data.pictures import pictures_of
 from .run import OWN, RetrievalRun, load_run
 from .vectors import SUFFIXES, Matrix, Vectors, read_vectors
 
@@ -86,18 +85,6 @@ def _asked(query: str, gallery: Vectors, run: RetrievalRun | None) -> Asked:
         "a picture, a folder of pictures, a file of vectors, or a name among them",
         spelled_like(query, gallery.names[:100_000]),
     )
-
-
-def pictures_of(path: Path) -> Pictures:
-    """One picture, or all of a folder; every one of them readable. Raises `InputError` where there is none."""
-    files = image_files(path) if path.is_dir() else [path] if path.is_file() else []
-    if not files:
-        raise InputError("data", f"{path}, without pictures", "a folder of pictures, or one")
-    root = path if path.is_dir() else path.parent
-    pictures = Pictures([str(one.relative_to(root)) for one in files], files)
-    for row in range(len(pictures)):
-        pictures.open(row)
-    return pictures
 
 
 def _found(asked: Asked, gallery: Vectors, k: int) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -25,6 +24,7 @@ from ...fitting.committee.folds import make_folds, make_list_folds
 from ...fitting.committee.members import TunedTail, for_pictures, for_tuning, members
 from ...fitting.committee.weights import DEFAULT, Judge
 from ...fitting.config import Settings
+from ...fitting.executors import cores
 from ...fitting.importance import permutation_importance
 from ...fitting.ranked import list_importance
 from ...metrics.at_rate import AtRate
@@ -46,7 +46,7 @@ IMPORTANCE_BUDGET = 60_000
 SEEN = 60
 #: Folds of a network on pixels, each of which takes minutes.
 PICTURE_FOLDS = 3
-#: Of the threshold's floor.
+#: Confidence that a guaranteed threshold keeps its floor.
 CONFIDENCE = 0.95
 RULE = (
     "Weights: the mean of greedy choices by the exact metric on bootstrap draws of out-of-fold rows (by average "
@@ -112,7 +112,7 @@ def convene(settings: Settings, ready: Prepared, **how: Any) -> Committee:
 
 def _workers(ready: Prepared) -> int:
     size = ready.x.numel() * len(ready.parts.train) // max(1, len(ready.x))
-    return min(4, len(os.sched_getaffinity(0))) if size > SPREAD_ABOVE else 1
+    return min(4, cores()) if size > SPREAD_ABOVE else 1
 
 
 def with_floor(committee: Committee, ready: Prepared) -> Committee:
@@ -168,7 +168,7 @@ def finish_committee(
 
 def _logging(folder: Path, report: Callable[[Progress], None] | None) -> Callable[[Progress], None]:
     def both(progress: Progress) -> None:
-        with (folder / "log.jsonl").open("a") as file:
+        with (folder / "log.jsonl").open("a", encoding="utf8") as file:
             file.write(json.dumps(asdict(progress)) + "\n")
         if report is not None:
             report(progress)

@@ -18,6 +18,7 @@ from ...fitting.columns.kinds import Remarks
 from ...fitting.committee import Committee
 from ...fitting.config import Settings
 from ...fitting.models import build, scores_of
+from ...fitting.objective import Objective
 from ..data.encode import Encoder, encode, restore_encoder
 from ..data.labels import Labels
 from ..data.source import Source
@@ -49,6 +50,13 @@ class Run:
     @property
     def metric(self) -> str:
         return str(self.config["settings"]["metric"])
+
+    @property
+    def objective(self) -> Objective:
+        """The metric on the classes of this run, or on its lists."""
+        found = Objective.of(self.metric)
+        positive = self.config["settings"].get("positive")
+        return found.on_classes(len(self.labels.classes), positive) if self.query is None else found.by_list()
 
     @property
     def query(self) -> str | None:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ... import __version__
 from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.augment import SAID, sort_of
@@ -198,6 +199,13 @@ def write_config(folder: Path, config: dict[str, Any]) -> None:
         raise _taken(folder) from None
     finally:
         draft.unlink(missing_ok=True)
+
+
+def new_run(out: Path | None, name: str, kind: str, settings: Settings, **facts: Any) -> Path:
+    """A new folder with the config.json of a run of this kind. Raises `InputError` where there is one already."""
+    folder = new_folder(out, name)
+    write_config(folder, {"aimfor": __version__, "kind": kind, "settings": settings.model_dump(), **facts})
+    return folder
 
 
 def _taken(out: Path) -> InputError:

@@ -17,7 +17,7 @@ def locked(file: Path) -> Iterator[None]:
     Raises:
         InputError: Another process holds it.
     """
-    with file.open("a") as held:
+    with file.open("ab") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -18,7 +18,6 @@ from torch import Tensor
 from ...errors import InputError, nearest
 from ...fitting import checkpoint
 from ...fitting.columns.kinds import Remarks
-from ...fitting.objective import Objective
 from ..data.features import FeatureEncoder, Work
 from ..data.lists import grades_of, list_numbers
 from ..data.source import Source
@@ -156,7 +155,7 @@ def evaluated(
     if not known.any():
         raise InputError("--evaluate", f"no value at all in the target {target!r}", "labels to compare with")
     ids = torch.from_numpy(run.labels.encode(labels[known]))
-    found: dict[str, Any] = evaluate(Objective.of(run.metric), scores[torch.from_numpy(known)], ids, run.threshold)
+    found: dict[str, Any] = evaluate(run.objective, scores[torch.from_numpy(known)], ids, run.threshold)
     lines = [f"{run.metric} on {int(known.sum())} labelled rows: {found['metric']:.4f}"]
     if "rates" in found:
         rates = ", ".join(f"{name} {value:.4f}" for name, value in found["rates"].items())
@@ -168,7 +167,7 @@ def _evaluated_lists(
     run: Run, labels: NDArray[Any], queries: NDArray[Any], scores: Tensor, known: NDArray[np.bool_]
 ) -> list[str]:
     """The metric and the usual ones beside it, over the queries of the labelled rows."""
-    objective = Objective.of(run.metric).by_list()
+    objective = run.objective
     _, grades = grades_of(labels[known], objective)
     lists = torch.from_numpy(list_numbers(queries[known], str(run.query)))
     found = evaluate_lists(objective, scores[torch.from_numpy(known)], torch.from_numpy(grades), lists)

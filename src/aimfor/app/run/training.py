@@ -116,7 +116,7 @@ def _rewrite_log(folder: Path, fit: Fit) -> None:
 
 def _logging(folder: Path, report: Callable[[Event], None] | None) -> Callable[[Event], None]:
     def both(event: Event) -> None:
-        with (folder / "log.jsonl").open("a") as file:
+        with (folder / "log.jsonl").open("a", encoding="utf8") as file:
             file.write(json.dumps(event) + "\n")
         if report is not None:
             report(event)

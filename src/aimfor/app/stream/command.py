@@ -16,8 +16,9 @@ from ...fitting.config import Recipe, Settings
 from ...fitting.default import default_recipe
 from ...fitting.fit import Event, Interrupted
 from ..data.tables import memory_needed
-from ..run.folder import CHECKPOINT, new_folder
+from ..run.folder import CHECKPOINT, new_folder, write_config
 from ..run.signals import stop_on_signal
+from ..run.training import how_to_go_on
 from ..run.trust import check_trust
 from .convene import Learned, kinds_of
 from .fit import StreamFit
@@ -47,7 +48,7 @@ def train(settings: Settings, recipe: Recipe | None, out: Path | None, quiet: bo
                 _leave_nothing(folder)
             raise
         if ranks.first:
-            checkpoint.write_json(folder / "config.json", _config(work.ready, recipe))
+            write_config(folder, _config(work.ready, recipe))
         work.finish()
 
 
@@ -118,8 +119,7 @@ class _Work:
                     self._committee(stop)
             except Interrupted:
                 if self.ranks.first:
-                    said = f"Stopped; the state is saved. Continue with: aimfor train --resume {self.folder}"
-                    print(said, file=sys.stderr)
+                    print(how_to_go_on(self.folder), file=sys.stderr)
                 raise
         if self.ranks.first:
             shutil.rmtree(self.folder / STAGED, ignore_errors=True)
@@ -170,7 +170,7 @@ class _Work:
     def _report(self, event: Event) -> None:
         from ..cli.bar import console
 
-        with (self.folder / "log.jsonl").open("a") as file:
+        with (self.folder / "log.jsonl").open("a", encoding="utf8") as file:
             file.write(json.dumps(event) + "\n")
         if not self.quiet:
             speed = event["rows"] / max(event["seconds"], 1e-9)

@@ -15,6 +15,7 @@ from ...fitting.committee.committee import OutOfFold, Seat
 from ...fitting.committee.decide import Threshold, promised, threshold_of
 from ...fitting.committee.members import Fitted, PlainNetwork, Trees
 from ...fitting.committee.members.plain import FittedPlain
+from ...fitting.committee.members.trees import need_lightgbm
 from ...fitting.committee.scale import Scale
 from ...fitting.committee.weights import DEFAULT, Judge, choose, mixed
 from ...fitting.config import Settings
@@ -23,7 +24,7 @@ from ..run.convening import keeping_floor
 from .fit import StreamFit
 from .prepare import Ready
 from .ranks import Ranks
-from .trees import check_trees, grow
+from .trees import grow
 
 #: Kinds of members that can learn from a stream.
 KINDS = ("trees", "network")
@@ -40,7 +41,7 @@ def kinds_of(settings: Settings) -> tuple[str, ...]:
         came = ",".join(settings.members) + " for a table that is read as a stream"
         raise InputError("--members", came, "some of " + ",".join(KINDS))
     if "trees" in kinds:
-        check_trees()
+        need_lightgbm("--members")
     return kinds
 
 

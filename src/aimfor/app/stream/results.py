@@ -47,7 +47,7 @@ def write_network(
 
 def write_committee(folder: Path, ready: Ready, committee: Committee, test: Tensor) -> None:
     """A run of trees, a network, or both."""
-    stated = test.sigmoid() if ready.labels.binary else test.softmax(1)
+    stated = probability(test) if ready.labels.binary else test.softmax(1)
     metrics = {
         **_common(ready, test, stated, committee.threshold.value),
         "validation": committee.promised,

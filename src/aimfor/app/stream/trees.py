@@ -6,7 +6,6 @@ every row group gives the same share of its rows, and a note says so.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -26,12 +25,6 @@ ROUNDS, FEWEST_ROUNDS, PASSED = 200, 50, 1_500_000_000
 #: Bytes of a row beside its bins: label, score, gradient, and the places of rows in leaves and draws. Measured: 80.
 _BESIDE = 100
 _FEWEST = 1_000
-
-
-def check_trees() -> None:
-    """Raises `InputError` where LightGBM is missing."""
-    if importlib.util.find_spec("lightgbm") is None:
-        raise InputError("--members", "trees without the package lightgbm", "lightgbm", "pip install lightgbm.")
 
 
 def rows_that_fit(ready: Ready) -> int:

@@ -142,7 +142,8 @@ def _numbers(cells: _Cells, least: float = _MOSTLY) -> Decision | None:
 
 
 def _strays(cells: _Cells, strange: list[str]) -> str:
-    number = sum(int(count) for text, count in zip(cells.texts, cells.counts, strict=True) if text in set(strange))
+    unread = set(strange)
+    number = sum(int(count) for text, count in zip(cells.texts, cells.counts, strict=True) if text in unread)
     others = {1: "", 2: " and another word"}.get(len(strange), f" and {len(strange) - 1} other words")
     return f"{strange[0][:40]!r}{others} ({number} of {cells.rows} rows) read as missing"
 

@@ -22,7 +22,7 @@ from .scale import Scale
 from .store import MemoryStore, Store
 from .weights import DEFAULT, Judge, choose, mixed
 
-#: LightGBM keeps a table of what each grade is worth.
+#: LightGBM keeps a table of what each grade is worth, so that grades have an end.
 HIGHEST_GRADE = 1000
 
 

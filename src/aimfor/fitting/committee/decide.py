@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ...metrics.accuracy import Accuracy
+from ..grouping import rows_of_each
 from ..objective import Objective
 from .folds import list_parts
 from .weights import Judge, choose, mixed
@@ -86,12 +87,11 @@ def foreseen(rule: str, judge: Judge, seed: int, decide: bool) -> Tensor | None:
 def _parts(y: Tensor, seed: int) -> list[Tensor] | None:
     """Stratified parts; None when a class has too few rows for two of them."""
     generator = torch.Generator().manual_seed(seed)
-    smallest = min(int((y == one).sum()) for one in y.unique())
-    number = min(PARTS, smallest)
+    classes = rows_of_each(y)
+    number = min(PARTS, *map(len, classes))
     if number < 2:
         return None
     numbers = torch.empty(len(y), dtype=torch.long)
-    for one in y.unique():
-        rows = (y == one).nonzero().reshape(-1)
+    for rows in classes:
         numbers[rows[torch.randperm(len(rows), generator=generator)]] = torch.arange(len(rows)) % number
     return [(numbers == part).nonzero().reshape(-1) for part in range(number)]

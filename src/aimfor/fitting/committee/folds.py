@@ -14,7 +14,7 @@ from ...errors import InputError
 FOLDS, SMALL_FOLDS, SMALL = 5, 10, 1_000
 #: Above this many rows one split tells as much as folds do, at a fraction of the cost.
 ONE_SPLIT_ABOVE = 60_000
-#: Of the rows of a single split that held.
+#: The share of the rows that a single split holds out.
 HELD_SHARE = 0.2
 
 
@@ -198,5 +198,5 @@ def _checked(folds: Folds, y: Tensor) -> Folds:
                 "Use another group column, or none.",
             )
     if len(folds) == 1 and len(y[folds.held[0]].unique()) < classes:
-        raise InputError("y", "a class too rare to train and to held in one split", "more rows of it, or folds")
+        raise InputError("y", "a class too rare to train and to hold out in one split", "more rows of it, or folds")
     return folds

@@ -21,6 +21,7 @@ from torch import Tensor
 from ...errors import AimforError, InputError, nearest
 from ...metrics.at_rate import AtRate
 from ...refit import HeadFitter
+from ..grouping import rows_of_each
 from ..objective import Objective
 from .folds import telling_lists
 
@@ -160,7 +161,7 @@ def steady(judge: Judge, seed: int = 0) -> Tensor:
 def bootstrap(y: Tensor, draws: int, seed: int) -> list[Tensor]:
     """Row numbers of each draw, class by class, so that no draw lacks a class."""
     generator = torch.Generator().manual_seed(seed)
-    groups = [(y == one).nonzero().reshape(-1) for one in y.unique()]
+    groups = rows_of_each(y)
     share = min(1.0, DRAWN_AT_MOST / len(y))
     sizes = [max(1, round(share * len(group))) for group in groups]
     return [
@@ -180,7 +181,8 @@ def bootstrap_lists(lists: Tensor, y: Tensor, draws: int, seed: int) -> list[tup
     Lists of one grade are the same in any order and are not drawn.
     """
     generator = torch.Generator().manual_seed(seed)
-    found = [(lists == one).nonzero().reshape(-1) for one in telling_lists(lists, y)]
+    telling = torch.isin(lists.unique(), telling_lists(lists, y)).tolist()
+    found = [rows for rows, tells in zip(rows_of_each(lists), telling, strict=True) if tells]
     drawn = []
     for _ in range(draws):
         chosen = [found[one] for one in torch.randint(len(found), (len(found),), generator=generator).tolist()]

@@ -172,12 +172,19 @@ def fit_embedding(
                 numbers = found[0]["values"].tolist()
             for look, number in zip(looks, numbers, strict=True):
                 values.setdefault((way, look), []).append(number)
-    means = {one: sum(numbers) / len(numbers) for one, numbers in values.items()}
+    means = {one: _mean(numbers) for one, numbers in values.items()}
+    known = {one: mean for one, mean in means.items() if math.isfinite(mean)}
     untried = ways[0] if kind == 2 or "metric" not in ways else "metric"
-    way, chosen = max(means, key=means.__getitem__) if means else (untried, steps)
+    way, chosen = max(known, key=known.__getitem__) if known else (untried, steps)
     network = _made(data, way, chosen, metric, seed, kept, key, count)
-    best = {way: max((v for (w, _), v in means.items() if w == way), default=math.nan) for way in ways}
+    best = {way: max((v for (w, _), v in known.items() if w == way), default=math.nan) for way in ways}
     return EmbeddingFit(way, chosen if way not in UNTRAINED else 0, network, best)
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    """Over the folds whose classes have something to find; NaN if there is none."""
+    known = [one for one in numbers if math.isfinite(one)]
+    return sum(known) / len(known) if known else math.nan
 
 
 def class_folds(classes: int, seed: int, number: int) -> list[tuple[list[int], list[int]]]:
@@ -228,10 +235,11 @@ def _evaluated(
 
 def _trained(learn: Part, way: str, metric: str, looks: Sequence[int], seed: int, count: _Count) -> Iterator[nn.Module]:
     """The network after so many steps, in evaluation mode."""
-    torch.manual_seed(seed * 1009 + 1)
-    network, classes = trainable(learn.x), int(learn.y.max()) + 1
-    width = _width(network, learn.x)
-    loss = make_loss(way, metric, classes, width)
+    classes = int(learn.y.max()) + 1
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed * 1009 + 1)
+        network = trainable(learn.x)
+        loss = make_loss(way, metric, classes, _width(network, learn.x))
     own = list(loss.parameters()) if isinstance(loss, nn.Module) else []
     optimizer = torch.optim.AdamW([*network.parameters(), *own], RATES[learn.x.ndim], weight_decay=1e-3)
     batches = _batches(learn.y, min(CLASSES, classes), seed)
@@ -264,7 +272,8 @@ def _made(data: Part, way: str, steps: int, metric: str, seed: int, kept: Store,
         return untrained(way, data.x).eval()
     found = kept.get("all")
     if found is not None and found[1].get("key") == f"{key}-{way}-{steps}":
-        network = trainable(data.x)
+        with torch.random.fork_rng(devices=[]):
+            network = trainable(data.x)
         network.load_state_dict(found[0])
         return network.eval()
     (network,) = _trained(data, way, metric, [steps], seed, count)

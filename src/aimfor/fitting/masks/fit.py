@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import InputError
+from ..committee.members.base import Never
 from ..committee.store import MemoryStore, Store
 from ..fit import Interrupted
 from ..offsets import Offsets, fit_offsets
@@ -17,7 +18,6 @@ from .losses import PixelLoss, lovasz_loss
 from .networks import make_network, scores_of
 
 IGNORED = 255
-Never: Callable[[], bool] = lambda: False  # noqa: E731
 
 
 @dataclass(frozen=True)
@@ -142,16 +142,17 @@ def fit_masks(
     for fold in range(number):
         train, held = ((fold_of != fold).nonzero().reshape(-1), (fold_of == fold).nonzero().reshape(-1))
         before = kept.get(f"fold-{fold}")
-        torch.manual_seed(seed * 1009 + fold)
-        network = make_network([one.shape[1] for one in data.maps], classes)
-        if before is not None and before[1].get("key") == key:
-            network.load_state_dict(before[0])
-            network.eval()
-        else:
-            own = make_loss()  # a new one a fold: some remember the spread of scores
-            told = _from(tell, fold * epochs, number * epochs)
-            _train(network, data, train, epochs, seed, own, told, stop)
-            kept.put(f"fold-{fold}", dict(network.state_dict()), {"key": key})
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed * 1009 + fold)
+            network = make_network([one.shape[1] for one in data.maps], classes)
+            if before is not None and before[1].get("key") == key:
+                network.load_state_dict(before[0])
+                network.eval()
+            else:
+                own = make_loss()  # a new one a fold: some remember the spread of scores
+                told = _from(tell, fold * epochs, number * epochs)
+                _train(network, data, train, epochs, seed, own, told, stop)
+                kept.put(f"fold-{fold}", dict(network.state_dict()), {"key": key})
         scores[held] = log_chances(scores_of(network, [one[held] for one in data.maps])).half()
         networks.append(network)
     return MaskFit(networks, out_of_fold_offsets(scores, data, fold_of, counted, measure), fold_of, scores)

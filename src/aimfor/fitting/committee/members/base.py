@@ -64,6 +64,11 @@ class Job:
     start: Fitted | None = None
 
 
+def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin with the prefix, without it."""
+    return {name.removeprefix(prefix): one for name, one in tensors.items() if name.startswith(prefix)}
+
+
 class Fitted(ABC):
     """A member after learning, at one or several looks. Nothing in its state needs pickle."""
 

@@ -39,8 +39,9 @@ class Design:
         """Scales by the training rows ``(n, d)``; a column that is constant there becomes zeros."""
         clipped = x.double().clamp(-CLIP, CLIP)
         tensors = {"mean": clipped.mean(0), "scale": _scale(clipped)}
-        edges = [(place, limits) for place, limits in enumerate(column_edges(x, pieces)) if len(limits) > 2]
-        if edges and x.shape[1] <= PIECES_AT_MOST:
+        cut = column_edges(x, pieces) if x.shape[1] <= PIECES_AT_MOST else []
+        edges = [(place, limits) for place, limits in enumerate(cut) if len(limits) > 2]
+        if edges:
             tensors["from"] = torch.tensor([place for place, limits in edges for _ in limits[1:]])
             tensors["left"] = torch.cat([limits[:-1] for _, limits in edges]).double()
             tensors["right"] = torch.cat([limits[1:] for _, limits in edges]).double()

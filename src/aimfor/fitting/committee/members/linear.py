@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ...fit import Interrupted
 from ...models import in_blocks
-from .base import Fitted, Job, Member
+from .base import Fitted, Job, Member, under
 from .design import Design
 
 #: Inverse strengths of the penalty, from strong to weak: the looks.
@@ -51,8 +51,8 @@ class FittedLinear(Fitted):
 
     @classmethod
     def restore(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Self:
-        parts = {name.removeprefix("design/"): one for name, one in tensors.items() if name.startswith("design/")}
-        return cls(Design(parts), tensors["coefficients"], tensors["intercepts"], int(facts["outputs"]))
+        design, outputs = Design(under("design/", tensors)), int(facts["outputs"])
+        return cls(design, tensors["coefficients"], tensors["intercepts"], outputs)
 
 
 class Linear(Member):

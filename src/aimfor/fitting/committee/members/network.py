@@ -15,7 +15,7 @@ from ....loss import MetricLoss
 from ...losses import loss_on_logits, why_untrainable
 from ...models import in_blocks
 from ...objective import Objective
-from .base import Fitted, Job, Member, Rows
+from .base import Fitted, Job, Member, Rows, under
 from .design import Design
 from .tabular_network import TabularNetwork, scores_with, together
 from .training import Schedule, Weights, train
@@ -50,15 +50,11 @@ class FittedNetwork(Fitted):
 
     @classmethod
     def restore(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Self:
-        design, outputs = Design(_under("design/", tensors)), int(facts["outputs"])
+        design, outputs = Design(under("design/", tensors)), int(facts["outputs"])
         with torch.random.fork_rng(devices=[]):
             network = cls.network_class(design.width, outputs)
-        weights = [_under(f"{look}/", tensors) for look in range(facts["looks"])]
+        weights = [under(f"{look}/", tensors) for look in range(facts["looks"])]
         return cls(design, network, outputs, weights)
-
-
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): one for name, one in tensors.items() if name.startswith(prefix)}
 
 
 def cross_entropy(scores: Tensor, rows: Rows) -> Tensor:

@@ -11,7 +11,7 @@ from ...augment import NOTHING, Augment
 from ...losses import why_untrainable
 from ...models import build, in_blocks
 from ...objective import Objective
-from .base import Fitted, Job, Member, Rows
+from .base import Fitted, Job, Member, Rows, under
 from .network import cross_entropy, train_for_metric
 from .tabular_network import scores_with, together
 from .training import Schedule, Weights, train
@@ -71,10 +71,7 @@ class FittedPictureNetwork(Fitted):
     @staticmethod
     def split(tensors: dict[str, Tensor], looks: int) -> list[Weights]:
         """The weights of each look."""
-        return [
-            {name.removeprefix(f"{look}/"): one for name, one in tensors.items() if name.startswith(f"{look}/")}
-            for look in range(looks)
-        ]
+        return [under(f"{look}/", tensors) for look in range(looks)]
 
 
 class PictureNetwork(Member):

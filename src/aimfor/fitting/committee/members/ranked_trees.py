@@ -6,9 +6,8 @@ from typing import Any
 
 import torch
 
-from ....errors import InputError
 from .base import Job
-from .trees import FittedTrees, Trees, grow
+from .trees import FittedTrees, Trees, grow, need_lightgbm
 
 #: Places beyond k that pairs are still formed with: an item just below must be able to rise.
 BEYOND = 5
@@ -28,7 +27,7 @@ class LambdaTrees(Trees):
     chosen_by_metric = True
 
     def fit(self, job: Job) -> FittedTrees:
-        _refuse(self, job)
+        need_lightgbm("members")
         metric = job.objective.metric
         k, gains = getattr(metric, "k", None), getattr(metric, "gains", None)
         highest = int(max(job.train.y.max(), job.held.y.max()))
@@ -53,11 +52,6 @@ class GradeTrees(Trees):
     chosen_by_metric = True
 
     def fit(self, job: Job) -> FittedTrees:
-        _refuse(self, job)
+        need_lightgbm("members")
         settings: dict[str, Any] = {**self.settings, "objective": "regression", "metric": "l2", "seed": job.seed}
         return grow(job, settings, self.rounds)
-
-
-def _refuse(member: Trees, job: Job) -> None:
-    if member.why_not(job.objective, job.train, job.outputs):
-        raise InputError("members", "trees without the package lightgbm", "lightgbm", "pip install lightgbm.")

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from ....errors import InputError
 from ...fit import Interrupted
+from ...grouping import rows_of_each
 from .base import Job, Rows
 from .tabular_network import scores_with, together
 
@@ -102,8 +103,7 @@ def _batches_of_lists(lists: Tensor, y: Tensor, size: int, generator: torch.Gene
 
     One long list may be a batch of its own. The last lists of a pass begin the next one's first batch.
     """
-    found = [(lists == one).nonzero().reshape(-1) for one in lists.unique()]
-    found = [rows for rows in found if int(y[rows].min()) < int(y[rows].max())]
+    found = [rows for rows in rows_of_each(lists) if int(y[rows].min()) < int(y[rows].max())]
     held: list[Tensor] = []
     while True:
         for one in torch.randperm(len(found), generator=generator).tolist():

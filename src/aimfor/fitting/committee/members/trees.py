@@ -36,6 +36,16 @@ SETTINGS = {
 }
 
 
+def has_lightgbm() -> bool:
+    return importlib.util.find_spec("lightgbm") is not None
+
+
+def need_lightgbm(argument: str) -> None:
+    """Raises `InputError` under the argument's name where LightGBM is not installed."""
+    if not has_lightgbm():
+        raise InputError(argument, "trees without the package lightgbm", "lightgbm", "pip install lightgbm.")
+
+
 class FittedTrees(Fitted):
     """A LightGBM model that speaks after every `STEP` rounds, or after all it was cut to."""
 
@@ -85,13 +95,10 @@ class Trees(Member):
         self.rounds, self.settings = rounds, {**SETTINGS, **settings}
 
     def why_not(self, objective: Objective, rows: Rows, outputs: int) -> str | None:
-        if importlib.util.find_spec("lightgbm") is None:
-            return "the package lightgbm is not installed (pip install lightgbm)"
-        return None
+        return None if has_lightgbm() else "the package lightgbm is not installed (pip install lightgbm)"
 
     def fit(self, job: Job) -> FittedTrees:
-        if self.why_not(job.objective, job.train, job.outputs):
-            raise InputError("members", "trees without the package lightgbm", "lightgbm", "pip install lightgbm.")
+        need_lightgbm("members")
         return grow(job, self.all_settings(job.outputs, job.seed), self.rounds, fitted=self.fitted)
 
     def all_settings(self, outputs: int, seed: int) -> dict[str, Any]:
@@ -166,11 +173,11 @@ class Watch:
 def _dataset(rows: Rows) -> Any:
     import lightgbm
 
-    weights = None if rows.weights is None else rows.weights.double().numpy()
     sizes = None
     if rows.lists is not None:  # lists must stand together
+        sizes = rows.lists.unique(return_counts=True)[1].numpy()
         rows = rows.take(rows.lists.argsort(stable=True))
-        sizes = rows.lists.unique(return_counts=True)[1].numpy() if rows.lists is not None else None
+    weights = None if rows.weights is None else rows.weights.double().numpy()
     # LightGBM bins float64; a constant column is left out by itself.
     return lightgbm.Dataset(
         rows.x.numpy(), rows.y.numpy(), weight=weights, group=sizes, free_raw_data=True, params={"verbose": -1}

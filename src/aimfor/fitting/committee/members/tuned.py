@@ -94,8 +94,7 @@ class TunedTail(Member):
         return Schedule(rate=3e-4, batch=min(BATCH, n), looks=LOOKS, steps=max(1, n // BATCH), patience=2, decay=0.95)
 
     def fit(self, job: Job) -> FittedTail:
-        parts = (replace(rows, x=maps_in(rows.x, self.shape)) for rows in (job.train, job.held))
-        learn, held = parts
+        learn, held = (replace(rows, x=maps_in(rows.x, self.shape)) for rows in (job.train, job.held))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(job.seed)
             network = made(self.backbone, job.outputs, self.sort)
