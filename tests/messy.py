@@ -307,7 +307,7 @@ STOPS: dict[str, tuple[Write, str]] = {
     "a spreadsheet": (_bytes(b"PK\x03\x04" + bytes(range(256)) * 40, "t.xlsx"), "cannot be read"),
     "a damaged Parquet file": (_bytes(b"PAR1 and no more", "t.parquet"), "cannot be read"),
     "a damaged feather file": (_bytes(b"ARROW1 and no more", "t.feather"), "cannot be read"),
-    "lists in cells": (_nested, "the column 'a' of type list"),
+    "lists alone in cells": (_nested, "column 'a' left out: its type, list<"),
     "one class": (_bytes(b"a,label\n" + b"1,yes\n2,yes\n" * 20), "one value only"),
     "only codes": (_bytes(b"a,label\n" + b"".join(b"k%d,%d\n" % (i, i % 2) for i in range(60))), "60 different texts"),
 }  # fmt: skip

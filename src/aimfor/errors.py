@@ -57,8 +57,10 @@ class ProbabilityWarning(UserWarning):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """'Did you mean …?' with the closest known name, or the list of them."""
+    """'Did you mean …?' with the closest known name, or the list of them; nothing where none is known."""
     known = list(known)
+    if not known:
+        return ""
     lowered = {one.lower(): one for one in known}
     near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
     if near:

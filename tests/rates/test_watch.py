@@ -53,3 +53,16 @@ def test_the_confidence_is_ninety_five_of_a_hundred_unless_said_otherwise() -> N
     plain = certify_so_far(problem.objective, problem.constraints, counts)
     assert plain == certify_so_far(problem.objective, problem.constraints, counts, 0.95)
     assert plain.confidence == 0.95
+
+
+def test_the_forecast_of_rows_is_that_of_the_sequence_and_comes_true() -> None:
+    problem = aimfor.maximize(recall, precision >= 0.9)
+    scores = torch.cat([torch.ones(238), -torch.ones(762)])
+    targets = torch.cat([torch.ones(225), torch.zeros(13), torch.ones(260), torch.zeros(502)])
+    counts = problem.count(scores, targets)
+    more = certify_so_far(problem.objective, problem.constraints, counts).findings[0].more
+    assert more is not None
+    assert more > 100  # by Wilson's bound the question would be decided today
+    for share, verdict in ((1.02, "met"), (0.9, "undecided")):
+        later = counts.times(1 + share * more / 1000)
+        assert certify_so_far(problem.objective, problem.constraints, later).verdict.value == verdict

@@ -175,7 +175,7 @@ def _finding(constraint: Constraint, counts: Counts, alpha: float, impossible: b
     elif empty:
         note = f"nothing to measure {', '.join(empty)} on: the data hold no example of its denominator"
     elif verdict is Verdict.undecided:
-        more = _more(constraint, counts, alpha, value)
+        more = _more(constraint, counts, alpha, value, lower)
         note = _advice(more, counts)
     elif verdict is Verdict.missed:
         note = "choose another threshold with decide(), or train further"
@@ -191,25 +191,28 @@ def _decide(sense: str, bound: float, low: float, high: float) -> Verdict:
     return Verdict.missed if high < bound else Verdict.undecided
 
 
-def _more(constraint: Constraint, counts: Counts, alpha: float, value: float) -> int | None:
+def _more(constraint: Constraint, counts: Counts, alpha: float, value: float, lower: Lower) -> int | None:
     """Examples to add, all rates staying as they are, until the verdict falls; None where it never would."""
     if any(rate.is_count for rate in rates_of(constraint.left, counts)) or value == constraint.bound:
         return None
 
     # Wilson's bound stands in for the exact one: the answer is a forecast, and the exact one is slow for millions.
+    # Any other bound is asked itself: a confidence sequence needs far more rows than Wilson's bound would.
+    lower = wilson_bound if lower is lower_bound else lower
     short, times = 1.0, 1.0
-    while times <= MOST_TIMES_MORE and not _decided_with(constraint, counts.times(times), alpha):
+    while times <= MOST_TIMES_MORE and not _decided_with(constraint, counts.times(times), alpha, lower):
         short, times = times, 2.0 * times
     if times > MOST_TIMES_MORE:
         return None
     for _ in range(7):
         middle = 0.5 * (short + times)
-        short, times = (short, middle) if _decided_with(constraint, counts.times(middle), alpha) else (middle, times)
+        enough = _decided_with(constraint, counts.times(middle), alpha, lower)
+        short, times = (short, middle) if enough else (middle, times)
     return max(math.ceil((times - 1.0) * counts.total), 1)
 
 
-def _decided_with(constraint: Constraint, counts: Counts, alpha: float) -> bool:
-    low, high = bounds(constraint.left, constraint.sense, counts, alpha, wilson_bound)
+def _decided_with(constraint: Constraint, counts: Counts, alpha: float, lower: Lower) -> bool:
+    low, high = bounds(constraint.left, constraint.sense, counts, alpha, lower)
     return _decide(constraint.sense, constraint.bound, low, high) is not Verdict.undecided
 
 

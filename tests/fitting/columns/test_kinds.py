@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
 import numpy as np
@@ -287,7 +288,7 @@ def test_whole_numbers_beyond_float64_keep_their_digits_as_levels() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [3, "text", [1, 2], {}, {"a": []}, {"a": [1], "b": [1, 2]}, {"a": [{}]}, {"a": [1], "a ": [2]}]
+    "data", [3, "text", [1, 2], {}, {"a": []}, {"a": [1], "b": [1, 2]}, {"a": [{}, "x"]}, {"a": [1], "a ": [2]}]
 )
 def test_what_is_no_table_is_refused_in_a_sentence(data: Any) -> None:
     with pytest.raises(InputError, match="expected"):
@@ -312,3 +313,35 @@ def test_a_state_of_another_version_or_damaged_is_refused(damage: Any) -> None:
     damage(state)
     with pytest.raises(InputError, match=r"another version|damaged"):
         TableEncoder.restore(state)
+
+
+def test_advice_about_a_column_is_fit_for_a_shell() -> None:
+    name = "unit price (€)"
+    notes = TableEncoder.fit(columns_of({name: ["1,50", "2,75"] * 20, "x": range(40)})).notes
+    advice = next(note for note in notes if repr(name) in note).split("as they are: ")[1].removesuffix(")")
+    assert shlex.split(advice) == ["--column", f"{name}=category"]
+
+
+def test_the_example_in_a_note_shows_what_the_note_says() -> None:
+    notes = fitted(repeated("$641.49", "$93,683.02", times=20)).notes
+    assert any("commas between thousands ('$93,683.02' is 93683.02)" in note for note in notes)
+
+
+def test_lists_and_structures_are_left_out_and_may_lie_in_new_rows() -> None:
+    plain = {"x": [1.0, 2.0, 4.0, 8.0]}
+    encoder = TableEncoder.fit(columns_of(plain | {"tags": [["a"], ["b"], [], ["c"]], "spot": [{"a": 1}] * 4}))
+    assert [note.split(":")[0] for note in encoder.notes] == ["column 'tags' left out", "column 'spot' left out"]
+    new = columns_of(plain | {"more": [[1], [2], [3], [4]]})
+    assert (encoder.transform(new) == encoder.transform(columns_of(plain))).all()
+    with pytest.raises(InputError, match=r"list<.*> in the column 'x'"):
+        encoder.transform(columns_of({"x": [[1.0], [2.0]]}))
+    with pytest.raises(InputError, match="column: got tags=text for the type list<"):
+        TableEncoder.fit(columns_of(plain | {"tags": [["a"]] * 4}), wishes={"tags": "text"})
+
+
+def test_a_column_that_is_used_already_is_not_proposed_for_a_missing_one() -> None:
+    encoder = TableEncoder.fit(columns_of({"usage": [1.0, 2.0, 4.0], "age": [5.0, 6.0, 9.0]}))
+    with pytest.raises(InputError, match=r"without the column 'usage', expected .* trained on\.$"):
+        encoder.transform(columns_of({"age": [5.0]}))
+    with pytest.raises(InputError, match="Did you mean 'Usage'"):
+        encoder.transform(columns_of({"age": [5.0], "Usage": [1.0]}))

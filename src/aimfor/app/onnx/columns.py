@@ -16,7 +16,7 @@ from ...fitting.columns import TableEncoder
 from ...fitting.columns.categories import Category
 from ...fitting.columns.cells import MISSING, is_number, iso_time
 from ...fitting.columns.dates import Date
-from ...fitting.columns.kinds import LARGEST, Coder, Scale
+from ...fitting.columns.kinds import LARGEST, Coder, Scale, override
 from ...fitting.columns.numbers import Number
 from .graph import Graph
 
@@ -64,7 +64,7 @@ def encoded(g: Graph, encoder: TableEncoder) -> str:
                 "--onnx",
                 f"the column {coder.name!r} of free text",
                 "numbers, truth values, dates and categories",
-                f"Train without it: --column {coder.name}=ignore.",
+                f"Train without it: {override(coder.name, 'ignore')}.",
             )
     return g("Concat", *parts, axis=1)
 

@@ -35,8 +35,9 @@ class Column:
     """One column of n cells.
 
     Attributes:
-        kind: ``"number"`` (float64, NaN where missing), ``"time"`` (datetime64[us], NaT) or ``"text"`` (an Arrow array
-            of strings, null where missing).
+        kind: ``"number"`` (float64, NaN where missing), ``"time"`` (datetime64[us], NaT), ``"text"`` (an Arrow array
+            of strings, null where missing) or ``"unread"`` (an Arrow array of lists, structures or bytes, which may
+            lie in a table as long as nobody asks for them).
         values: The cells, ``(n,)``.
 
     Example:
@@ -45,7 +46,7 @@ class Column:
         (3, ['1', None, '2.5'])
     """
 
-    kind: Literal["number", "time", "text"]
+    kind: Literal["number", "time", "text", "unread"]
     values: Any
 
     def __len__(self) -> int:
@@ -53,10 +54,10 @@ class Column:
 
     def take(self, rows: Array) -> Column:
         """The given rows, by number or by a mask."""
-        if self.kind != "text":
+        if self.kind in ("number", "time"):
             return Column(self.kind, self.values[rows])
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows
-        return Column("text", self.values.take(pa.array(rows)))
+        return Column(self.kind, self.values.take(pa.array(rows)))
 
     @property
     def missing(self) -> NDArray[np.bool_]:
@@ -69,6 +70,8 @@ class Column:
 
     def distinct(self) -> tuple[NDArray[np.int64], list[str]]:
         """The different values as text, and for each row the place of its value there (-1: missing)."""
+        if self.kind == "unread":
+            raise InputError("data", f"cells of type {self.values.type}", "numbers, text, dates or booleans")
         if self.kind == "text":
             encoded = self.values.dictionary_encode()
             codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -137,7 +140,7 @@ def utc(moment: datetime) -> datetime:
 
 
 def from_arrow(name: str, array: Any) -> Column:
-    """An Arrow array of any type. Raises `InputError` for lists, structures and bytes."""
+    """An Arrow array of any type."""
     if isinstance(array, pa.ChunkedArray):  # long texts: the pieces may not fit into one array of the small type
         array = array.cast(pa.large_string()) if pa.types.is_string(array.type) else array
         array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()  # one piece needs no copy
@@ -163,9 +166,7 @@ def from_arrow(name: str, array: Any) -> Column:
     plain = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     exact = pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)
     if not (plain or exact or pa.types.is_time(kind)):
-        raise InputError(
-            "data", f"the column {name!r} of type {kind}", "columns of numbers, text, dates or booleans", "Drop it."
-        )
+        return Column("unread", array)
     return Column("text", _stripped(array.cast(pa.large_string())))
 
 

@@ -133,14 +133,18 @@ class TableEncoder:
             InputError: A column is missing, or holds text where only numbers or dates were learned.
         """
         remarks = Remarks() if remarks is None else remarks
+        used = {coder.name for coder in self.columns}
         for coder in self.columns:
             if coder.name not in columns:
                 raise InputError(
                     "data",
                     f"{source} without the column {coder.name!r}",
                     "the columns the model was trained on",
-                    nearest(coder.name, columns),
+                    nearest(coder.name, [name for name in columns if name not in used]),
                 )
+            if columns[coder.name].kind == "unread":
+                kind = columns[coder.name].values.type
+                raise InputError("data", f"{kind} in the column {coder.name!r}", "cells such as those in training")
         n = len(columns[self.columns[0].name])
         encoded, at = np.empty((n, *self.shape), dtype=np.float32) if out is None else out, 0
         for coder in self.columns:

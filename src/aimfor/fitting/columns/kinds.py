@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,16 @@ Floats = NDArray[np.float64]
 Matrix = NDArray[np.float32]
 #: Far beyond any sensible value, and still finite in float32.
 LARGEST = 1e30
+
+
+def override(name: str, kind: str) -> str:
+    """The words that give a column another kind, as a shell takes them: names hold spaces, brackets, quotes.
+
+    Example:
+        >>> print(override("zip", "category"), override("unit price", "ignore"))
+        --column zip=category --column 'unit price=ignore'
+    """
+    return f"--column {shlex.quote(f'{name}={kind}')}"
 
 
 class Strict(BaseModel):

@@ -14,6 +14,7 @@ from ...errors import InputError, nearest
 from .categories import MOST_LEVELS, spelled_apart
 from .cells import Column, is_number
 from .dates import ISO, best_format, parse, read_dates
+from .kinds import override
 from .numbers import PLAIN, Style, best_style, plain_numbers, read_numbers
 from .words import wordy
 
@@ -77,6 +78,8 @@ def decide(name: str, column: Column, wish: str | None = None) -> Decision:
     """
     if wish is not None:
         return _as_wished(name, column, *parse_wish(name, wish))
+    if column.kind == "unread":
+        return Decision("ignore", note=f"its type, {column.values.type}, is not read")
     if column.kind == "number":
         return _whole_numbers(name, column.values, Decision("number"))
     if column.kind == "time":
@@ -107,9 +110,9 @@ def _whole_numbers(name: str, values: NDArray[np.float64], decision: Decision) -
     if n < 50 or not np.isfinite(values).all() or (values != np.floor(values)).any() or len(np.unique(values)) < n:
         return decision
     if bool((np.diff(values) == 1).all()):
-        return Decision("ignore", note=f"the rows numbered from {values[0]:g} (to use it: --column {name}=number)")
+        return Decision("ignore", note=f"the rows numbered from {values[0]:g} (to use it: {override(name, 'number')})")
     if _ID_NAME.search(name) or np.ptp(values) < 2 * n:
-        note = f"a different whole number in every row; if it is an id, leave it out with --column {name}=ignore"
+        note = f"a different whole number in every row; if it is an id, leave it out with {override(name, 'ignore')}"
         return replace(decision, note=note)
     return decision
 
@@ -121,7 +124,7 @@ def _codes(cells: _Cells) -> Decision | None:
         return None
     if sum(text.isdigit() for text in cells.texts) < _MOSTLY * len(cells.texts):
         return None
-    note = f"codes, because of {zeros[0]!r} (if they are numbers: --column {cells.name}=number)"
+    note = f"codes, because of {zeros[0]!r} (if they are numbers: {override(cells.name, 'number')})"
     return replace(_category(cells), note=note)
 
 
@@ -130,14 +133,15 @@ def _numbers(cells: _Cells, least: float = _MOSTLY) -> Decision | None:
     if share < least:
         return None
     notes = []
-    marked = next((text for text in cells.texts if not is_number(text) and style.parse(text) is not None), None)
-    if marked is not None:
-        notes.append(f"{style.words} ({marked!r} is {style.parse(marked):g})")
+    marked = [text for text in cells.texts if not is_number(text) and style.parse(text) is not None]
+    if marked:
+        shown = max(marked, key=lambda text: text.count(".") + text.count(","))  # it shows what the words say
+        notes.append(f"{style.words} ({shown!r} is {style.parse(shown):.10g})")
     if doubtful:
         notes.append("the comma might also be a decimal comma")
     if share < 1:
         notes.append(_strays(cells, [text for text in cells.texts if style.parse(text) is None]))
-    note = "; ".join(notes) + f" (to keep them as they are: --column {cells.name}=category)" if notes else ""
+    note = "; ".join(notes) + f" (to keep them as they are: {override(cells.name, 'category')})" if notes else ""
     return Decision("number", style=style, note=note)
 
 
@@ -154,7 +158,7 @@ def _dates(cells: _Cells, least: float = _MOSTLY) -> Decision | None:
         return None
     notes = [] if form == ISO else [f"dates, {form}"]
     if rival is not None:
-        notes = [f"dates, read as {form}, though {rival} fits as well (then: --column {cells.name}=date:{rival})"]
+        notes = [f"dates, read as {form}, though {rival} fits as well (then: {override(cells.name, f'date:{rival}')})"]
     if share < 1:
         notes.append(_strays(cells, [text for text in cells.texts if parse(text, form) is None]))
     return Decision("date", form=form, note="; ".join(notes))
@@ -166,7 +170,8 @@ def _levels(cells: _Cells) -> Decision:
         return _category(cells)
     if wordy(cells.texts[:1000]):
         return Decision("text", note="free text, its words counted in 128 places")
-    return Decision("ignore", note=f"{n} different texts in {cells.rows} rows (to use it: --column {cells.name}=text)")
+    use = override(cells.name, "text")
+    return Decision("ignore", note=f"{n} different texts in {cells.rows} rows (to use it: {use})")
 
 
 def _category(cells: _Cells) -> Decision:
@@ -176,10 +181,13 @@ def _category(cells: _Cells) -> Decision:
 
 
 def _as_wished(name: str, column: Column, kind: str, form: str | None) -> Decision:
-    cells = _Cells.of(name, column)
-    found: Decision | None
     if kind == "ignore":
         return Decision("ignore", note="as asked")
+    if column.kind == "unread":
+        wanted = "a column of numbers, text, dates or booleans"
+        raise InputError("column", f"{name}={kind} for the type {column.values.type}", wanted)
+    cells = _Cells.of(name, column)
+    found: Decision | None
     if kind == "text":
         return Decision("text")
     if kind == "category":

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ...metrics import AUROC
 from .encoder import TableEncoder
-from .kinds import Floats, Matrix
+from .kinds import Floats, Matrix, override
 
 _NEARLY = 0.995
 _MOST_ROWS = 20_000
@@ -35,7 +35,7 @@ def near_perfect(encoder: TableEncoder, x: Matrix, ids: NDArray[np.int64]) -> li
         if worst >= _NEARLY:
             sentences.append(
                 f"column {coder.name!r} alone nearly decides the target (AUROC {worst:.4f}): if it is only known "
-                f"afterwards, leave it out with --column {coder.name}=ignore"
+                f"afterwards, leave it out with {override(coder.name, 'ignore')}"
             )
     return sentences
 
