@@ -17,6 +17,7 @@ from ...fitting import checkpoint
 from ...rates import Certificate
 from ...rates.counts import Counts, Levels, counts_from_state
 from ...rates.watch import certify_so_far
+from .rows import in_words
 from .watched import watched
 
 
@@ -32,11 +33,7 @@ class Looked:
 
     def __str__(self) -> str:
         """The certificate with groups and classes by the file's own words."""
-        text = str(self.certificate)
-        for attribute, words in self.words.items():
-            for place, word in enumerate(words):
-                text = text.replace(f"[{attribute}={place}]", f"[{attribute}={word}]")
-        return text
+        return in_words(str(self.certificate), self.words)
 
 
 def look(
