@@ -19,7 +19,8 @@ def curves(scores: Array, targets: Array) -> dict[str, list[float]]:
     hit = targets[order] > 0
     last = np.append(np.diff(scores[order]) != 0, True)
     tp, fp = np.cumsum(hit)[last].astype(float), np.cumsum(~hit)[last].astype(float)
-    recall, fpr = np.append(0.0, tp / tp[-1]), np.append(0.0, fp / fp[-1])
+    with np.errstate(invalid="ignore"):  # without a positive there is no recall, without a negative no false alarm
+        recall, fpr = np.append(0.0, tp / tp[-1]), np.append(0.0, fp / fp[-1])
     precision = np.append(1.0, tp / (tp + fp))
     share = np.append(0.0, (tp + fp) / len(scores))
     best_precision = np.maximum.accumulate(precision[::-1])[::-1]
