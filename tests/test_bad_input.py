@@ -212,3 +212,10 @@ def test_errors_survive_pickling() -> None:
 def test_numpy_is_not_needed_by_the_core() -> None:
     assert isinstance(np.float64(1.0), float)  # numpy scalars that are floats pass as hyperparameters
     assert aimfor.SortedEngine(margin=np.float64(0.5)).margin == 0.5
+
+
+def test_a_class_or_a_name_in_place_of_an_instance_is_called_so() -> None:
+    with pytest.raises(aimfor.InputError, match=r"metric: got the class FBeta, not FBeta\(\)"):
+        aimfor.MetricLoss(aimfor.FBeta)  # type: ignore[arg-type]
+    with pytest.raises(aimfor.InputError, match=r"engine: got 'smoth', .* Engines that can: .*SmoothEngine"):
+        aimfor.MetricLoss("f1", engine="smoth")  # type: ignore[arg-type]

@@ -81,13 +81,14 @@ class MetricLoss(nn.Module):
         if isinstance(metric, str):
             metric = metric_from_name(metric)
         if not isinstance(metric, Metric):
-            raise InputError("metric", f"a {type(metric).__name__}", "a Metric or a metric's name")
+            raise InputError("metric", _kind_of(metric), "a Metric or a metric's name")
         if threshold is not None:
             metric = _decided_at(metric, threshold)
         if engine is None:
             engine = _default_engine(metric)
         if not isinstance(engine, Engine):
-            raise InputError("engine", f"a {type(engine).__name__}", "an Engine instance, e.g. aimfor.SortedEngine()")
+            expected = "an Engine instance, e.g. aimfor.SmoothEngine()"
+            raise InputError("engine", _kind_of(engine), expected, _who_can(metric))
         reason = engine.refuses(metric)
         if reason is not None:
             raise UnsupportedPairError(f"{type(engine).__name__} cannot train {metric!r}: {reason}. {_who_can(metric)}")
@@ -222,6 +223,13 @@ def _default_engine(metric: Metric) -> Engine:
         return metric.default_engine()
     except UnsupportedPairError as error:
         raise UnsupportedPairError(f"{error} Pass one as the second argument. {_who_can(metric)}") from None
+
+
+def _kind_of(value: Any) -> str:
+    """What came instead of a metric or an engine; most often its class, or a name."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}, not {value.__name__}()"
+    return repr(value) if isinstance(value, str) else f"a {type(value).__name__}"
 
 
 def _who_can(metric: Metric) -> str:

@@ -63,6 +63,9 @@ def test_groups_by_name_and_thresholds_of_their_own() -> None:
     assert "positive for sex = female: s > " in out
     assert "positive for sex = <male>: s > " in out
     page = Path("here/decision.html").read_text()
+    for text in (out, page):  # the file's own words, not the places at which they are stored
+        assert "recall[sex=female]" in text
+        assert "sex=0" not in text
     assert "<male>" not in page  # user text is escaped
     assert "&lt;male&gt;" in page
 
@@ -84,7 +87,7 @@ BAD = {
     "two goals": ([*BASE, "--minimize", "fpr", *FLOOR], "maximize"),
     "contradiction": ([*BASE, "--subject-to", "recall >= 0.9", "--subject-to", "fnr >= 0.3"], "can hold together"),
     "out of reach": ([*BASE, "--subject-to", "precision >= 0.99", "--subject-to", "recall >= 0.99"], "comes near"),
-    "confidence": ([*BASE, *FLOOR, "--confidence", "1.5"], "guarantee"),
+    "confidence": ([*BASE, *FLOOR, "--confidence", "95"], "confidence: got 95"),
     "the same rows twice": ([*BASE, *FLOOR, "--learn", "cal.csv"], "other rows"),
     "the same rows in another file": ([*BASE, *FLOOR, "--learn", "copy.csv"], "calibration rows too"),
     "group missing from calibration": (
@@ -129,8 +132,15 @@ def test_bad_scores_are_one_line(change: object, expected: str) -> None:
 
 
 def test_too_few_rows_are_one_line() -> None:
-    refused([scores("cal.csv", 25, 0), *BASE, *FLOOR], "at least 20")
+    refused([scores("cal.csv", 25, 0), *BASE, *FLOOR], "25 rows, to be split, expected at least 65")
     assert not Path("decisions").exists()
+
+
+def test_more_than_two_classes_are_pointed_to_scores_of_each() -> None:
+    rows = "\n".join(f"{i},{'abc'[i % 3]}" for i in range(300))
+    Path("cal.csv").write_text(f"s,y\n{rows}\n")
+    refused(["cal.csv", *BASE, *FLOOR], "3 classes (a, b, c), expected two classes. Name the one to find")
+    refused(["cal.csv", *BASE, *FLOOR], "--score-of CLASS=COLUMN")
 
 
 def watch(*words: str) -> tuple[int, str, str]:

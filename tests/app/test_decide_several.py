@@ -43,6 +43,7 @@ def test_a_floor_for_each_class() -> None:
     assert code == 0, err
     assert "fraud: precision >= 0.9: guaranteed at 97.5% confidence by 3000" in out
     document = json.loads(Path("decisions/rows/decision.json").read_text())
+    assert f"fraud, where a is above {document['decisions']['fraud']['threshold']:.10g}" in out
     for place, (name, floor) in enumerate((("fraud", 0.9), ("theft", 0.8))):
         above = s[:, place] > document["decisions"][name]["threshold"]
         assert stats.binom.sf((y[above] == name).sum() - 1, above.sum(), floor) <= 0.025

@@ -185,3 +185,23 @@ def test_members_are_named_as_the_user_knows_them(words: list[str], expected: st
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     assert f"'{words[2]}'" in result.stderr
     assert expected in result.stderr
+
+
+@pytest.mark.filterwarnings("error")
+def test_labels_of_one_class_leave_the_metric_undefined_in_words(folder: Path, tmp_path: Path) -> None:
+    frame().query("not came").head(1).to_csv(tmp_path / "one.csv", index=False)
+    result = invoke("predict", folder / "run", tmp_path / "one.csv", "--evaluate")
+    assert result.exit_code == 0, result.output
+    assert "auroc on 1 labelled rows: undefined" in result.stderr
+    assert "nan" not in result.stderr
+
+
+def test_the_path_of_the_report_is_whole_on_a_narrow_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame(120).to_csv(tmp_path / "t.csv", index=False)
+    out = tmp_path / ("a-long-name-" * 6) / "run"
+    monkeypatch.setenv("COLUMNS", "60")
+    words = ["--epochs", 1, "--recipe", "cross_entropy", "--out", out]
+    result = invoke("train", tmp_path / "t.csv", "--target", "came", "--metric", "auroc", *words)
+    assert result.exit_code == 0, result.output
+    shown = "".join(line.split()[-1] if line.split() else "" for line in result.output.splitlines())
+    assert str(out / "report.html") in shown

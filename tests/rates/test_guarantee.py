@@ -224,7 +224,7 @@ def test_bad_input_is_named() -> None:
     refuse("guarantee", scores, y, guarantee=0.3)
     refuse("starts", scores, y, starts=0)
     refuse("at least 20", scores[:10], y[:10], learn=(scores, y))
-    refuse("at least 20", scores[:40], y[:40])
+    refuse("at least 65", scores[:40], y[:40])
     refuse("0 positives", scores, torch.zeros(200))
     refuse("140 positives", scores, torch.ones(200))
     refuse("one score", torch.zeros(200), y)

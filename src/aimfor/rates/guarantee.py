@@ -27,14 +27,11 @@ from .counts import Counts, Levels, empty_levels, encode
 from .decision import Decision, Guarantee
 from .exact import Claim
 from .expressions import Conditions, Constraint, Expression
-from .learning import Learn, learning_pairs
+from .learning import FEWEST_ROWS, Learn, learning_pairs
 from .parts import all_parts
 from .path import Aim, Path, counts_at, learned_path
 from .shortfall import shortfall
 from .sweep import objective_value
-
-#: Fewer calibration rows than this cannot guarantee anything worth having.
-FEWEST_ROWS = 20
 
 
 class Problem(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ from ..errors import InputError
 #: Share of the rows that choose the order of tests when the same rows have to serve for both.
 LEARN_SHARE = 0.3
 MOST_FOLDS = 20
+#: Fewer calibration rows than this cannot guarantee anything worth having.
+FEWEST_ROWS = 20
 #: Other rows (scores, targets) or (scores, targets, groups); "split"; or fold ids.
 Learn = tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Mapping[str, Tensor]] | str | Tensor
 
@@ -45,6 +48,10 @@ def learning_pairs(batch: Batch, learn: Learn) -> list[tuple[Batch, Batch]]:
         return [(other, batch)]
     if learn != "split":
         raise InputError("learn", repr(learn), '(scores, targets) of other rows, "split", or fold ids')
+    if round(LEARN_SHARE * batch.scores.numel()) < FEWEST_ROWS:
+        least = math.ceil((FEWEST_ROWS - 0.5) / LEARN_SHARE)
+        remedy = "Label more rows; or let other rows, such as training rows, order the tests (learn)."
+        raise InputError("scores", f"{batch.scores.numel()} rows, to be split", f"at least {least}", remedy)
     order = torch.randperm(batch.scores.numel(), generator=torch.Generator().manual_seed(0))
     cut = round(LEARN_SHARE * order.numel())
     return [(_rows(batch, order[:cut]), _rows(batch, order[cut:]))]

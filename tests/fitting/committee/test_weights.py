@@ -99,6 +99,9 @@ def test_guard_rails_leave_even_odds() -> None:
     assert threshold_of(Objective.of("f1"), scores[0][few], y[few]).value == 0.0
     assert threshold_of(Objective.of("accuracy"), scores[0], y).value == 0.0
     tuned = threshold_of(Objective.of("f1"), scores[0], y)
+    ranked = threshold_of(Objective.of("ap"), scores[0], y)  # average precision decides nothing itself
+    assert ranked.value == tuned.value
+    assert ranked.text.startswith("the best for F1 on")
     assert tuned.value == Objective.of("f1").tuned(scores[0], y)[0]
     assert "400 out-of-fold rows" in tuned.text
 

@@ -80,7 +80,6 @@ def _several(folder: Path, json: bool, unfit: dict[str, object], options: dict[s
         )
     found = several.answer(several.Several(**options))
     _, page = command.write(found.document, folder)
-    lines = [*found.document["sentences"], f"page: {page}"]
-    typer.echo(command.as_json(found.document) if json else "\n".join(lines))
+    typer.echo(command.as_json(found.document) if json else several.as_text(found.document, page))
     if not found.given:
         raise typer.Exit(1)

@@ -14,6 +14,7 @@ from ...fitting.committee import Progress as CellProgress
 from ...fitting.config import Recipe
 from ...fitting.fit import Event, Interrupted
 from ..data.features import Work
+from ..run.evaluate import or_undefined
 from ..run.evaluating import EVALUATING
 from ..run.folder import Prepared
 from ..run.signals import stop_on_signal
@@ -87,16 +88,19 @@ def training(folder: Path, ready: Prepared, recipe: Recipe | None, quiet: bool) 
 
 def _summary(screen: Console, folder: Path, ready: Prepared, metrics: dict[str, Any]) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column()
+    table.add_column(overflow="fold")  # a path that is cut short is of no use
     test = metrics["test"]
-    table.add_row(f"{metrics['metric']} on test rows", f"{test['metric']:.4f}")
+    table.add_row(f"{metrics['metric']} on test rows", or_undefined(test["metric"]))
     found = metrics.get("committee")
     promised = "estimated from out-of-fold rows" if found else "on validation rows"
-    table.add_row(f"{metrics['metric']} {promised}", f"{metrics['validation']:.4f}")
+    table.add_row(f"{metrics['metric']} {promised}", or_undefined(metrics["validation"]))
     if "queries" in test:
         table.add_row("test queries", f"{test['queries']['counted']} (of {test['n']} rows)")
     if "rates" in test:
         rates = test["rates"]
-        table.add_row("at the tuned threshold", f"precision {rates['precision']:.3f}, recall {rates['recall']:.3f}")
+        both = ", ".join(f"{name} {or_undefined(rates[name], 3)}" for name in ("precision", "recall"))
+        table.add_row("at the tuned threshold", both)
     if found:
         speaking = sorted(found["members"], key=lambda one: -one["weight"])
         words = [f"{one['title']} {one['weight']:.2f}" for one in speaking if one["weight"] > 0]

@@ -17,6 +17,9 @@ Array = NDArray[Any]
 Rows = NDArray[np.int64]
 #: What the negative class is called when it is all other labels.
 REST = "rest"
+#: What to do with more than two classes, beside naming one of them.
+SEVERAL = "use f1_macro, accuracy, auroc_ovr or another metric of several classes"
+GRADES = "name the column that the rows of one ranked list share: --query COLUMN"
 _CODE = re.compile(r"[+-]?0\d")
 _POSITIVE_WORDS = ("1", "yes", "true", "y", "t", "positive", "pos")
 
@@ -71,17 +74,21 @@ class Labels:
         return np.array([ids[label] for label in labels], dtype=np.int64)
 
 
-def fit_labels(labels: Array, *, binary: bool, positive: str | None = None) -> Labels:
+def fit_labels(labels: Array, *, binary: bool, positive: str | None = None, otherwise: str = SEVERAL) -> Labels:
     """Finds the classes, and for binary metrics which of them is the positive one.
+
+    Where there are more than two for a binary metric, ``otherwise`` says what to do instead of naming one of them.
 
     Raises:
         InputError: One class only, free text or a continuous number as target, more classes than the metric takes,
             a class with fewer than three rows.
     """
-    return labels_of_counts(Counter(labels), binary=binary, positive=positive)
+    return labels_of_counts(Counter(labels), binary=binary, positive=positive, otherwise=otherwise)
 
 
-def labels_of_counts(counts: Counter[str], *, binary: bool, positive: str | None = None) -> Labels:
+def labels_of_counts(
+    counts: Counter[str], *, binary: bool, positive: str | None = None, otherwise: str = SEVERAL
+) -> Labels:
     """The same from the number of rows of each label."""
     rows = counts.total()
     if len(counts) < 2:
@@ -95,7 +102,7 @@ def labels_of_counts(counts: Counter[str], *, binary: bool, positive: str | None
             "classes, not free text or a measured number",
             "Choose another column, or make classes of this one.",
         )
-    found = _binary(counts, positive) if binary else Labels(sorted(counts, key=_natural), False)
+    found = _binary(counts, positive, otherwise) if binary else Labels(sorted(counts, key=_natural), False)
     _enough_rows(counts, found, rows)
     return found
 
@@ -117,18 +124,14 @@ def _spelled_as_in(counts: Counter[str], wanted: str) -> str:
     return same[0]
 
 
-def _binary(counts: Counter[str], positive: str | None) -> Labels:
+def _binary(counts: Counter[str], positive: str | None, otherwise: str) -> Labels:
     if positive is not None:
         positive = _spelled_as_in(counts, positive)
     if len(counts) > 2:
         if positive is None:
-            raise InputError(
-                "target",
-                f"{len(counts)} classes ({', '.join(sorted(counts, key=_natural)[:6])}, …)",
-                "two classes for this metric",
-                "Name the one to find with --positive VALUE, or use f1_macro, accuracy, auroc_ovr or another metric "
-                "of several classes.",
-            )
+            names = ", ".join(sorted(counts, key=_natural)[:6]) + (", …" if len(counts) > 6 else "")
+            remedy = f"Name the one to find with --positive VALUE, or {otherwise}."
+            raise InputError("target", f"{len(counts)} classes ({names})", "two classes", remedy)
         return Labels([REST, positive], True)
     notes = []
     if positive is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from ...fitting import checkpoint
 from ...rates import Certificate
 from ...rates.counts import Counts, Levels, counts_from_state
 from ...rates.watch import certify_so_far
+from .rows import in_words
 from .watched import watched
 
 
@@ -33,12 +33,7 @@ class Looked:
 
     def __str__(self) -> str:
         """The certificate with groups and classes by the file's own words."""
-
-        def named(match: re.Match[str]) -> str:
-            words = self.words.get(match[1], ())
-            return f"[{match[1]}={words[int(match[2])]}]" if int(match[2]) < len(words) else match[0]
-
-        return re.sub(r"\[([^\[\]=]+)=(\d+)\]", named, str(self.certificate))  # all at once: a word may be a number
+        return in_words(str(self.certificate), self.words)
 
 
 def look(

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
+from ...checks.settings import number
 from ...errors import InputError
 from ...fitting import checkpoint
 from ...rates import Decision, RateProblem
 from ...rates.parse import parse_constraint, parse_objective
 from .described import described
 from .page import page, thresholds
-from .rows import ScoredTable, Vocabulary, learn_group, read_scores, refuse_overlap, tensors, vocabulary
+from .rows import ScoredTable, Vocabulary, in_words, learn_group, read_scores, refuse_overlap, tensors, vocabulary
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Answer:
 
 def answer(request: Request) -> Answer:
     """Reads, decides and describes. Raises `InputError` before anything is written."""
+    number("confidence", request.confidence, above=0.5, below=1)
     calibration = read_scores(request.data, request.score, request.target, request.encoding, request.rows)
     tables = [calibration]
     if request.learn is not None:
@@ -106,7 +108,7 @@ def as_text(found: Answer, paths: tuple[Path, Path]) -> str:
     lines += [found.document["decision"]["guarantee"]["sentence"]]
     if found.decision.threshold is not None:
         lines += [str(found.decision.certificate)]
-    return "\n".join([*lines, f"page: {paths[1]}"])
+    return "\n".join([*(in_words(line, found.words.groups) for line in lines), f"page: {paths[1]}"])
 
 
 def as_json(document: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..report.figures import decision_curves
 from ..report.page import number, safe_svg
+from .rows import in_words
 
 
 def page(document: dict[str, Any]) -> str:
@@ -15,8 +16,18 @@ def page(document: dict[str, Any]) -> str:
 
     text = Path(__file__).with_name("template.html").read_text(encoding="utf8")
     made = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
-    parts = [_part(*one) for one in _questions(document)]
+    document = _worded(document, document.get("groups", {}))
+    parts = [_part(*one) for one in questions(document)]
     return made.render(document=document, heading=_heading(document), parts=parts, groups=document.get("groups", {}))
+
+
+def _worded(part: Any, groups: dict[str, list[str]]) -> Any:
+    """The document with groups by the file's own words in every text."""
+    if isinstance(part, dict):
+        return {in_words(key, groups): _worded(value, groups) for key, value in part.items()}
+    if isinstance(part, list):
+        return [_worded(one, groups) for one in part]
+    return in_words(part, groups) if isinstance(part, str) else part
 
 
 def _heading(document: dict[str, Any]) -> str:
@@ -27,7 +38,7 @@ def _heading(document: dict[str, Any]) -> str:
     return f"{document['data']}: decide, or hand to a person"
 
 
-def _questions(
+def questions(
     document: dict[str, Any],
 ) -> list[tuple[str, list[tuple[str, str]], dict[str, Any], dict[str, Any]]]:
     """(name, rows of the table of thresholds, the decision, what is described) for each question answered."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,6 +31,16 @@ class ScoredTable:
     def labels(self) -> list[str]:
         """The target's different values, sorted."""
         return sorted({str(label) for label in labels_of(self.columns[self.target])})
+
+
+def in_words(text: str, groups: Mapping[str, Sequence[str]]) -> str:
+    """A printed rate with its groups by the file's own words: ``recall[sex=0]`` is ``recall[sex=female]``."""
+
+    def named(found: re.Match[str]) -> str:
+        labels = groups.get(found[1], ())
+        return f"{found[1]}={labels[int(found[2])]}" if int(found[2]) < len(labels) else found[0]
+
+    return re.sub(r"\[[^][]*\]", lambda part: re.sub(r"([^][,=]+)=(\d+)(?=[],])", named, part[0]), text)
 
 
 @dataclass
@@ -88,7 +100,10 @@ def numbers(column: Column, name: str) -> Tensor:
 
 def vocabulary(calibration: ScoredTable, positive: str | None) -> Vocabulary:
     """Which label is the positive class, by the rules of the other commands."""
-    labels = fit_labels(labels_of(calibration.columns[calibration.target]), binary=True, positive=positive)
+    found = labels_of(calibration.columns[calibration.target])
+    labels = fit_labels(
+        found, binary=True, positive=positive, otherwise="give each its scores: --score-of CLASS=COLUMN"
+    )
     calibration.notes.extend(labels.notes)
     return Vocabulary(labels)
 

@@ -9,12 +9,14 @@ from typing import Any
 from torch import Tensor
 
 from ... import __version__
+from ...checks.settings import number
 from ...errors import InputError
 from ...rates import Decision, RateProblem, decide_labels, decide_or_abstain
 from ...rates.labels import constraints_by_class, coverage, errors_made, right_or_wrong
 from ...rates.parse import parse_constraint, parse_objective
 from .classes import ClassColumns, class_columns
 from .described import described
+from .page import questions
 from .rows import refuse_overlap
 
 #: Shares of wrong decisions whose coverage is shown beside that of the one asked for, as multiples of it.
@@ -48,6 +50,7 @@ class Found:
 
 def answer(request: Several) -> Found:
     """Reads and decides. Raises `InputError` before anything is written."""
+    number("confidence", request.confidence, above=0.5, below=1)
     columns = class_columns(request.target, request.score_of)
     tables = [columns.read(request.data, request.encoding, request.rows)]
     if request.learn is not None:
@@ -121,6 +124,12 @@ def _abstaining(request: Several, error: float, rows: list[tuple[Tensor, Tensor]
         ),
     }
     return Found(document, found.decision.threshold is not None)
+
+
+def as_text(document: dict[str, Any], path: Path) -> str:
+    """What the terminal shows: thresholds, promises, and where the page is."""
+    cuts = [f"{who} {cut}" for _, rows, *_ in questions(document) for who, cut in rows]
+    return "\n".join([*cuts, *document["notes"], *document["sentences"], f"page: {path}"])
 
 
 def abstention_problem(error: float) -> RateProblem:

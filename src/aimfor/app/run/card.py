@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from ...fitting.config import Recipe
+from .evaluate import or_undefined
 from .folder import Prepared
 
 
@@ -27,7 +28,7 @@ def committee_card(ready: Prepared, metrics: dict[str, Any]) -> str:
     rows, found = metrics["rows"], metrics["committee"]
     speaking = [f"{one['title']} {one['weight']:.2f}" for one in found["members"] if one["weight"] > 0]
     lines = [
-        (f"{ready.settings.metric} estimated from out-of-fold rows", f"{metrics['validation']:.4f}"),
+        (f"{ready.settings.metric} estimated from out-of-fold rows", or_undefined(metrics["validation"])),
         ("rows (train / calibration / test)", f"{rows['train']} / {rows['validation']} / {rows['test']}"),
         ("members by weight", ", ".join(speaking)),
         ("folds", str(found["folds"])),

@@ -23,10 +23,11 @@ from ...fitting.config import Settings
 from ...fitting.models import build
 from ...fitting.objective import Objective
 from ...fitting.steps import Task
+from ...metrics import NDCG
 from ...metrics.at_rate import AtRate
 from ..data.encode import Encoder, encode, fit_encoder
 from ..data.features import SIDE, Work
-from ..data.labels import Labels, Split, fit_labels, split
+from ..data.labels import GRADES, SEVERAL, Labels, Split, fit_labels, split
 from ..data.lists import grades_of, list_numbers, split_lists
 from ..data.source import Source
 from ..data.sources import load
@@ -109,7 +110,8 @@ def prepare(
     if source.labels.ndim > 1:  # `app.many` takes those
         raise InputError("target", f"{len(source.label_names)} labels at once", "one column of classes")
     objective = objective.on_classes(len(set(source.labels)), settings.positive)
-    labels = fit_labels(source.labels, binary=objective.binary, positive=settings.positive)
+    otherwise = GRADES if isinstance(objective.metric, NDCG) else SEVERAL
+    labels = fit_labels(source.labels, binary=objective.binary, positive=settings.positive, otherwise=otherwise)
     ids = labels.encode(source.labels)
     kept_aside = not committee or isinstance(objective.metric, AtRate)
     parts = split(ids, settings.seed, source.test, validation=kept_aside, whole=source.whole)

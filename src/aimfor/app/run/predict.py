@@ -22,7 +22,7 @@ from ..data.features import FeatureEncoder, Work
 from ..data.lists import grades_of, list_numbers
 from ..data.source import Source
 from ..data.sources import load
-from .evaluate import evaluate
+from .evaluate import evaluate, or_undefined
 from .evaluate.lists import evaluate_lists
 from .finished import Run, load_run
 
@@ -156,9 +156,9 @@ def evaluated(
         raise InputError("--evaluate", f"no value at all in the target {target!r}", "labels to compare with")
     ids = torch.from_numpy(run.labels.encode(labels[known]))
     found: dict[str, Any] = evaluate(run.objective, scores[torch.from_numpy(known)], ids, run.threshold)
-    lines = [f"{run.metric} on {int(known.sum())} labelled rows: {found['metric']:.4f}"]
+    lines = [f"{run.metric} on {int(known.sum())} labelled rows: {or_undefined(found['metric'])}"]
     if "rates" in found:
-        rates = ", ".join(f"{name} {value:.4f}" for name, value in found["rates"].items())
+        rates = ", ".join(f"{name} {or_undefined(value)}" for name, value in found["rates"].items())
         lines.append(f"at the stored threshold: {rates}")
     return lines
 
@@ -172,6 +172,6 @@ def _evaluated_lists(
     lists = torch.from_numpy(list_numbers(queries[known], str(run.query)))
     found = evaluate_lists(objective, scores[torch.from_numpy(known)], torch.from_numpy(grades), lists)
     counted = found["queries"]["counted"]
-    lines = [f"{run.metric} on {int(known.sum())} labelled rows, {counted} queries: {found['metric']:.4f}"]
+    lines = [f"{run.metric} on {int(known.sum())} labelled rows, {counted} queries: {or_undefined(found['metric'])}"]
     lines.append("beside it: " + ", ".join(f"{one['name']} {one['value']:.4f}" for one in found["beside"]))
     return lines

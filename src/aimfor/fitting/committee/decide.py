@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ...metrics.accuracy import Accuracy
+from ...metrics.at_rate import AtRate
 from ..grouping import rows_of_each
 from ..objective import Objective
 from .folds import list_parts
@@ -46,7 +47,8 @@ def threshold_of(objective: Objective, scores: Tensor, y: Tensor, weights: Tenso
         return Threshold(
             0.0, f"even odds: {n} out-of-fold rows are fewer than the {least} that would move the threshold"
         )
-    return Threshold(objective.tuned(scores, y, weights)[0], f"the best for {objective.name} on {n} out-of-fold rows")
+    tuned_for = objective.name if objective.needs_threshold or isinstance(objective.metric, AtRate) else "F1"
+    return Threshold(objective.tuned(scores, y, weights)[0], f"the best for {tuned_for} on {n} out-of-fold rows")
 
 
 def promised(rule: str, judge: Judge, seed: int) -> float:

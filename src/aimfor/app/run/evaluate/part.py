@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -108,3 +109,13 @@ def metric_interval(
     if isinstance(objective.metric, Accuracy):
         return exact_interval(round(objective.value(scores, targets, threshold) * n), n)
     return bootstrap_interval(lambda rows: objective.value(scores[rows], targets[rows], threshold), n)
+
+
+def or_undefined(value: float, digits: int = 4) -> str:
+    """A number for the screen, or that these rows do not define it: a class is missing, or nothing was decided so.
+
+    Example:
+        >>> or_undefined(0.5), or_undefined(float("nan"))
+        ('0.5000', 'undefined')
+    """
+    return "undefined" if math.isnan(value) else f"{value:.{digits}f}"
