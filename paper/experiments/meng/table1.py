@@ -83,7 +83,7 @@ def beside_the_paper(
     setting: str,
     key: str,
     columns: Sequence[int],
-    paper: Callable[[str, str], dict[str, tuple[float, ...]]],
+    paper: Callable[[str, str], Numbers],
 ) -> Callable[[list[dict[str, Any]], Path], None]:
     """A report with the paper's own numbers beside ours.
 
