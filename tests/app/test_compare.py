@@ -97,7 +97,9 @@ def test_a_cell_on_which_the_metric_was_undefined_is_never_chosen_and_does_not_s
     undefined = {seed: {"validation": None, "test": {"metric": None}, **rest} for seed in (0, 1)}
     made = {"gradient_boosting": undefined, "cross_entropy": found}
     assert add_choices(made, plan)[BEST_RIVAL] == found
-    rows = {row["name"]: row for row in summarize(made, plan)["table"]}
+    summary = summarize(made, plan)
+    rows = {row["name"]: row for row in summary["table"]}
+    assert "gradient boosting" not in "".join(summary["verdicts"])
     assert rows["cross_entropy"]["test"] == 0.5
     assert np.isnan(rows["gradient_boosting"]["test"])
 

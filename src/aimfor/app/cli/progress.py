@@ -46,37 +46,17 @@ def training(folder: Path, ready: Prepared, recipe: Recipe | None, quiet: bool) 
         for note in ready.notes:
             screen.print(f"note: {note}")
     live = bar(screen, quiet)
-    name = ready.settings.metric
     try:
         with live:
             line = live.add_task("training", total=1.0, value="")
 
             def show(event: Event | CellProgress) -> None:
-                if isinstance(event, CellProgress) and event.member == EVALUATING:
-                    columns = f"{event.done} of {event.total} columns" if event.total else ""
-                    live.update(line, description=event.title, total=max(1, event.total))
-                    live.update(line, completed=event.done, value=columns, left=event.left)
-                    return
                 if isinstance(event, CellProgress):
-                    live.update(
-                        line,
-                        description=f"{event.title}, fold {event.fold + 1} of {event.folds}",
-                        completed=event.done,
-                        total=event.total,
-                        value=f"{event.done} of {event.total} cells",
-                        left=event.left,
-                    )
+                    live.update(line, **_of_cells(event))
                     return
                 if event["epoch"] == 1:  # another stage has another pace
                     live.reset(line, total=event["epochs"])
-                best = "–" if event["best"] is None else f"{event['best']:.4f}"
-                live.update(
-                    line,
-                    description=f"stage {event['stage'] + 1}, {event['title']}",
-                    completed=event["epoch"],
-                    total=event["epochs"],
-                    value=f"{name} {event['validation'] or 0:.4f}, best {best}",
-                )
+                live.update(line, **_of_epochs(event, ready.settings.metric))
 
             metrics = finish(folder, ready, recipe, show)
     except Interrupted:
@@ -84,6 +64,28 @@ def training(folder: Path, ready: Prepared, recipe: Recipe | None, quiet: bool) 
         raise
     write_run_report(folder)
     _summary(screen, folder, ready, metrics)
+
+
+def _of_cells(event: CellProgress) -> dict[str, Any]:
+    """The line while a committee learns, or while its columns are evaluated."""
+    if event.member == EVALUATING:
+        columns = f"{event.done} of {event.total} columns" if event.total else ""
+        words, total = {"description": event.title, "value": columns}, max(1, event.total)
+    else:
+        title = f"{event.title}, fold {event.fold + 1} of {event.folds}"
+        words, total = {"description": title, "value": f"{event.done} of {event.total} cells"}, event.total
+    return {**words, "completed": event.done, "total": total, "left": event.left}
+
+
+def _of_epochs(event: Event, metric: str) -> dict[str, Any]:
+    """The line while one network learns."""
+    best = "–" if event["best"] is None else f"{event['best']:.4f}"
+    return {
+        "description": f"stage {event['stage'] + 1}, {event['title']}",
+        "completed": event["epoch"],
+        "total": event["epochs"],
+        "value": f"{metric} {event['validation'] or 0:.4f}, best {best}",
+    }
 
 
 def _summary(screen: Console, folder: Path, ready: Prepared, metrics: dict[str, Any]) -> None:

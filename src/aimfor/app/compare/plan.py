@@ -139,24 +139,16 @@ def summarize(results: Results, plan: Plan) -> dict[str, Any]:
     found = {n: paired_difference(test[n], test[BEST_RIVAL], test_share=share, level=level) for n in candidates}
     adjusted = dict(zip(candidates, holm([found[name].p for name in candidates]), strict=True))
     table = []
-    for name, by_seed in complete.items():
-        row: dict[str, Any] = {
-            "name": name,
-            "title": titles[name],
-            "test": float(np.mean(test[name])),
-            "deviation": float(np.std(test[name], ddof=1)),
-            "validation": float(np.mean([number_of(by_seed[seed]["validation"]) for seed in seeds])),
-            "seconds": float(np.mean([by_seed[seed]["seconds"] for seed in seeds])),
-            "megabytes": float(np.max([by_seed[seed]["megabytes"] for seed in seeds])),
-        }
-        if name == COMMITTEE.name:
-            row["weights"] = _mean_weights([by_seed[seed]["committee"] for seed in seeds])
-        if name in found:
+    for name in complete:
+        of_seeds = [complete[name][seed] for seed in seeds]
+        row = {"name": name, "title": titles[name], **_numbers(of_seeds)}
+        if name in found and np.isfinite(found[name].mean):
             one = found[name]
             row |= {"difference": one.mean, "low": one.low, "high": one.high, "p": adjusted[name]}
         table.append(row)
         if name == COMMITTEE.name:
-            table += _member_rows([by_seed[seed]["committee"]["members"] for seed in seeds])
+            row["weights"] = _mean_weights([one["committee"] for one in of_seeds])
+            table += _member_rows([one["committee"]["members"] for one in of_seeds])
     summary = {
         "metric": plan.settings.metric,
         "seeds": plan.seeds,
@@ -176,6 +168,18 @@ def summarize(results: Results, plan: Plan) -> dict[str, Any]:
     )
     summary["verdicts"] = [*verdicts(summary), *summary["floors"]]
     return summary
+
+
+def _numbers(cells: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the cells of one recipe, seed by seed, say on average."""
+    test = [number_of(one["test"]["metric"]) for one in cells]
+    return {
+        "test": float(np.mean(test)),
+        "deviation": float(np.std(test, ddof=1)),
+        "validation": float(np.mean([number_of(one["validation"]) for one in cells])),
+        "seconds": float(np.mean([one["seconds"] for one in cells])),
+        "megabytes": float(np.max([one["megabytes"] for one in cells])),
+    }
 
 
 def _member_rows(seeds: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -218,7 +222,7 @@ def verdicts(summary: dict[str, Any]) -> list[str]:
             f"None of aimfor's methods could be tried for {metric}: " + "; ".join(summary["skipped"]) + "."
         )
     single = [row for row in table.values() if row["name"] not in TITLES]
-    best = max(single, key=lambda row: row["test"])
+    best = max(single, key=lambda row: np.nan_to_num(row["test"], nan=-np.inf))
     committee = table.get(COMMITTEE.name)
     if committee is None and best["name"] == HISTGB.name:
         sentences.append(f"{best['title']} has the highest mean on test rows, {best['test']:.4f}: consider it first.")

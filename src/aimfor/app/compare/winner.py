@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ...fitting.backbones import is_backbone
 from ...fitting.config import Recipe, Settings
 from ..cli.bar import console
@@ -27,10 +29,10 @@ def winner_of(plan: Plan, summary: dict[str, Any]) -> Recipe | None:
     rows = {row["name"]: row for row in summary["table"]}
     if COMMITTEE.name not in rows:
         return None
-    if rows[COMMITTEE.name]["high"] >= 0:
+    if rows[COMMITTEE.name].get("high", 0.0) >= 0:
         return COMMITTEE
     rivals = [recipe for recipe in plan.recipes if recipe.rival]
-    return max(rivals, key=lambda recipe: rows[recipe.name]["validation"])
+    return max(rivals, key=lambda recipe: np.nan_to_num(rows[recipe.name]["validation"], nan=-np.inf))
 
 
 def leave_winner(folder: Path, plan: Plan, summary: dict[str, Any]) -> None:
