@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from . import NAMES
-from .claims import CLAIMS
+from .claims.catalogue import CLAIMS
 from .claims.judging import Entries
 from .experiments.ours import autogluon, mq2008_committee, retrieval, retrieval_features
 from .report import scratch_board

@@ -1,8 +1,1 @@
-"""The claims of the four papers, one by one."""
-
-from __future__ import annotations
-
-from . import meng, ravi, song
-from .judging import Claim
-
-CLAIMS: tuple[Claim, ...] = (*meng.CLAIMS, *ravi.CLAIMS, *song.CLAIMS)
+"""The claims of the four papers, in ``catalogue``, and their judges, which a report may use and know no claim."""

@@ -12,7 +12,8 @@ import torch
 from aimfor.errors import InputError
 from paper import NAMES, Options, evidence
 from paper import run as runner
-from paper.claims import CLAIMS, judging
+from paper.claims import judging
+from paper.claims.catalogue import CLAIMS
 from paper.data import images
 from paper.experiments.meng import table1 as meng_table1
 from paper.experiments.meng import table2 as meng_table2

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from paper import Options
-from paper.claims import CLAIMS
+from paper.claims.catalogue import CLAIMS
 from paper.claims.judging_ravi import AGAINST, ONCE_AGAINST_EVERY, inner_schedules, projections_on_programs
 from paper.experiments.ravi import s_mnist, s_mnist_paper
 from paper.run import cell_key

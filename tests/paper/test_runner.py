@@ -11,10 +11,11 @@ from typer import Typer
 from typer.testing import CliRunner
 
 from aimfor.errors import InputError
-from paper import Cell, Experiment, Options, data_folder
+from paper import NAMES, Cell, Experiment, Options, data_folder
 from paper import __main__ as cli
 from paper import run as runner
 from paper.experiment import find_data
+from programs import finished
 
 
 def make(run: Any = None, count: int = 3) -> tuple[Experiment, list[Cell]]:
@@ -137,3 +138,20 @@ def test_command_lists_runs_and_refuses(tmp_path: Path, monkeypatch: pytest.Monk
     refused = call(app, ["nonsense", "--out", str(tmp_path)])
     assert refused.exit_code == 2
     assert "InputError" in refused.output
+
+
+def test_each_experiment_can_be_the_first_that_is_loaded() -> None:
+    """``python -m paper NAME`` loads one alone; another that came before it would hide an import in a circle."""
+    code = """
+        import sys
+        from paper import NAMES
+
+        for name in NAMES:
+            for module in [module for module in sys.modules if module.split(".")[0] == "paper"]:
+                del sys.modules[module]
+            from paper.run import load
+
+            load(name)
+        print(len(NAMES))
+    """
+    assert int(finished(code=code).stdout) == len(NAMES)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from aimfor.errors import InputError
 from paper import Options
-from paper.claims import CLAIMS
+from paper.claims.catalogue import CLAIMS
 from paper.data import voc
 from paper.experiments.song import multilabel, voc_action, voc_report
 from paper.protocol.protocol import Budget, Checkpoint, Contest, Split
