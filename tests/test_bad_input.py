@@ -214,6 +214,15 @@ def test_numpy_is_not_needed_by_the_core() -> None:
     assert aimfor.SortedEngine(margin=np.float64(0.5)).margin == 0.5
 
 
+def test_a_label_to_be_left_out_is_met_with_the_option_that_does_so() -> None:
+    for label, targets in ((255, TARGETS.clone()), (-1, TARGETS.clone())):
+        targets[1] = label
+        with pytest.raises(aimfor.InputError, match=f"ignore_index={label}"):
+            aimfor.MetricLoss("iou")(SCORES, targets)
+        with pytest.raises(aimfor.InputError, match="ignore_index="):
+            aimfor.MetricLoss("f1_macro")(SCORES[:, None].expand(-1, 2), targets)
+
+
 def test_a_class_or_a_name_in_place_of_an_instance_is_called_so() -> None:
     with pytest.raises(aimfor.InputError, match=r"metric: got the class FBeta, not FBeta\(\)"):
         aimfor.MetricLoss(aimfor.FBeta)  # type: ignore[arg-type]

@@ -152,6 +152,8 @@ CASES: list[Callable[[], str]] = [
     lambda: floor(text="s,y\n0.5,1\n,0\n"),
     lambda: floor("--learn", "sc.csv"),
     floor,
+    lambda: floor(text="\n".join(["s,y", *SCORES.splitlines()[41:81]])),
+    lambda: floor(text="s,y\n" + "".join(f"{-row},{int(row > 600)}\n" for row in range(1000))),
     lambda: said("check", "nothing", table(SCORES)),
     lambda: neighbours("abcdefgh", 8),
     lambda: neighbours("ab", 8),

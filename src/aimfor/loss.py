@@ -87,8 +87,9 @@ class MetricLoss(nn.Module):
         if engine is None:
             engine = _default_engine(metric)
         if not isinstance(engine, Engine):
-            expected = "an Engine instance, e.g. aimfor.SmoothEngine()"
-            raise InputError("engine", _kind_of(engine), expected, _who_can(metric))
+            raise InputError(
+                "engine", _kind_of(engine), "an Engine instance, e.g. aimfor.SmoothEngine()", _who_can(metric)
+            )
         reason = engine.refuses(metric)
         if reason is not None:
             raise UnsupportedPairError(f"{type(engine).__name__} cannot train {metric!r}: {reason}. {_who_can(metric)}")

@@ -212,3 +212,10 @@ def test_class_scaling_undoes_a_known_scale_and_shift() -> None:
     assert slope == pytest.approx(0.2, rel=0.05)
     assert offsets[1] - offsets[0] == pytest.approx(-2.0, abs=0.1)
     assert offsets[2] - offsets[0] == pytest.approx(1.0, abs=0.1)
+
+
+def test_members_may_be_one_text_as_on_the_command_line() -> None:
+    X, y = make_classification(120, 4, random_state=0)
+    found = MetricClassifier("ap", members="linear", random_state=0).fit(X, y)
+    wanted = MetricClassifier("ap", members=("linear",), random_state=0).fit(X, y)
+    assert (found.predict_proba(X) == wanted.predict_proba(X)).all()

@@ -112,6 +112,8 @@ def binary_values(targets: Tensor) -> None:
     values = set(found[:3].tolist())
     if values == {-1, 1} or values == {-1.0, 1.0}:
         remedy = "For labels in {-1, 1} pass (targets > 0)."
+    elif float(found[-1]) == 255 or values == {-1, 0, 1}:
+        remedy = f"To leave a label out pass ignore_index={255 if float(found[-1]) == 255 else -1}."
     elif not targets.is_floating_point() or bool((targets == targets.round()).all()):
         remedy = "For class ids use a multi-class metric (auroc_ovr, auc_mu), or pass (targets == positive_class)."
     else:
@@ -128,7 +130,7 @@ def class_values(targets: Tensor, classes: int) -> None:
             "targets",
             f"class ids from {low} to {high}",
             f"ids from 0 to {classes - 1}, one per column of scores",
-            "Mask ignored entries with where=, or give scores one column per class.",
+            "Name a label to ignore with ignore_index=, mask entries with where=, or give scores one column per class.",
         )
 
 

@@ -43,7 +43,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         metric: A `Metric` or its name: ``"auroc"``, ``"f1"``, ``"recall@precision=0.9"``, …; for more than two classes
             a multi-class metric such as ``"auroc_ovr"``.
         model: ``"committee"``, ``"mlp"`` or ``"linear"``.
-        members: Kinds of members of the committee.
+        members: Kinds of members of the committee; also as one text, ``"linear,trees"``.
         pos_label: The positive class of a binary metric; by default the second in order.
         n_jobs: Processes for the committee's folds; -1 takes one a core.
         hidden: Width of the hidden layers.
@@ -72,7 +72,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         metric: str | Metric = "auroc",
         *,
         model: str = "committee",
-        members: tuple[str, ...] = ("linear", "trees", "network"),
+        members: tuple[str, ...] | str = ("linear", "trees", "network"),
         pos_label: Any = None,
         n_jobs: int = 1,
         hidden: int = 32,
@@ -189,7 +189,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             ids,
             objective,
             outputs,
-            members=tuple(self.members),
+            members=tuple(self.members.split(",") if isinstance(self.members, str) else self.members),
             weights=weights,
             groups=None if groups is None else column_or_1d(groups),
             seed=seed,

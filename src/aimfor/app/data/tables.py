@@ -78,7 +78,7 @@ def read_table(path: Path, *, encoding: str = "utf8", rows: int | None = None) -
     except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeError, LookupError, EOFError, gzip.BadGzipFile) as error:
         raise InputError("data", f"{path.name}, which cannot be read ({_first_line(error)})", *_cure(error)) from None
     if table.num_rows == 0:
-        raise InputError("data", f"{path.name} with 0 rows", "at least a few dozen rows below the header line")
+        raise InputError("data", f"{path.name} with 0 rows", "rows below the header line")
     return named([(name, from_arrow(name, table.column(i))) for i, name in enumerate(table.column_names)])
 
 
