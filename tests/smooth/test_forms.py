@@ -224,3 +224,29 @@ def test_memory_is_linear_in_a_long_list() -> None:
     with Watch():
         aimfor.MetricLoss("ap", aimfor.SmoothEngine(anchor=0.5))(scores, targets).backward()
     assert largest <= sums.BLOCK + 20_000
+
+
+@pytest.mark.parametrize("name", ["ndcg", "ndcg@2", "precision@2", "map@r", "r_precision", "mrr"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_anchor_of_metrics_of_lists_is_softmax_cross_entropy(name: str, weighted: bool) -> None:
+    """Of every list that has two grades, against the shares of its grades, without the masked items."""
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(4, 6, generator=generator, dtype=torch.float64)
+    grades = torch.tensor([[1, 0, 0, 1, 0, 1], [0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1], [0, 1, 0, 0, 1, 1]])
+    if name.startswith("ndcg"):
+        grades = grades * torch.tensor([1, 2, 1, 1, 3, 1])
+        grades[2] = 1
+    where = torch.ones(4, 6, dtype=torch.bool)
+    where[3, 4:] = False
+    weights = torch.tensor([0.5, 2.0, 1.0, 3.0] if weighted else [1.0] * 4, dtype=torch.float64)
+    leaf, other = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+    engine = aimfor.SmoothEngine(0.7, anchor=1.0, anchor_temperature=0.25)
+    found = aimfor.MetricLoss(name, engine)(leaf, grades, where=where, weights=weights if weighted else None)
+    expected = torch.zeros((), dtype=torch.float64)
+    for place in (0, 3):
+        there = where[place]
+        target = grades[place][there] / grades[place][there].sum()
+        expected = expected - weights[place] * (target * torch.log_softmax(4 * other[place][there], 0)).sum()
+    expected = expected / weights[[0, 2, 3]].sum()  # the third list counts in the mean, with nothing to order
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(*torch.autograd.grad((found, expected), (leaf, other)))

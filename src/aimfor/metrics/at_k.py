@@ -69,7 +69,8 @@ class _AtK(Metric, HasArgmax, HasSmooth):
                 found = found * room / inside.sum(1).clamp_min(torch.finfo(inside.dtype).tiny)
             return mean_over_lists(found, defined, by_list)
 
-        return Ranking(batch.scores, asked, (counted,), measure, gains, counted, cuts=True)
+        shares = shares_of_lists(batch, defined)
+        return Ranking(batch.scores, asked, (counted,), measure, gains, counted, cuts=True, listwise=shares)
 
     def default_engine(self) -> Engine:
         return DirectEngine()

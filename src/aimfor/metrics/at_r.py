@@ -13,7 +13,7 @@ from ..engine import Batch, Engine
 from ..errors import InputError
 from ..smooth import HasSmooth, Ranking, SmoothEngine, asked_items
 from .base import Metric
-from .lists import list_weights, mean_over_lists, soft_cut, sorted_lists
+from .lists import list_weights, mean_over_lists, shares_of_lists, soft_cut, sorted_lists
 
 
 class _OfLists(Metric, HasSmooth):
@@ -68,8 +68,10 @@ class _AtR(_OfLists):
             return self._of_places(own, tp, places, soft_cut(places, limit, relative), by_list)
 
         # Without precisions nobody asks for the positives above an item.
-        masses = (hit, counted) if self.precise else (counted,)
-        return Ranking(batch.scores, asked, masses, measure, batch.targets, counted, cuts=True, hits=self.precise)
+        masses, shares = (hit, counted) if self.precise else (counted,), shares_of_lists(batch, limit[:, 0] > 0)
+        return Ranking(
+            batch.scores, asked, masses, measure, hit, counted, cuts=True, hits=self.precise, listwise=shares
+        )
 
     def _of_places(self, hit: Tensor, tp: Tensor, places: Tensor, inside: Tensor, by_list: Tensor | None) -> Tensor:
         """The definition: for each positive, positives and items at or above it, and whether it is in the first R."""
@@ -144,7 +146,8 @@ class HitAtK(_OfLists):
             inside = own * soft_cut(above[0], self.k, relative)
             return mean_over_lists(1.0 - (1.0 - inside).prod(1), defined, by_list)
 
-        return Ranking(batch.scores, asked, (counted,), measure, batch.targets, counted, cuts=True)
+        shares = shares_of_lists(batch, defined)
+        return Ranking(batch.scores, asked, (counted,), measure, hit, counted, cuts=True, listwise=shares)
 
 
 @dataclass(frozen=True)
@@ -177,7 +180,8 @@ class ReciprocalRank(_OfLists):
             first = found.amax(1) if found.shape[1] else found.sum(1)
             return mean_over_lists(first, defined, by_list)
 
-        return Ranking(batch.scores, asked, (counted - hit,), measure, batch.targets, counted)
+        shares = shares_of_lists(batch, defined)
+        return Ranking(batch.scores, asked, (counted - hit,), measure, hit, counted, listwise=shares)
 
 
 def _before_first_hit(batch: Batch) -> tuple[Tensor, Tensor]:

@@ -118,7 +118,10 @@ class NDCG(Metric, HasArgmax, HasSmooth):
                 discount = discount * soft_cut(above[0], self.k, relative)
             return mean_over_lists((own * discount).sum(1) / ideal, ideal > 0, by_list)
 
-        return Ranking(batch.scores, asked, (counted,), measure, gains, counted, cuts=self.k is not None)
+        shares = shares_of_lists(batch, ideal > 0)
+        return Ranking(
+            batch.scores, asked, (counted,), measure, gains, counted, cuts=self.k is not None, listwise=shares
+        )
 
     def argmax_form(self, batch: Batch) -> PositionForm:
         gains, discounts, ideal = self._ideal(batch)

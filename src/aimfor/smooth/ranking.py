@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .bounds import BoundedRanks
 from .form import SmoothForm, Softness, found, value_and_slopes, wants_gradient
-from .ranks import SoftRanks, binary_logistic, graded_logistic, sums_of
+from .ranks import SoftRanks, binary_logistic, graded_logistic, listwise_entropy, sums_of
 from .sums import DifferenceSums
 
 
@@ -71,6 +71,8 @@ class Ranking(SmoothForm):
         masses: Each ``(b, l)``: what is summed above an item; 0 where an item does not count.
         measure: The metric, a scalar; NaN where undefined.
         grades: ``(b, l)``, bool where there are two: the anchor orders every pair of items with different grades.
+        listwise: ``(b,)`` float64 share of each list, where the anchor is each list's softmax cross-entropy against the
+            shares of its grades instead, which costs no more than reading the list.
         counted: ``(b, l)`` weight of each item in the anchor, 0 where it does not count.
         cuts: The measure has indicators of its own (a cut at k, a floor) and asks for the relative softness.
         hits: The first of the masses is 0 off the asked items.
@@ -92,6 +94,7 @@ class Ranking(SmoothForm):
     counted: Tensor
     cuts: bool = False
     hits: bool = False
+    listwise: Tensor | None = None
     priced: Callable[[Tensor], tuple[float, Tensor]] | None = None
 
     def spread(self) -> float:
@@ -122,7 +125,7 @@ class Ranking(SmoothForm):
         if value != value:
             return self.scores.sum() * 0.0, value, None
         loss, gradient = (1.0 - share) * (1.0 - value), None
-        if wanted:
+        if wanted and share < 1.0:
             steep = slopes.movedim(0, -1).to(x) * (-(1.0 - share) * softness.enlarge)
             if self.asked.there is not None:  # slopes cover padding too, where the metric multiplies by 0
                 steep = steep * self.asked.there[..., None]
@@ -131,8 +134,9 @@ class Ranking(SmoothForm):
             unit = softness.anchor_temperature
             companion, slope = self._companion(x, unit, ranks.sums if softness.temperature == unit else None)
             loss += share * companion
-            if gradient is not None:
-                gradient = gradient.add_(slope, alpha=share * softness.enlarge / unit)
+            if wanted:
+                scale = share * softness.enlarge / unit
+                gradient = slope * scale if gradient is None else gradient.add_(slope, alpha=scale)
         if gradient is None:
             return x.new_tensor(loss), value, None
         return found(self.scores, loss, gradient), value, None
@@ -155,8 +159,11 @@ class Ranking(SmoothForm):
     def _companion(self, x: Tensor, unit: float, sums: DifferenceSums | None) -> tuple[float, Tensor]:
         """Mean over the lists of the mean logistic loss of their pairs with different grades, of scores ``x / unit``.
 
-        With its gradient with respect to ``x / unit``; ``sums`` are those of ``x / unit``, if somebody has them.
+        With its gradient with respect to ``x / unit``; ``sums`` are those of ``x / unit``, if somebody has them. Where
+        the form is listwise, the lists' softmax cross-entropy.
         """
+        if self.listwise is not None:
+            return listwise_entropy(x / unit, self.grades, self.counted, self.listwise)
         places, mass = self.asked.places, self.counted.to(x)
         weight = self.asked.take(mass)
         if self.grades.dtype == torch.bool:
