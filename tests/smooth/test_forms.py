@@ -250,3 +250,49 @@ def test_the_anchor_of_metrics_of_lists_is_softmax_cross_entropy(name: str, weig
     expected = expected / weights[[0, 2, 3]].sum()  # the third list counts in the mean, with nothing to order
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(*torch.autograd.grad((found, expected), (leaf, other)))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_anchor_of_auc_mu_is_softmax_cross_entropy(weighted: bool) -> None:
+    scores, targets = data(aimfor.AUCMu(), 3)
+    weights = torch.rand(len(targets), dtype=torch.float64) if weighted else None
+    leaf, other = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+    engine = aimfor.SmoothEngine(0.7, anchor=1.0, anchor_temperature=0.25)
+    found = aimfor.MetricLoss("auc_mu", engine)(leaf, targets, weights=weights)
+    each = functional.cross_entropy(4 * other, targets, reduction="none")
+    mass = torch.ones_like(each) if weights is None else weights
+    expected = (each * mass).sum() / mass.sum()
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(*torch.autograd.grad((found, expected), (leaf, other)))
+
+
+def test_a_share_of_the_anchor_of_auc_mu() -> None:
+    """The loss is the mixture of its parts, and a bank enlarges the gradient of both."""
+    scores, targets = data(aimfor.AUCMu(), 3)
+    parts = [float(aimfor.MetricLoss("auc_mu", aimfor.SmoothEngine(anchor=share))(scores, targets)) for share in (0, 1)]
+    mixed = float(aimfor.MetricLoss("auc_mu", aimfor.SmoothEngine(anchor=0.25))(scores, targets))
+    assert mixed == pytest.approx(0.75 * parts[0] + 0.25 * parts[1], rel=1e-12)
+    leaf = scores.clone().requires_grad_()
+    plain, large = (loss(aimfor.AUCMu(), leaf, targets, Softness(1.0, anchor=0.3, enlarge=by)) for by in (1.0, 3.0))
+    assert plain.item() == pytest.approx(large.item(), rel=1e-12)
+    one, two = (torch.autograd.grad(found, leaf)[0] for found in (plain, large))
+    torch.testing.assert_close(3.0 * one, two)
+
+
+def test_the_anchor_of_auroc_of_labels_weighs_both_sides_alike() -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(12, 3, generator=generator, dtype=torch.float64)
+    targets = torch.zeros(12, 3, dtype=torch.int64)
+    targets[:3, 0] = targets[4:9, 1] = 1  # the third label has no positive, and says nothing
+    weights = torch.rand(12, generator=generator, dtype=torch.float64)
+    leaf, other = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+    engine = aimfor.SmoothEngine(anchor=1.0, anchor_temperature=0.5)
+    found = aimfor.MetricLoss("multilabel_auroc", engine)(leaf, targets, weights=weights)
+    expected = torch.zeros((), dtype=torch.float64)
+    for label in (0, 1):
+        hit, x = targets[:, label] == 1, 2 * other[:, label]
+        for side, sign in ((hit, -1.0), (~hit, 1.0)):
+            mean = (weights[side] * functional.softplus(sign * x[side])).sum() / weights[side].sum()
+            expected = expected + 0.25 * mean
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(*torch.autograd.grad((found, expected), (leaf, other)))

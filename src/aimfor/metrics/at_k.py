@@ -16,7 +16,7 @@ from ..engine import Batch, Engine
 from ..errors import InputError
 from ..smooth import HasSmooth, Ranking, asked_items
 from .base import Metric
-from .lists import list_weights, mean_over_lists, shares_of_lists, soft_cut
+from .lists import engine_of_lists, list_weights, listwise, mean_over_lists, shares_of_lists, soft_cut
 
 
 class _AtK(Metric, HasArgmax, HasSmooth):
@@ -69,10 +69,13 @@ class _AtK(Metric, HasArgmax, HasSmooth):
                 found = found * room / inside.sum(1).clamp_min(torch.finfo(inside.dtype).tiny)
             return mean_over_lists(found, defined, by_list)
 
-        shares = shares_of_lists(batch, defined)
-        return Ranking(batch.scores, asked, (counted,), measure, gains, counted, cuts=True, listwise=shares)
+        anchor = listwise(batch, gains, defined)
+        return Ranking(batch.scores, asked, (counted,), measure, gains, counted, cuts=True, companion=anchor)
 
     def default_engine(self) -> Engine:
+        return engine_of_lists()
+
+    def engine_for_logits(self) -> Engine:
         return DirectEngine()
 
     def _parts(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:

@@ -11,9 +11,9 @@ from torch import Tensor
 from .. import checks
 from ..engine import Batch, Engine
 from ..errors import InputError
-from ..smooth import HasSmooth, Ranking, SmoothEngine, asked_items
+from ..smooth import HasSmooth, Ranking, asked_items
 from .base import Metric
-from .lists import list_weights, mean_over_lists, shares_of_lists, soft_cut, sorted_lists
+from .lists import engine_of_lists, list_weights, listwise, mean_over_lists, soft_cut, sorted_lists
 
 
 class _OfLists(Metric, HasSmooth):
@@ -31,7 +31,7 @@ class _OfLists(Metric, HasSmooth):
         return batch
 
     def default_engine(self) -> Engine:
-        return SmoothEngine(0.2, relative=True)
+        return engine_of_lists()
 
 
 def _there(batch: Batch, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
@@ -68,9 +68,10 @@ class _AtR(_OfLists):
             return self._of_places(own, tp, places, soft_cut(places, limit, relative), by_list)
 
         # Without precisions nobody asks for the positives above an item.
-        masses, shares = (hit, counted) if self.precise else (counted,), shares_of_lists(batch, limit[:, 0] > 0)
+        masses = (hit, counted) if self.precise else (counted,)
+        anchor = listwise(batch, hit, limit[:, 0] > 0)
         return Ranking(
-            batch.scores, asked, masses, measure, hit, counted, cuts=True, hits=self.precise, listwise=shares
+            batch.scores, asked, masses, measure, hit, counted, cuts=True, hits=self.precise, companion=anchor
         )
 
     def _of_places(self, hit: Tensor, tp: Tensor, places: Tensor, inside: Tensor, by_list: Tensor | None) -> Tensor:
@@ -146,8 +147,8 @@ class HitAtK(_OfLists):
             inside = own * soft_cut(above[0], self.k, relative)
             return mean_over_lists(1.0 - (1.0 - inside).prod(1), defined, by_list)
 
-        shares = shares_of_lists(batch, defined)
-        return Ranking(batch.scores, asked, (counted,), measure, hit, counted, cuts=True, listwise=shares)
+        anchor = listwise(batch, hit, defined)
+        return Ranking(batch.scores, asked, (counted,), measure, hit, counted, cuts=True, companion=anchor)
 
 
 @dataclass(frozen=True)
@@ -180,8 +181,8 @@ class ReciprocalRank(_OfLists):
             first = found.amax(1) if found.shape[1] else found.sum(1)
             return mean_over_lists(first, defined, by_list)
 
-        shares = shares_of_lists(batch, defined)
-        return Ranking(batch.scores, asked, (counted - hit,), measure, hit, counted, listwise=shares)
+        anchor = listwise(batch, hit, defined)
+        return Ranking(batch.scores, asked, (counted - hit,), measure, hit, counted, companion=anchor)
 
 
 def _before_first_hit(batch: Batch) -> tuple[Tensor, Tensor]:

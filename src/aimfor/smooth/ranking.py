@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .bounds import BoundedRanks
 from .form import SmoothForm, Softness, found, value_and_slopes, wants_gradient
-from .ranks import SoftRanks, binary_logistic, graded_logistic, listwise_entropy, sums_of
+from .ranks import SoftRanks, binary_logistic, graded_logistic, sums_of
 from .sums import DifferenceSums
 
 
@@ -71,11 +71,10 @@ class Ranking(SmoothForm):
         masses: Each ``(b, l)``: what is summed above an item; 0 where an item does not count.
         measure: The metric, a scalar; NaN where undefined.
         grades: ``(b, l)``, bool where there are two: the anchor orders every pair of items with different grades.
-        listwise: ``(b,)`` float64 share of each list, where the anchor is each list's softmax cross-entropy against the
-            shares of its grades instead, which costs no more than reading the list.
         counted: ``(b, l)`` weight of each item in the anchor, 0 where it does not count.
         cuts: The measure has indicators of its own (a cut at k, a floor) and asks for the relative softness.
         hits: The first of the masses is 0 off the asked items.
+        companion: The anchor of given scores ``(b, l)`` and its gradient, where it is not the pairs' logistic loss.
         priced: The measure with its slopes, where they are known: what autograd would find, in fewer steps.
 
     Example:
@@ -94,7 +93,7 @@ class Ranking(SmoothForm):
     counted: Tensor
     cuts: bool = False
     hits: bool = False
-    listwise: Tensor | None = None
+    companion: Callable[[Tensor], tuple[float, Tensor]] | None = None
     priced: Callable[[Tensor], tuple[float, Tensor]] | None = None
 
     def spread(self) -> float:
@@ -118,7 +117,9 @@ class Ranking(SmoothForm):
         ranks = self._ranks(x, softness)
         above = ranks.above().double().movedim(-1, 0)
         relative = self._relative(softness) if self.cuts else above.new_ones(())
-        if self.priced is not None:
+        if share == 1.0 and self.priced is None:  # a number to show; nothing is learned from it
+            value, slopes = float(self.measure(above, relative)), above
+        elif self.priced is not None:
             value, slopes = self.priced(above)
         else:
             value, slopes = value_and_slopes(lambda leaf: self.measure(leaf, relative), above)
@@ -159,11 +160,10 @@ class Ranking(SmoothForm):
     def _companion(self, x: Tensor, unit: float, sums: DifferenceSums | None) -> tuple[float, Tensor]:
         """Mean over the lists of the mean logistic loss of their pairs with different grades, of scores ``x / unit``.
 
-        With its gradient with respect to ``x / unit``; ``sums`` are those of ``x / unit``, if somebody has them. Where
-        the form is listwise, the lists' softmax cross-entropy.
+        With its gradient with respect to ``x / unit``; ``sums`` are those of ``x / unit``, if somebody has them.
         """
-        if self.listwise is not None:
-            return listwise_entropy(x / unit, self.grades, self.counted, self.listwise)
+        if self.companion is not None:
+            return self.companion(x / unit)
         places, mass = self.asked.places, self.counted.to(x)
         weight = self.asked.take(mass)
         if self.grades.dtype == torch.bool:

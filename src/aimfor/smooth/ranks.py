@@ -48,7 +48,7 @@ class SoftRanks:
 
 def sums_of(scores: Tensor, places: Tensor, hits: bool = False) -> DifferenceSums:
     """On a grid, which costs as much as reading the lists, where they are long; else block by block."""
-    scores = _bounded(scores)
+    scores = bounded_scores(scores)
     points = points_of(scores, places.shape[1])
     return Blocks(scores, places) if points is None else Grid(points, places, hits)
 
@@ -85,7 +85,7 @@ def graded_logistic(
     Returns:
         ``(b,)``, ``(b, l)``, ``(b,)``.
     """
-    scores = _bounded(scores)
+    scores = bounded_scores(scores)
     own, grade = scores.gather(1, places), grades.gather(1, places)
     total, weights = (scores.new_zeros(len(scores), dtype=torch.float64) for _ in range(2))
     of_items, of_asked = torch.zeros_like(scores), torch.zeros_like(own)
@@ -101,32 +101,7 @@ def graded_logistic(
     return total, of_items.scatter_add_(1, places, -of_asked), weights
 
 
-def listwise_entropy(scores: Tensor, grades: Tensor, mass: Tensor, shares: Tensor) -> tuple[float, Tensor]:
-    """``−Σ_lists share Σ_j (g_j / Σ g) log softmax(s)_j``, softmax cross-entropy of each list, and its gradient.
-
-    A list whose items have all one grade says nothing about an order, and has no part in it.
-
-    Args:
-        scores: ``(b, l)``, detached.
-        grades: ``(b, l)``, bool or numbers >= 0.
-        mass: ``(b, l)``, 0 where an item does not count, else 1.
-        shares: ``(b,)`` float64 share of each list.
-
-    Returns:
-        The sum, and ``(b, l)``.
-    """
-    if not scores.numel():
-        return 0.0, torch.zeros_like(scores)
-    worth = grades.double() * mass
-    total = worth.sum(1, keepdim=True)
-    ordered = (total > 0) & (total < worth.amax(1, keepdim=True) * mass.sum(1, keepdim=True))
-    share = shares[:, None] * ordered
-    target = (worth * (share / torch.where(ordered, total, 1.0))).to(scores)
-    logs = torch.log_softmax(_bounded(scores).masked_fill(mass == 0, -0.25 * torch.finfo(scores.dtype).max), 1)
-    return -float((target * logs).sum(dtype=torch.float64)), torch.addcmul(-target, logs.exp(), share.to(scores))
-
-
-def _bounded(scores: Tensor) -> Tensor:
+def bounded_scores(scores: Tensor) -> Tensor:
     """Scores whose differences stay finite."""
     most = 0.125 * torch.finfo(scores.dtype).max
     return scores.clamp(-most, most)
