@@ -105,10 +105,15 @@ class AUCMu(OfPairs):
         return PairForm(batch.scores, tuple(problems))
 
     def smooth_form(self, batch: Batch) -> SmoothForm:
-        return ByClasses(batch.scores, super().smooth_form(batch), batch.targets, batch.effective_weights())
+        pairs = super().smooth_form(batch)
+        if self.partition is not None:  # costs ask for other scores than cross-entropy's
+            return pairs
+        return ByClasses(batch.scores, pairs, batch.targets, batch.effective_weights())
 
     def default_engine(self) -> Engine:
         """Softmax cross-entropy of twice the scores: sums over pairs of classes lost to it from scratch."""
+        if self.partition is not None:
+            return SortedEngine()
         return SmoothEngine(anchor=1.0, anchor_temperature=2 * QUICK)
 
     def engine_for_logits(self) -> Engine:

@@ -133,7 +133,7 @@ class MultiLabel(Metric, HasSmooth):
 
     def default_engine(self) -> Engine:
         if isinstance(self.metric, AUROC):
-            return SmoothEngine(anchor=0.5, anchor_temperature=2 * QUICK)
+            return SmoothEngine(anchor=1.0, anchor_temperature=2 * QUICK)
         anchor = 0.5 if isinstance(self.metric, AveragePrecision) else 1.0
         return SmoothEngine(QUICK, anchor=anchor, anchor_temperature=QUICK)
 
