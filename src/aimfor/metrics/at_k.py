@@ -14,9 +14,9 @@ from ..direct import DirectEngine, HasArgmax, PositionForm
 from ..direct.forms.positions import shared_discounts
 from ..engine import Batch, Engine
 from ..errors import InputError
-from ..smooth import HasSmooth, Ranking, asked_items
+from ..smooth import HasSmooth, Ranking, SmoothEngine, asked_items
 from .base import Metric
-from .lists import engine_of_lists, list_weights, listwise, mean_over_lists, shares_of_lists, soft_cut
+from .lists import list_weights, listwise, mean_over_lists, shares_of_lists, soft_cut
 
 
 class _AtK(Metric, HasArgmax, HasSmooth):
@@ -73,7 +73,7 @@ class _AtK(Metric, HasArgmax, HasSmooth):
         return Ranking(batch.scores, asked, (counted,), measure, gains, counted, cuts=True, companion=anchor)
 
     def default_engine(self) -> Engine:
-        return engine_of_lists()
+        return SmoothEngine(anchor=0.5)
 
     def engine_for_logits(self) -> Engine:
         return DirectEngine()

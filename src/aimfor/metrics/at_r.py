@@ -11,7 +11,7 @@ from torch import Tensor
 from .. import checks
 from ..engine import Batch, Engine
 from ..errors import InputError
-from ..smooth import HasSmooth, Ranking, asked_items
+from ..smooth import HasSmooth, Ranking, SmoothEngine, asked_items
 from .base import Metric
 from .lists import engine_of_lists, list_weights, listwise, mean_over_lists, soft_cut, sorted_lists
 
@@ -31,7 +31,11 @@ class _OfLists(Metric, HasSmooth):
         return batch
 
     def default_engine(self) -> Engine:
-        return engine_of_lists()
+        """Ranks as fine as a fifth of the spread, which the first places need, and half softmax cross-entropy."""
+        return SmoothEngine(0.2, relative=True, anchor=0.5)
+
+    def engine_for_logits(self) -> Engine:
+        return SmoothEngine(0.2, relative=True)
 
 
 def _there(batch: Batch, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
@@ -44,6 +48,9 @@ class _AtR(_OfLists):
     """Σ over the positives in the first R places of a worth, divided by R."""
 
     precise: ClassVar[bool]
+
+    def default_engine(self) -> Engine:
+        return engine_of_lists()
 
     def exact(self, batch: Batch) -> Tensor:
         scores = batch.scores.detach()
