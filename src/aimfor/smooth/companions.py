@@ -25,6 +25,13 @@ def listwise_entropy(scores: Tensor, grades: Tensor, where: Tensor | None, share
 
     Returns:
         The sum, and ``(b, l)``.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.smooth import listwise_entropy
+        >>> found, slope = listwise_entropy(torch.zeros(1, 2), torch.tensor([[1, 0]]), None, torch.ones(1).double())
+        >>> round(found, 4), slope.tolist()
+        (0.6931, [[-0.5, 0.5]])
     """
     if not scores.numel():
         return 0.0, torch.zeros_like(scores)
@@ -51,6 +58,13 @@ def balanced_entropy(scores: Tensor, positive: Tensor, negative: Tensor) -> tupl
 
     Returns:
         The mean, and ``(b, l)``, its gradient.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.smooth import balanced_entropy
+        >>> found, slope = balanced_entropy(torch.zeros(1, 3), torch.tensor([[1, 0, 0]]), torch.tensor([[0, 1, 1]]))
+        >>> round(found, 4), slope.tolist()
+        (0.6931, [[-0.25, 0.125, 0.125]])
     """
     p, q = positive.sum(1, keepdim=True), negative.sum(1, keepdim=True)
     defined = (p > 0) & (q > 0)
