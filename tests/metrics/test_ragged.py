@@ -76,7 +76,9 @@ def test_weights_are_per_row_or_per_list_and_masked_rows_are_removed() -> None:
 def test_one_row_a_list_and_a_column_of_scores() -> None:
     scores, targets = torch.randn(4, 1), torch.tensor([1, 0, 1, 0])
     assert float(aimfor.AveragePrecision().value(scores, targets, groups=torch.arange(4))) == 1.0
-    output = aimfor.MetricLoss("ndcg@10").detailed(scores.requires_grad_(), targets, groups=torch.arange(4))
+    output = aimfor.MetricLoss("ndcg@10", aimfor.DirectEngine()).detailed(
+        scores.requires_grad_(), targets, groups=torch.arange(4)
+    )
     assert output.loss == 0
 
 

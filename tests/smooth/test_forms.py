@@ -224,3 +224,75 @@ def test_memory_is_linear_in_a_long_list() -> None:
     with Watch():
         aimfor.MetricLoss("ap", aimfor.SmoothEngine(anchor=0.5))(scores, targets).backward()
     assert largest <= sums.BLOCK + 20_000
+
+
+@pytest.mark.parametrize("name", ["ndcg", "ndcg@2", "precision@2", "map@r", "r_precision", "mrr"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_anchor_of_metrics_of_lists_is_softmax_cross_entropy(name: str, weighted: bool) -> None:
+    """Of every list that has two grades, against the shares of its grades, without the masked items."""
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(4, 6, generator=generator, dtype=torch.float64)
+    grades = torch.tensor([[1, 0, 0, 1, 0, 1], [0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1], [0, 1, 0, 0, 1, 1]])
+    if name.startswith("ndcg"):
+        grades = grades * torch.tensor([1, 2, 1, 1, 3, 1])
+        grades[2] = 1
+    where = torch.ones(4, 6, dtype=torch.bool)
+    where[3, 4:] = False
+    weights = torch.tensor([0.5, 2.0, 1.0, 3.0] if weighted else [1.0] * 4, dtype=torch.float64)
+    leaf, other = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+    engine = aimfor.SmoothEngine(0.7, anchor=1.0, anchor_temperature=0.25)
+    found = aimfor.MetricLoss(name, engine)(leaf, grades, where=where, weights=weights if weighted else None)
+    expected = torch.zeros((), dtype=torch.float64)
+    for place in (0, 3):
+        there = where[place]
+        target = grades[place][there] / grades[place][there].sum()
+        expected = expected - weights[place] * (target * torch.log_softmax(4 * other[place][there], 0)).sum()
+    expected = expected / weights[[0, 2, 3]].sum()  # the third list counts in the mean, with nothing to order
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(*torch.autograd.grad((found, expected), (leaf, other)))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_anchor_of_auc_mu_is_softmax_cross_entropy(weighted: bool) -> None:
+    scores, targets = data(aimfor.AUCMu(), 3)
+    weights = torch.rand(len(targets), dtype=torch.float64) if weighted else None
+    leaf, other = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+    engine = aimfor.SmoothEngine(0.7, anchor=1.0, anchor_temperature=0.25)
+    found = aimfor.MetricLoss("auc_mu", engine)(leaf, targets, weights=weights)
+    each = functional.cross_entropy(4 * other, targets, reduction="none")
+    mass = torch.ones_like(each) if weights is None else weights
+    expected = (each * mass).sum() / mass.sum()
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(*torch.autograd.grad((found, expected), (leaf, other)))
+
+
+def test_a_share_of_the_anchor_of_auc_mu() -> None:
+    """The loss is the mixture of its parts, and a bank enlarges the gradient of both."""
+    scores, targets = data(aimfor.AUCMu(), 3)
+    parts = [float(aimfor.MetricLoss("auc_mu", aimfor.SmoothEngine(anchor=share))(scores, targets)) for share in (0, 1)]
+    mixed = float(aimfor.MetricLoss("auc_mu", aimfor.SmoothEngine(anchor=0.25))(scores, targets))
+    assert mixed == pytest.approx(0.75 * parts[0] + 0.25 * parts[1], rel=1e-12)
+    leaf = scores.clone().requires_grad_()
+    plain, large = (loss(aimfor.AUCMu(), leaf, targets, Softness(1.0, anchor=0.3, enlarge=by)) for by in (1.0, 3.0))
+    assert plain.item() == pytest.approx(large.item(), rel=1e-12)
+    one, two = (torch.autograd.grad(found, leaf)[0] for found in (plain, large))
+    torch.testing.assert_close(3.0 * one, two)
+
+
+def test_the_anchor_of_auroc_of_labels_weighs_both_sides_alike() -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(12, 3, generator=generator, dtype=torch.float64)
+    targets = torch.zeros(12, 3, dtype=torch.int64)
+    targets[:3, 0] = targets[4:9, 1] = 1  # the third label has no positive, and says nothing
+    weights = torch.rand(12, generator=generator, dtype=torch.float64)
+    leaf, other = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+    engine = aimfor.SmoothEngine(anchor=1.0, anchor_temperature=0.5)
+    found = aimfor.MetricLoss("multilabel_auroc", engine)(leaf, targets, weights=weights)
+    expected = torch.zeros((), dtype=torch.float64)
+    for label in (0, 1):
+        hit, x = targets[:, label] == 1, 2 * other[:, label]
+        for side, sign in ((hit, -1.0), (~hit, 1.0)):
+            mean = (weights[side] * functional.softplus(sign * x[side])).sum() / weights[side].sum()
+            expected = expected + 0.25 * mean
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(*torch.autograd.grad((found, expected), (leaf, other)))

@@ -48,6 +48,15 @@ QUICK_SPREAD: Makers = {
         0.2, relative=True, anchor=0.5, anchor_temperature=QUICK
     )
 }
+#: Beside half the metric of a list, half its softmax cross-entropy. (Rows of lists without the word were of pairs.)
+QUICK_SOFTMAX: Makers = {
+    "softmax anchor 0.5 at 0.25": lambda: aimfor.SmoothEngine(anchor=0.5, anchor_temperature=QUICK)
+}
+SOFTMAX: Makers = {"softmax anchor 0.5": lambda: aimfor.SmoothEngine(anchor=0.5)}
+SPREAD_SOFTMAX: Makers = {
+    "temperature 0.2 of the spread, softmax anchor 0.5": lambda: aimfor.SmoothEngine(0.2, relative=True, anchor=0.5)
+}
+HALF_ENTROPY: Makers = {"cross-entropy at 0.5": lambda: aimfor.SmoothEngine(anchor=1.0, anchor_temperature=2 * QUICK)}
 ENGINES: dict[str, Makers] = {
     "f1": BANKED | quick(anchor=(0.5,), bank=(2048,)),
     "fbeta=2": quick(anchor=(0.5,), bank=(2048,)),
@@ -58,22 +67,23 @@ ENGINES: dict[str, Makers] = {
     | quick(anchor=(0.5,), bank=(2048,)),
     "auroc": SORTED | smooth(anchor=(1.0,)),
     "ap": RANKED | smooth(anchor=(0.5,), bank=(1024,)) | quick(anchor=(0.5,)) | QUICK_SPREAD,
-    "ndcg": DIRECT | RANKED | quick(anchor=(0.5,)),
-    "ndcg@10": DIRECT | RANKED | quick(anchor=(0.5,)) | QUICK_SPREAD,
-    "map@r": SPREAD | QUICK_SPREAD | RANKED,
-    "precision@1": DIRECT | smooth(anchor=(0.5,)) | QUICK_SPREAD,
-    "mrr": SPREAD | QUICK_SPREAD | smooth(anchor=(0.5,)),
+    "ndcg": DIRECT | QUICK_SOFTMAX,
+    "ndcg@10": DIRECT | QUICK_SOFTMAX,
+    "map@r": SPREAD | QUICK_SOFTMAX,
+    "r_precision": SPREAD | QUICK_SOFTMAX,
+    "precision@1": DIRECT | SOFTMAX | QUICK_SOFTMAX,
+    "mrr": SPREAD | SPREAD_SOFTMAX | SOFTMAX | QUICK_SOFTMAX,
     "precision@recall=0.8": RATES | QUICK_RATES | RANKED,
     "recall@precision=0.9": RATES | QUICK_RATES | RANKED,
     "tpr@fpr=0.1": RATES | QUICK_RATES | RANKED,
     "auprc@10": RATES | QUICK_RATES | smooth(anchor=(0.5,)),
     "auroc_ovr": SORTED | smooth(anchor=(1.0,)),
-    "auc_mu": SORTED | smooth(anchor=(1.0,)),
+    "auc_mu": SORTED | HALF_ENTROPY,
     "f1_macro": PLAIN | smooth(anchor=(0.5, 1.0), bank=(2048,)),
-    "f1_micro": PLAIN | smooth(anchor=(0.5, 1.0)),
+    "f1_micro": PLAIN | smooth(anchor=(0.5, 0.8, 1.0)),
     "pairwise_f1": PLAIN | smooth(anchor=(0.5, 1.0), bank=(2048,)),
     "multilabel_ap": smooth(anchor=(0.0, 0.5, 1.0)) | quick(anchor=(0.5,)),
-    "multilabel_auroc": smooth(anchor=(0.0, 0.5, 1.0)) | quick(anchor=(1.0,)),
+    "multilabel_auroc": HALF_ENTROPY,
     "multilabel_f1": BANKED | smooth(anchor=(1.0,)) | quick(anchor=(1.0,)),
     "multilabel_f1_micro": BANKED | smooth(anchor=(1.0,)) | quick(anchor=(1.0,)),
     "multilabel_f1_samples": smooth(anchor=(0.5, 1.0)) | quick(anchor=(1.0,)),

@@ -104,7 +104,7 @@ def loss_on_logits(metric: Metric) -> MetricLoss:
         >>> aimfor.MetricLoss("f1").engine.temperature, loss_on_logits(aimfor.FBeta(1.0)).engine.temperature
         (0.25, 1.0)
     """
-    return MetricLoss(metric, MetricLoss(metric).engine.for_logits())
+    return MetricLoss(metric, metric.engine_for_logits())
 
 
 def why_untrainable(objective: Objective) -> str | None:

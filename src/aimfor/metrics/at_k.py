@@ -15,7 +15,7 @@ from ..direct.forms.positions import shared_discounts
 from ..engine import Batch, Engine
 from ..smooth import HasSmooth, Ranking, asked_items
 from .base import Metric
-from .lists import list_weights, mean_over_lists, shares_of_lists, soft_cut, without_item_weights
+from .lists import list_weights, listwise, mean_over_lists, shares_of_lists, soft_cut, without_item_weights
 
 
 class _AtK(Metric, HasArgmax, HasSmooth):
@@ -63,7 +63,8 @@ class _AtK(Metric, HasArgmax, HasSmooth):
                 found = found * room / inside.sum(1).clamp_min(torch.finfo(inside.dtype).tiny)
             return mean_over_lists(found, defined, by_list)
 
-        return Ranking(batch.scores, asked, (counted,), measure, gains, counted, cuts=True)
+        anchor = listwise(batch, gains, defined)
+        return Ranking(batch.scores, asked, (counted,), measure, gains, counted, cuts=True, companion=anchor)
 
     def default_engine(self) -> Engine:
         return DirectEngine()

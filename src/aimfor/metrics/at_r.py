@@ -12,7 +12,15 @@ from .. import checks
 from ..engine import Batch, Engine
 from ..smooth import HasSmooth, Ranking, SmoothEngine, asked_items
 from .base import Metric
-from .lists import list_weights, mean_over_lists, soft_cut, sorted_lists, without_item_weights
+from .lists import (
+    engine_of_lists,
+    list_weights,
+    listwise,
+    mean_over_lists,
+    soft_cut,
+    sorted_lists,
+    without_item_weights,
+)
 
 
 class _OfLists(Metric, HasSmooth):
@@ -25,6 +33,10 @@ class _OfLists(Metric, HasSmooth):
         return without_item_weights(super().check(scores, targets, **rest), "places are whole items")
 
     def default_engine(self) -> Engine:
+        """Ranks as fine as a fifth of the spread, which the first places need, and half softmax cross-entropy."""
+        return SmoothEngine(0.2, relative=True, anchor=0.5)
+
+    def engine_for_logits(self) -> Engine:
         return SmoothEngine(0.2, relative=True)
 
 
@@ -38,6 +50,9 @@ class _AtR(_OfLists):
     """Σ over the positives in the first R places of a worth, divided by R."""
 
     precise: ClassVar[bool]
+
+    def default_engine(self) -> Engine:
+        return engine_of_lists()
 
     def exact(self, batch: Batch) -> Tensor:
         scores = batch.scores.detach()
@@ -63,7 +78,10 @@ class _AtR(_OfLists):
 
         # Without precisions nobody asks for the positives above an item.
         masses = (hit, counted) if self.precise else (counted,)
-        return Ranking(batch.scores, asked, masses, measure, batch.targets, counted, cuts=True, hits=self.precise)
+        anchor = listwise(batch, hit, limit[:, 0] > 0)
+        return Ranking(
+            batch.scores, asked, masses, measure, hit, counted, cuts=True, hits=self.precise, companion=anchor
+        )
 
     def _of_places(self, hit: Tensor, tp: Tensor, places: Tensor, inside: Tensor, by_list: Tensor | None) -> Tensor:
         """The definition: for each positive, positives and items at or above it, and whether it is in the first R."""
@@ -138,7 +156,8 @@ class HitAtK(_OfLists):
             inside = own * soft_cut(above[0], self.k, relative)
             return mean_over_lists(1.0 - (1.0 - inside).prod(1), defined, by_list)
 
-        return Ranking(batch.scores, asked, (counted,), measure, batch.targets, counted, cuts=True)
+        anchor = listwise(batch, hit, defined)
+        return Ranking(batch.scores, asked, (counted,), measure, hit, counted, cuts=True, companion=anchor)
 
 
 @dataclass(frozen=True)
@@ -171,7 +190,8 @@ class ReciprocalRank(_OfLists):
             first = found.amax(1) if found.shape[1] else found.sum(1)
             return mean_over_lists(first, defined, by_list)
 
-        return Ranking(batch.scores, asked, (counted - hit,), measure, batch.targets, counted)
+        anchor = listwise(batch, hit, defined)
+        return Ranking(batch.scores, asked, (counted - hit,), measure, hit, counted, companion=anchor)
 
 
 def _before_first_hit(batch: Batch) -> tuple[Tensor, Tensor]:

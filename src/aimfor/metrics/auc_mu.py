@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ..engine import Batch
+from ..engine import Batch, Engine
 from ..errors import InputError
-from ..sorted import SIDE_BY_SIDE, PairForm, PairProblem
+from ..smooth import QUICK, ByClasses, SmoothEngine, SmoothForm
+from ..sorted import SIDE_BY_SIDE, PairForm, PairProblem, SortedEngine
 from .auroc import mean_of_problems
 from .curve import nan_like
 from .of_pairs import OfPairs
@@ -102,6 +103,21 @@ class AUCMu(OfPairs):
                 )
             )
         return PairForm(batch.scores, tuple(problems))
+
+    def smooth_form(self, batch: Batch) -> SmoothForm:
+        pairs = super().smooth_form(batch)
+        if self.partition is not None:  # costs ask for other scores than cross-entropy's
+            return pairs
+        return ByClasses(batch.scores, pairs, batch.targets, batch.effective_weights())
+
+    def default_engine(self) -> Engine:
+        """Softmax cross-entropy of twice the scores: sums over pairs of classes lost to it from scratch."""
+        if self.partition is not None:
+            return SortedEngine()
+        return SmoothEngine(anchor=1.0, anchor_temperature=2 * QUICK)
+
+    def engine_for_logits(self) -> Engine:
+        return SortedEngine()
 
     def _side_by_side(self, batch: Batch, fresh: Tensor | None, present: list[int], longest: int) -> PairProblem:
         """All pairs of classes as the rows of one problem: class k's examples, padded, then the other's, padded."""

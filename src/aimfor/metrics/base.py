@@ -60,3 +60,7 @@ class Metric(ABC):
     def default_engine(self) -> Engine:
         """The engine that does best for this metric; see the evidence page for why."""
         raise UnsupportedPairError(f"{self!r} has no default engine.")
+
+    def engine_for_logits(self) -> Engine:
+        """The engine for scores that are on cross-entropy's scale already, as a trained model's are."""
+        return self.default_engine().for_logits()

@@ -62,5 +62,5 @@ class ClassFBeta(Metric, HasSmooth):
         return ClassDecisions(batch.scores, batch.scores[None], batch.targets[None], mass, self._averaged)
 
     def default_engine(self) -> Engine:
-        """Half cross-entropy at the metric's prices: soft counts alone lost to cross-entropy from scratch."""
-        return SmoothEngine(anchor=0.5, bank=2048 if self.average == "macro" else 0)
+        """Macro: half cross-entropy at the metric's prices; micro is the accuracy, so its default is accuracy's."""
+        return SmoothEngine(anchor=0.5, bank=2048) if self.average == "macro" else SmoothEngine(anchor=1.0)

@@ -19,7 +19,7 @@ from .average_precision import AveragePrecision
 from .base import Metric
 from .confusion import CountMetric, binary_counts
 from .curve import just_below, nan_like, threshold_curve
-from .smooth_pairs import pair_ranking
+from .smooth_pairs import balanced_rows
 
 AVERAGES = ("macro", "micro", "samples")
 
@@ -111,7 +111,7 @@ class MultiLabel(Metric, HasSmooth):
                 "weights", "some with AUROC of examples", "None", 'Weights of examples need average="macro" or "micro".'
             )
         problem = PairProblem(rows.scores, rows.targets, rows.weights, scale=1.0 / max(1, len(rows.scores)))
-        return pair_ranking(PairForm(batch.scores, (problem,)))
+        return balanced_rows(PairForm(batch.scores, (problem,)))
 
     def decide(self, scores: Tensor, targets: Tensor, *, weights: Tensor | None = None) -> Tensor:
         """The threshold of each label that is best for the metric *of that label* on this data, ``(c,)``.
@@ -133,7 +133,7 @@ class MultiLabel(Metric, HasSmooth):
 
     def default_engine(self) -> Engine:
         if isinstance(self.metric, AUROC):
-            return SmoothEngine(anchor=1.0)
+            return SmoothEngine(anchor=1.0, anchor_temperature=2 * QUICK)
         anchor = 0.5 if isinstance(self.metric, AveragePrecision) else 1.0
         return SmoothEngine(QUICK, anchor=anchor, anchor_temperature=QUICK)
 

@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..smooth import HasSmooth, Ranking, asked_items
 from ..ties import shared_worth
 from .base import Metric
-from .lists import list_weights, mean_over_lists, shares_of_lists, soft_cut
+from .lists import engine_of_lists, list_weights, listwise, mean_over_lists, shares_of_lists, soft_cut
 
 GAINS = ("linear", "exponential")
 #: 2^grade leaves float64 beyond this.
@@ -118,7 +118,10 @@ class NDCG(Metric, HasArgmax, HasSmooth):
                 discount = discount * soft_cut(above[0], self.k, relative)
             return mean_over_lists((own * discount).sum(1) / ideal, ideal > 0, by_list)
 
-        return Ranking(batch.scores, asked, (counted,), measure, gains, counted, cuts=self.k is not None)
+        anchor = listwise(batch, gains, ideal > 0)
+        return Ranking(
+            batch.scores, asked, (counted,), measure, gains, counted, cuts=self.k is not None, companion=anchor
+        )
 
     def argmax_form(self, batch: Batch) -> PositionForm:
         gains, discounts, ideal = self._ideal(batch)
@@ -127,6 +130,9 @@ class NDCG(Metric, HasArgmax, HasSmooth):
         return PositionForm(batch.scores, gains, discounts, batch.where, shares_of_lists(batch, defined))
 
     def default_engine(self) -> Engine:
+        return engine_of_lists()
+
+    def engine_for_logits(self) -> Engine:
         return DirectEngine()
 
 

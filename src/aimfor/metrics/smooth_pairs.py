@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import torch
 from torch import Tensor
 
-from ..smooth import Ranking, SmoothForm, SmoothSum, asked_items
+from ..smooth import Ranking, SmoothForm, SmoothSum, asked_items, balanced_entropy
 from ..sorted import PairForm, PairProblem
 from ..sorted.kernels import top_fraction
 
@@ -16,6 +19,15 @@ def pair_ranking(form: PairForm) -> SmoothForm:
         (problem,) = form.problems
         return _ranking(problem, problem.scale * problem.count)
     return SmoothSum(form.scores, tuple((one.scale * one.count, _ranking(one, 1.0)) for one in form.problems))
+
+
+def balanced_rows(form: PairForm) -> Ranking:
+    """The same for problems side by side, with the rows' balanced logistic loss for the anchor instead of pairs."""
+    (problem,) = form.problems
+    ranking = _ranking(problem, problem.scale * problem.count)
+    positive = ranking.counted * ranking.grades
+    anchor = partial(balanced_entropy, positive=positive, negative=ranking.counted - positive)
+    return replace(ranking, companion=anchor)
 
 
 def _ranking(problem: PairProblem, scale: float) -> Ranking:

@@ -87,7 +87,7 @@ def _multiclass(metric: Metric, batch: Batch) -> list[HeadObjective]:
 def _own(metric: Metric, part: FeatureRows) -> list[HeadObjective]:
     """The metric's own loss, by an engine that needs no memory (duals per example need their own loop)."""
     try:
-        engine = metric.default_engine().for_logits().for_one_batch()
+        engine = metric.engine_for_logits().for_one_batch()
     except UnsupportedPairError:
         return []
     if engine is None:

@@ -1,6 +1,7 @@
 """ENGINE "smooth": the metric's own definition, with soft decisions and soft ranks."""
 
 from .classes import ClassDecisions
+from .companions import ByClasses, balanced_entropy, listwise_entropy
 from .decisions import Decisions
 from .engine import QUICK, SmoothEngine
 from .form import HasSmooth, SmoothForm, SmoothSum
@@ -9,6 +10,7 @@ from .ranking import Asked, Ranking, asked_items
 __all__ = [
     "QUICK",
     "Asked",
+    "ByClasses",
     "ClassDecisions",
     "Decisions",
     "HasSmooth",
@@ -17,4 +19,6 @@ __all__ = [
     "SmoothForm",
     "SmoothSum",
     "asked_items",
+    "balanced_entropy",
+    "listwise_entropy",
 ]

@@ -34,7 +34,7 @@ class SmoothEngine(Engine):
         relative: T is in units of the spread of the scores (which is taken as a constant by the gradient), so that the
             loss does not change when scores are rescaled.
         anchor: Share in [0, 1] of a convex companion loss: cross-entropy with the metric's current prices for metrics
-            of decisions, the logistic loss of pairs for metrics of ranks.
+            of decisions, the logistic loss of pairs for AP and AUROC, softmax cross-entropy for lists and AUC_mu.
         bank: Number of recent examples that are counted with each batch (0: the batch alone). Metrics of decisions keep
             four counts that fade, metrics of ranks the last scores. Filled in training mode only, and saved.
         anchor_temperature: The anchor is of the scores over this. Below 1 scores need not grow so far to be right, and

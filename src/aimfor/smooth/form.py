@@ -22,7 +22,8 @@ class Softness:
     """How soft, and what is added.
 
     Attributes:
-        temperature: The indicator of ``x > 0`` becomes ``sigmoid(x / temperature)``; > 0, in the unit of the scores.
+        temperature: The indicator of ``x > 0`` becomes ``sigmoid(x / temperature)``, in the unit of the scores. At 0
+            (rankings only) it stays what it is, and nothing is learned from it.
         relative: Temperature over the spread of the scores, if it was given so; None leaves it to be found.
         anchor: Share in [0, 1] of the convex companion loss in the result.
         past: Counts of recent batches that are added to this batch's, as `Decisions` returns them, or None.

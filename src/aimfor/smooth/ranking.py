@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .bounds import BoundedRanks
 from .form import SmoothForm, Softness, found, value_and_slopes, wants_gradient
-from .ranks import SoftRanks, binary_logistic, graded_logistic, sums_of
+from .ranks import SoftRanks, binary_logistic, graded_logistic, sharp_above, sums_of
 from .sums import DifferenceSums
 
 
@@ -74,6 +74,7 @@ class Ranking(SmoothForm):
         counted: ``(b, l)`` weight of each item in the anchor, 0 where it does not count.
         cuts: The measure has indicators of its own (a cut at k, a floor) and asks for the relative softness.
         hits: The first of the masses is 0 off the asked items.
+        companion: The anchor of given scores ``(b, l)`` and its gradient, where it is not the pairs' logistic loss.
         priced: The measure with its slopes, where they are known: what autograd would find, in fewer steps.
 
     Example:
@@ -92,6 +93,7 @@ class Ranking(SmoothForm):
     counted: Tensor
     cuts: bool = False
     hits: bool = False
+    companion: Callable[[Tensor], tuple[float, Tensor]] | None = None
     priced: Callable[[Tensor], tuple[float, Tensor]] | None = None
 
     def spread(self) -> float:
@@ -112,27 +114,34 @@ class Ranking(SmoothForm):
 
     def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
         x, share, wanted = self.scores.detach(), softness.anchor, wants_gradient(self.scores)
-        ranks = self._ranks(x, softness)
-        above = ranks.above().double().movedim(-1, 0)
+        # Where nothing is learned from the ranks, they only show a value, and exact ones cost less.
+        sharp = softness.indicator == "sigmoid" and (share == 1.0 or softness.temperature == 0.0)
+        ranks = None if sharp else self._ranks(x, softness)
+        above = sharp_above(x, self.asked.places, self._stacked) if ranks is None else ranks.above().double()
+        above = above.movedim(-1, 0)
         relative = self._relative(softness) if self.cuts else above.new_ones(())
-        if self.priced is not None:
+        if ranks is None:
+            value, slopes = float(self.measure(above, relative)), above
+        elif self.priced is not None:
             value, slopes = self.priced(above)
         else:
             value, slopes = value_and_slopes(lambda leaf: self.measure(leaf, relative), above)
         if value != value:
             return self.scores.sum() * 0.0, value, None
         loss, gradient = (1.0 - share) * (1.0 - value), None
-        if wanted:
+        if wanted and ranks is not None:
             steep = slopes.movedim(0, -1).to(x) * (-(1.0 - share) * softness.enlarge)
             if self.asked.there is not None:  # slopes cover padding too, where the metric multiplies by 0
                 steep = steep * self.asked.there[..., None]
             gradient = ranks.gradient(steep)
         if share:
             unit = softness.anchor_temperature
-            companion, slope = self._companion(x, unit, ranks.sums if softness.temperature == unit else None)
+            sums = None if ranks is None or softness.temperature != unit else ranks.sums
+            companion, slope = self._companion(x, unit, sums)
             loss += share * companion
-            if gradient is not None:
-                gradient = gradient.add_(slope, alpha=share * softness.enlarge / unit)
+            if wanted:
+                scale = share * softness.enlarge / unit
+                gradient = slope * scale if gradient is None else gradient.add_(slope, alpha=scale)
         if gradient is None:
             return x.new_tensor(loss), value, None
         return found(self.scores, loss, gradient), value, None
@@ -157,6 +166,8 @@ class Ranking(SmoothForm):
 
         With its gradient with respect to ``x / unit``; ``sums`` are those of ``x / unit``, if somebody has them.
         """
+        if self.companion is not None:
+            return self.companion(x / unit)
         places, mass = self.asked.places, self.counted.to(x)
         weight = self.asked.take(mass)
         if self.grades.dtype == torch.bool:

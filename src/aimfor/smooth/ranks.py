@@ -46,9 +46,33 @@ class SoftRanks:
         return gradient if self.temperature == 1.0 else gradient.div_(self.temperature)
 
 
+def sharp_above(scores: Tensor, places: Tensor, masses: Tensor) -> Tensor:
+    """``SoftRanks.above()`` at temperature 0, where ties share their places: one sort, and no gradient.
+
+    Args:
+        scores: ``(b, l)``, detached.
+        places: ``(b, p)`` positions of the asked items.
+        masses: ``(b, l, m)``.
+
+    Returns:
+        ``(b, p, m)`` float64.
+    """
+    masses = masses.double()
+    ascending, order = scores.sort(dim=1)
+    sums = functional.pad(masses.gather(1, order[..., None].expand_as(masses)).cumsum(1), (0, 0, 1, 0))
+    asked, ascending = scores.gather(1, places), ascending.contiguous()
+    wide = (-1, -1, masses.shape[2])
+    below, upto = (
+        sums.gather(1, torch.searchsorted(ascending, asked, right=right)[..., None].expand(wide))
+        for right in (False, True)
+    )
+    own = masses.gather(1, places[..., None].expand(wide))
+    return sums[:, -1:] - 0.5 * (below + upto) + 0.5 * own
+
+
 def sums_of(scores: Tensor, places: Tensor, hits: bool = False) -> DifferenceSums:
     """On a grid, which costs as much as reading the lists, where they are long; else block by block."""
-    scores = _bounded(scores)
+    scores = bounded_scores(scores)
     points = points_of(scores, places.shape[1])
     return Blocks(scores, places) if points is None else Grid(points, places, hits)
 
@@ -85,7 +109,7 @@ def graded_logistic(
     Returns:
         ``(b,)``, ``(b, l)``, ``(b,)``.
     """
-    scores = _bounded(scores)
+    scores = bounded_scores(scores)
     own, grade = scores.gather(1, places), grades.gather(1, places)
     total, weights = (scores.new_zeros(len(scores), dtype=torch.float64) for _ in range(2))
     of_items, of_asked = torch.zeros_like(scores), torch.zeros_like(own)
@@ -101,7 +125,7 @@ def graded_logistic(
     return total, of_items.scatter_add_(1, places, -of_asked), weights
 
 
-def _bounded(scores: Tensor) -> Tensor:
+def bounded_scores(scores: Tensor) -> Tensor:
     """Scores whose differences stay finite."""
     most = 0.125 * torch.finfo(scores.dtype).max
     return scores.clamp(-most, most)

@@ -39,7 +39,7 @@ class FittedRankedLinear(FittedNetwork):
 class RankedNetwork(Member):
     """The network of the committee, by the metric's own loss on whole lists.
 
-    The mean score of the heads is what the metric sees. For NDCG@10 its default engine, "direct", was above soft ranks
+    The mean score of the heads is what the metric sees. For NDCG@10 engine "direct" was above soft ranks
     and listwise softmax on training folds of MQ2008 (0.718, 0.711 and 0.711 out of fold), and did not overfit.
     """
 

@@ -1,0 +1,118 @@
+"""Anchors that read each score once: softmax cross-entropy of lists and of classes, logistic loss of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from .form import SmoothForm, Softness
+from .ranks import bounded_scores
+
+
+def listwise_entropy(scores: Tensor, grades: Tensor, where: Tensor | None, shares: Tensor) -> tuple[float, Tensor]:
+    """``−Σ_lists share Σ_j (g_j / Σ g) log softmax(s)_j``, softmax cross-entropy of each list, and its gradient.
+
+    A list whose items have all one grade says nothing about an order, and has no part in it.
+
+    Args:
+        scores: ``(b, l)``, detached.
+        grades: ``(b, l)``, bool or numbers >= 0, 0 where an item does not count.
+        where: ``(b, l)`` bool, the items that count; None for all of them.
+        shares: ``(b,)`` float64 share of each list.
+
+    Returns:
+        The sum, and ``(b, l)``.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.smooth import listwise_entropy
+        >>> found, slope = listwise_entropy(torch.zeros(1, 2), torch.tensor([[1, 0]]), None, torch.ones(1).double())
+        >>> round(found, 4), slope.tolist()
+        (0.6931, [[-0.5, 0.5]])
+    """
+    if not scores.numel():
+        return 0.0, torch.zeros_like(scores)
+    worth, x = grades.double(), bounded_scores(scores)
+    x = x if where is None else x.masked_fill(~where, -0.25 * torch.finfo(x.dtype).max)
+    size = x.shape[1] if where is None else where.sum(1, keepdim=True)
+    total = worth.sum(1, keepdim=True)
+    ordered = (total > 0) & (total < worth.amax(1, keepdim=True) * size)
+    share = shares[:, None] * ordered
+    target = (worth * (share / torch.where(ordered, total, 1.0))).to(x)
+    logs = torch.log_softmax(x, 1)
+    return -float((target * logs).sum(dtype=torch.float64)), torch.addcmul(-target, logs.exp(), share.to(x))
+
+
+def balanced_entropy(scores: Tensor, positive: Tensor, negative: Tensor) -> tuple[float, Tensor]:
+    """Mean over the rows of their logistic loss, in which positives together weigh as much as negatives.
+
+    A row without positives, or without negatives, has no part in it.
+
+    Args:
+        scores: ``(b, l)``, detached.
+        positive: ``(b, l)`` weight of each item as a positive.
+        negative: The same as a negative.
+
+    Returns:
+        The mean, and ``(b, l)``, its gradient.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.smooth import balanced_entropy
+        >>> found, slope = balanced_entropy(torch.zeros(1, 3), torch.tensor([[1, 0, 0]]), torch.tensor([[0, 1, 1]]))
+        >>> round(found, 4), slope.tolist()
+        (0.6931, [[-0.25, 0.125, 0.125]])
+    """
+    p, q = positive.sum(1, keepdim=True), negative.sum(1, keepdim=True)
+    defined = (p > 0) & (q > 0)
+    half = 0.5 * defined / defined.sum().clamp_min(1)
+    a = (positive * (half / torch.where(defined, p, 1.0))).to(scores)
+    b = (negative * (half / torch.where(defined, q, 1.0))).to(scores)
+    weight, x = a + b, bounded_scores(scores)
+    # a · softplus(−x) + b · softplus(x), as softplus(−x) = softplus(x) − x
+    loss = (weight * functional.softplus(x) - a * x).sum(dtype=torch.float64)
+    return float(loss), torch.addcmul(-a, weight, torch.sigmoid(x))
+
+
+@dataclass(frozen=True)
+class ByClasses(SmoothForm):
+    """A metric of the ranks of several classes, with softmax cross-entropy for its anchor.
+
+    Attributes:
+        scores: ``(n, c)``, attached to the graph.
+        form: The metric itself.
+        targets: ``(n,)`` class ids.
+        mass: ``(n,)``, or None for ones.
+
+    Example:
+        >>> import torch, aimfor
+        >>> metric = aimfor.AUCMu()
+        >>> batch = metric.check(torch.tensor([[2.0, 1.0], [0.0, 1.0]]), torch.tensor([0, 1]))
+        >>> type(metric.smooth_form(batch)).__name__
+        'ByClasses'
+    """
+
+    scores: Tensor
+    form: SmoothForm
+    targets: Tensor
+    mass: Tensor | None
+
+    def spread(self) -> float:
+        return self.form.spread()
+
+    def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
+        share = softness.anchor
+        learns = share < 1.0
+        with torch.set_grad_enabled(torch.is_grad_enabled() and learns):
+            temperature = softness.temperature if learns else 0.0  # else only a value to show
+            loss, value, _ = self.form.loss(replace(softness, anchor=0.0, temperature=temperature))
+        if not share or value != value:
+            return loss if loss.requires_grad or value == value else self.scores.sum() * 0.0, value, None
+        each = functional.cross_entropy(self.scores / softness.anchor_temperature, self.targets, reduction="none")
+        entropy = each.mean() if self.mass is None else (each * (self.mass / self.mass.sum())).sum()
+        if softness.enlarge != 1.0:  # the gradient alone
+            entropy = entropy + (softness.enlarge - 1.0) * (entropy - entropy.detach())
+        return ((1.0 - share) * loss if share < 1.0 else 0.0) + share * entropy, value, None
