@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import Tensor
@@ -133,10 +135,35 @@ def test_slopes_of_average_precision_are_autograds(shape: tuple[int, ...], weigh
     form = metric.smooth_form(metric.check(scores, targets, weights=weights))
     above = 1 + torch.rand(2, *form.asked.places.shape, generator=generator, dtype=torch.float64)
     assert form.priced is not None
-    value, slopes = form.priced(above)
+    value, slopes = form.priced(above, torch.ones(()))
     expected, autograds = value_and_slopes(lambda leaf: form.measure(leaf, above), above)
     assert value == pytest.approx(expected, rel=1e-12)
     there = torch.ones_like(slopes[0], dtype=torch.bool) if form.asked.there is None else form.asked.there
     torch.testing.assert_close(slopes * there, autograds * there)
     empty = metric.smooth_form(metric.check(scores, torch.zeros_like(targets)))
     assert empty.loss(Softness(1.0))[1] != empty.loss(Softness(1.0))[1]
+
+
+@pytest.mark.parametrize("shape", [(60,), (4, 30)])
+@pytest.mark.parametrize("k", [None, 5, 40])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_slopes_of_ndcg_are_autograds(shape: tuple[int, ...], k: int | None, weighted: bool) -> None:
+    generator = torch.Generator().manual_seed(3)
+    grades = torch.randint(4, shape, generator=generator)
+    if len(shape) == 2:
+        grades[0] = 0  # a list without a gain
+    scores = torch.randn(shape, generator=generator, dtype=torch.float64)
+    lists = shape[0] if len(shape) == 2 else 1
+    metric = aimfor.NDCG(k)
+    weights = torch.rand(lists, generator=generator) if weighted else None
+    form = metric.smooth_form(metric.check(scores, grades, weights=weights))
+    above = 1 + 20 * torch.rand(1, *form.asked.places.shape, generator=generator, dtype=torch.float64)
+    relative = 0.1 + torch.rand(lists, 1, generator=generator, dtype=torch.float64)
+    assert form.priced is not None
+    value, slopes = form.priced(above, relative)
+    expected, autograds = value_and_slopes(lambda leaf: form.measure(leaf, relative), above)
+    assert value == pytest.approx(expected, rel=1e-12)
+    there = torch.ones_like(slopes[0], dtype=torch.bool) if form.asked.there is None else form.asked.there
+    torch.testing.assert_close(slopes * there, autograds * there)
+    empty = metric.smooth_form(metric.check(scores, torch.zeros_like(grades)))
+    assert math.isnan(empty.loss(Softness(1.0))[1])

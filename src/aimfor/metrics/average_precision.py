@@ -53,7 +53,7 @@ class AveragePrecision(Metric, HasArgmax, HasSmooth):
         def measure(above: Tensor, relative: Tensor) -> Tensor:
             return self._of_counts(own, above[0], above[1], by_list)
 
-        def priced(above: Tensor) -> tuple[float, Tensor]:
+        def priced(above: Tensor, relative: Tensor) -> tuple[float, Tensor]:
             """``Σ share · tp / decided`` and its derivatives."""
             positives = own.sum(1, keepdim=True)
             share = own / positives.clamp_min(smallest)

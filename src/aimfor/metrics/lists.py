@@ -59,8 +59,12 @@ def engine_of_lists() -> Engine:
 
 def soft_cut(ranks: Tensor, k: Tensor | float, relative: Tensor) -> Tensor:
     """The indicator of ``rank <= k``, made soft over a share ``relative`` of k places (of 10, for a smaller k)."""
-    limit = torch.as_tensor(k, dtype=ranks.dtype, device=ranks.device)
-    return torch.sigmoid((limit + 0.5 - ranks) / (relative * limit.clamp_min(10.0)))
+    return torch.sigmoid((k + 0.5 - ranks) / cut_width(k, relative))
+
+
+def cut_width(k: Tensor | float, relative: Tensor) -> Tensor:
+    """In places: the temperature of the cut."""
+    return relative * (k.clamp_min(10.0) if isinstance(k, Tensor) else max(k, 10.0))
 
 
 def mean_over_lists(values: Tensor, defined: Tensor, weights: Tensor | None) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ from ..errors import InputError
 from ..smooth import HasSmooth, Ranking, asked_items
 from ..ties import shared_worth
 from .base import Metric
-from .lists import engine_of_lists, list_weights, listwise, mean_over_lists, shares_of_lists, soft_cut
+from .lists import cut_width, engine_of_lists, list_weights, listwise, mean_over_lists, shares_of_lists, soft_cut
 
 GAINS = ("linear", "exponential")
 #: 2^grade leaves float64 beyond this.
@@ -118,9 +119,22 @@ class NDCG(Metric, HasArgmax, HasSmooth):
                 discount = discount * soft_cut(above[0], self.k, relative)
             return mean_over_lists((own * discount).sum(1) / ideal, ideal > 0, by_list)
 
-        anchor = listwise(batch, gains, ideal > 0)
+        def priced(above: Tensor, relative: Tensor) -> tuple[float, Tensor]:
+            """``Σ share · gain · discount / ideal`` and its derivatives."""
+            ranks, defined = above[0], ideal > 0
+            worth = own * (shares_of_lists(batch, defined) / torch.where(defined, ideal, 1.0))[:, None]
+            discount = _discount(ranks)
+            slope = discount.square() / ((ranks + 1.0) * -math.log(2.0))
+            if self.k is not None:
+                inside = soft_cut(ranks, self.k, relative)
+                slope = inside * (slope - discount * (1.0 - inside) / cut_width(self.k, relative))
+                discount = discount * inside
+            value = float((worth * discount).sum()) if bool(defined.any()) else float("nan")
+            return value, (worth * slope)[None]
+
+        anchor, cuts = listwise(batch, gains, ideal > 0), self.k is not None
         return Ranking(
-            batch.scores, asked, (counted,), measure, gains, counted, cuts=self.k is not None, companion=anchor
+            batch.scores, asked, (counted,), measure, gains, counted, cuts=cuts, companion=anchor, priced=priced
         )
 
     def argmax_form(self, batch: Batch) -> PositionForm:

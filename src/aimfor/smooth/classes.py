@@ -61,7 +61,7 @@ class ClassDecisions(SmoothForm):
         up, down = (slopes[0] - slopes[2]).to(x)[:, None], (slopes[1] - slopes[3]).to(x)[:, None]
         loss, share = (1.0 - softness.anchor) * (1.0 - value), softness.anchor
         gradient = torch.zeros_like(x)
-        if wants_gradient(self.rows):
+        if share < 1.0 and wants_gradient(self.rows):
             worth = (down + (up - down) * truth) * mass[..., None]
             worth = soft * (worth - (soft * worth).sum(-1, keepdim=True))
             gradient = worth * (-(1.0 - share) * enlarge / softness.temperature)

@@ -94,7 +94,7 @@ class Ranking(SmoothForm):
     cuts: bool = False
     hits: bool = False
     companion: Callable[[Tensor], tuple[float, Tensor]] | None = None
-    priced: Callable[[Tensor], tuple[float, Tensor]] | None = None
+    priced: Callable[[Tensor, Tensor], tuple[float, Tensor]] | None = None
 
     def spread(self) -> float:
         size = self.counted.double().sum(1)
@@ -123,7 +123,7 @@ class Ranking(SmoothForm):
         if ranks is None:
             value, slopes = float(self.measure(above, relative)), above
         elif self.priced is not None:
-            value, slopes = self.priced(above)
+            value, slopes = self.priced(above, relative)
         else:
             value, slopes = value_and_slopes(lambda leaf: self.measure(leaf, relative), above)
         if value != value:
