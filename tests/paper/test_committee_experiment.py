@@ -107,6 +107,7 @@ def test_splits_are_stratified_standardised_by_training_rows_and_paired() -> Non
 
 def test_a_small_cell_runs_and_reports(real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(committee, "fit_committee", partial(fit_committee, kinds=("linear", "trees"), folds=2))
+    monkeypatch.setattr(committee, "METRICS", ("f1", "recall@precision=0.8"))
     cell = {"set": "ecoli4", "seed": 0}
     options = Options(seeds=1, data=real_data)
     assert cell in committee.cells(options)

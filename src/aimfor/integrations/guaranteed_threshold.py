@@ -55,8 +55,10 @@ class GuaranteedThreshold(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
     Example:
         >>> from sklearn.datasets import load_breast_cancer
         >>> from sklearn.linear_model import LogisticRegression
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from sklearn.preprocessing import StandardScaler
         >>> X, y = load_breast_cancer(return_X_y=True)
-        >>> inner = LogisticRegression(max_iter=5000)
+        >>> inner = make_pipeline(StandardScaler(), LogisticRegression())
         >>> model = GuaranteedThreshold(inner, subject_to="precision >= 0.9", random_state=0).fit(X, y)
         >>> model.decision_.guarantee.promise
         'precision >= 0.9'

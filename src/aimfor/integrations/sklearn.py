@@ -62,7 +62,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Example:
         >>> from sklearn.datasets import load_breast_cancer
         >>> X, y = load_breast_cancer(return_X_y=True)
-        >>> model = MetricClassifier(metric="f1", members=("linear", "trees"), random_state=0).fit(X[:400], y[:400])
+        >>> model = MetricClassifier(metric="f1", members=("linear",), random_state=0).fit(X[:400], y[:400])
         >>> bool(model.score(X[400:], y[400:]) > 0.9)
         True
     """
