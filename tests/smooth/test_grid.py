@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import aimfor
-from aimfor.smooth import grid, sums
+from aimfor.smooth import HasSmooth, Ranking, grid, sums
 from aimfor.smooth.form import Softness, value_and_slopes
 from aimfor.smooth.ranks import binary_logistic, sums_of
 
@@ -145,19 +145,22 @@ def test_slopes_of_average_precision_are_autograds(shape: tuple[int, ...], weigh
 
 
 @pytest.mark.parametrize("shape", [(60,), (4, 30)])
-@pytest.mark.parametrize("k", [None, 5, 40])
+@pytest.mark.parametrize("name", ["ndcg", "ndcg@5", "ndcg@40", "map@r", "r_precision"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_slopes_of_ndcg_are_autograds(shape: tuple[int, ...], k: int | None, weighted: bool) -> None:
+def test_slopes_of_lists_are_autograds(shape: tuple[int, ...], name: str, weighted: bool) -> None:
     generator = torch.Generator().manual_seed(3)
-    grades = torch.randint(4, shape, generator=generator)
+    grades = torch.randint(4 if "ndcg" in name else 2, shape, generator=generator)
     if len(shape) == 2:
         grades[0] = 0  # a list without a gain
     scores = torch.randn(shape, generator=generator, dtype=torch.float64)
     lists = shape[0] if len(shape) == 2 else 1
-    metric = aimfor.NDCG(k)
+    metric = aimfor.MetricLoss(name).metric
+    assert isinstance(metric, HasSmooth)
     weights = torch.rand(lists, generator=generator) if weighted else None
     form = metric.smooth_form(metric.check(scores, grades, weights=weights))
-    above = 1 + 20 * torch.rand(1, *form.asked.places.shape, generator=generator, dtype=torch.float64)
+    assert isinstance(form, Ranking)
+    size = (len(form.masses), *form.asked.places.shape)
+    above = 1 + 20 * torch.rand(size, generator=generator, dtype=torch.float64)
     relative = 0.1 + torch.rand(lists, 1, generator=generator, dtype=torch.float64)
     assert form.priced is not None
     value, slopes = form.priced(above, relative)

@@ -10,13 +10,15 @@ from torch import Tensor
 
 from .. import checks
 from ..engine import Batch, Engine
-from ..smooth import HasSmooth, Ranking, SmoothEngine, asked_items
+from ..smooth import Asked, HasSmooth, Ranking, SmoothEngine, asked_items
 from .base import Metric
 from .lists import (
+    cut_width,
     engine_of_lists,
     list_weights,
     listwise,
     mean_over_lists,
+    shares_of_lists,
     soft_cut,
     sorted_lists,
     without_item_weights,
@@ -76,11 +78,31 @@ class _AtR(_OfLists):
             tp, places = above[0], above[-1]
             return self._of_places(own, tp, places, soft_cut(places, limit, relative), by_list)
 
+        def priced(above: Tensor, relative: Tensor) -> tuple[float, Tensor]:
+            """``Σ share · inside · precision / R`` and its derivatives."""
+            tp, places, defined = above[0], above[-1].clamp_min(1.0), limit > 0
+            share = own * (shares_of_lists(batch, defined[:, 0])[:, None] / torch.where(defined, limit, 1.0))
+            inside = soft_cut(places, limit, relative)
+            worth = share * inside
+            value = worth * tp / places if self.precise else worth
+            steep = value * (inside - 1.0) / cut_width(limit, relative)
+            slopes = (worth / places, steep - value / places) if self.precise else (steep,)
+            return float(value.sum()) if bool(defined.any()) else float("nan"), torch.stack(slopes)
+
         # Without precisions nobody asks for the positives above an item.
         masses = (hit, counted) if self.precise else (counted,)
         anchor = listwise(batch, hit, limit[:, 0] > 0)
         return Ranking(
-            batch.scores, asked, masses, measure, hit, counted, cuts=True, hits=self.precise, companion=anchor
+            batch.scores,
+            asked,
+            masses,
+            measure,
+            hit,
+            counted,
+            cuts=True,
+            hits=self.precise,
+            companion=anchor,
+            priced=priced,
         )
 
     def _of_places(self, hit: Tensor, tp: Tensor, places: Tensor, inside: Tensor, by_list: Tensor | None) -> Tensor:
@@ -181,14 +203,16 @@ class ReciprocalRank(_OfLists):
 
     def smooth_form(self, batch: Batch) -> Ranking:
         counted, hit = _there(batch)
-        asked, by_list = asked_items(hit > 0), list_weights(batch)
-        own, defined = asked.take(hit), hit.sum(1) > 0
+        by_list, defined = list_weights(batch), hit.sum(1) > 0
+        scores = batch.scores.detach()
+        # The positive with the highest score has the fewest negatives above it, so that no other is asked about.
+        first = (
+            scores.masked_fill(hit == 0, -torch.inf).argmax(1, keepdim=True) if scores.numel() else hit[:, :1].long()
+        )
+        asked = Asked(first, defined[:, None])
 
         def measure(above: Tensor, relative: Tensor) -> Tensor:
-            found = own / (1.0 + above[0])
-            # Lists without a positive have no column at all when no list has one.
-            first = found.amax(1) if found.shape[1] else found.sum(1)
-            return mean_over_lists(first, defined, by_list)
+            return mean_over_lists((1.0 / (1.0 + above[0])).sum(1), defined, by_list)
 
         anchor = listwise(batch, hit, defined)
         return Ranking(batch.scores, asked, (counted - hit,), measure, hit, counted, companion=anchor)
