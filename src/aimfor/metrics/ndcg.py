@@ -121,7 +121,7 @@ class NDCG(Metric, HasArgmax, HasSmooth):
 
         def priced(above: Tensor, relative: Tensor) -> tuple[float, Tensor]:
             """``Σ share · gain · discount / ideal`` and its derivatives."""
-            ranks, defined = above[0], ideal > 0
+            ranks, defined = above[0].clamp_min(1.0), ideal > 0  # lists without an item ask for place 0
             worth = own * (shares_of_lists(batch, defined) / torch.where(defined, ideal, 1.0))[:, None]
             discount = _discount(ranks)
             slope = discount.square() / ((ranks + 1.0) * -math.log(2.0))
