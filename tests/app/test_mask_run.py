@@ -106,6 +106,10 @@ def test_from_pictures_and_masks_to_masks_of_new_pictures(model: str, tmp_path: 
     for damage in ({"test": "a"}, {"offsets": {"ground": "nan"}}, {"pictures": {}}, {"notes": 3}):
         (out / "metrics.json").write_text(json.dumps({**metrics, **damage}))
         assert "metrics.json, which is damaged" in says("report", out, code=2)
+    config = json.loads((out / "config.json").read_text())
+    for size in ([32, 1e308], [0, 32], [32]):
+        (out / "config.json").write_text(json.dumps({**config, "size": size}))
+        assert "damaged" in says("predict", out, new, "--out", tmp_path / "again", code=2)
 
 
 def test_binary_masks_of_0_and_255_have_a_foreground(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from ...fitting.config import Settings
 from ...fitting.masks.fit import IGNORED, MaskFit, Masks, fit_masks, group_folds
 from ...fitting.masks.networks import Decoder, enlarged, make_network
 from ...fitting.offsets import Offsets, class_ratios
-from ..data.pictures import Pictures
+from ..data.pictures import MOST_PIXELS, Pictures
 from ..data.tables import check_size
 from ..run.committee_files import CELLS, forget_cells
 from ..run.folder import new_run
@@ -87,8 +87,15 @@ def reopen(folder: Path) -> tuple[Settings, Scenes, tuple[int, int]]:
     scenes = scenes_of(settings)
     if scenes.classes != config["classes"]:
         raise InputError("--resume", f"{folder}, whose data has changed since", "the data the run was started with")
+    return settings, scenes, _size_of(config)
+
+
+def _size_of(config: dict[str, Any]) -> tuple[int, int]:
+    """Height and width of the pictures that the networks see. Raises `ValueError` for a size that no run has."""
     height, width = (int(one) for one in config["size"])
-    return settings, scenes, (height, width)
+    if not (height > 0 and width > 0 and height * width <= MOST_PIXELS):
+        raise ValueError(f"pictures of {height} x {width}")
+    return height, width
 
 
 def scenes_of(settings: Settings) -> Scenes:
@@ -227,7 +234,7 @@ def load_run(folder: Path) -> MaskRun:
             raise ValueError("offsets of other classes")
         promised = float("nan") if document["promised"] is None else float(document["promised"])
         offsets = Offsets(values, float(document["argmax"]), promised, str(document["text"]))
-        size = (int(config["size"][0]), int(config["size"][1]))
+        size = _size_of(config)
     with checkpoint.reading(folder / "model.safetensors"):
         networks = []
         for fold in range(int(facts["folds"])):
