@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from ..errors import AimforError
+from ..errors import refusal
 from ..refit import HeadFitter
 from .objective import Objective
 from .steps import Task
@@ -12,11 +12,7 @@ from .steps import Task
 
 def why_no_head(objective: Objective) -> str | None:
     """A sentence when the last layer cannot be refitted for this metric, else None."""
-    try:
-        HeadFitter(objective.metric)
-    except AimforError as error:
-        return str(error)
-    return None
+    return refusal(lambda: HeadFitter(objective.metric))
 
 
 def refit_last_layer(task: Task, model: nn.Module) -> None:
