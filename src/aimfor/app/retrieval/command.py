@@ -34,7 +34,9 @@ def train(settings: Settings, out: Path | None, quiet: bool, given: dict[str, ob
     """Starts a run and finishes it. ``given`` are options that mean nothing here."""
     for name, value in given.items():
         if value:
-            raise InputError(name, f"it with {settings.metric}", "no such option for neighbours", "Leave it out.")
+            raise InputError(
+                name, f"the option together with {settings.metric}", "no such option for neighbours", "Leave it out."
+            )
     with features(Path("runs") if out is None else out.resolve().parent, quiet) as work:
         folder, ready = retrieval.start(settings, _source(settings, work), out, work)
     _finish(folder, ready, quiet)

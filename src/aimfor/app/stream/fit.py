@@ -48,7 +48,9 @@ def phases(recipe: Recipe, ready: Ready) -> list[str]:
         raise InputError("--recipe", f"{recipe.name}, which needs all rows in memory", f"{usable} for a stream")
     reason = why_untrainable(ready.objective) if "metric" in losses else None
     if reason is not None:
-        raise InputError("--recipe", f"{recipe.name} for {ready.objective.name}", "a pair that exists", reason)
+        raise InputError(
+            "--recipe", f"{recipe.name} for {ready.objective.name}", "a recipe that can train for this metric", reason
+        )
     return losses
 
 
