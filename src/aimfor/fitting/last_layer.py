@@ -1,4 +1,4 @@
-"""The last layer of a network, fitted anew on all training rows for the metric."""
+"""The last layer of a network, refitted on all training rows for the metric."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def why_no_head(objective: Objective) -> str | None:
 
 
 def refit_last_layer(task: Task, model: nn.Module) -> None:
-    """Puts a last layer into the model that is fitted on all training rows for the metric."""
+    """Replaces the model's last layer by one that is fitted on all training rows for the metric."""
     chunk = 4096 if task.x.ndim == 2 else 256
     train = [task.x, task.y, *([] if task.weights is None else [task.weights])]
     held = [

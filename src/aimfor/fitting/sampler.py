@@ -20,7 +20,7 @@ class ResumableBatches(Sampler[list[int]]):
     batches: int
 
     def _begin(self, seed: int, rank: int, world_size: int) -> None:
-        """At the first batch of the first epoch, as one process of so many."""
+        """At the first batch of the first epoch, as one of ``world_size`` processes."""
         self.seed = checks.integer("seed", seed, at_least=0)
         self.world_size = checks.integer("world_size", world_size, at_least=1)
         self.rank = checks.integer("rank", rank, at_least=0)

@@ -76,7 +76,7 @@ def take_step(
     settings: Settings,
     rows: Tensor,
 ) -> float:
-    """Moves the model by one batch; returns the loss before. Raises `InputError` when it is not finite."""
+    """Moves the model by one batch; returns the loss before the step. Raises `InputError` when it is not finite."""
     weights = None if task.weights is None else task.weights[rows]
     optimizer.zero_grad(set_to_none=True)
     value = loss(shaped(model(task.x[rows]), task.outputs), task.y[rows], weights, rows)

@@ -1,7 +1,7 @@
 """Members for features of a pretrained network (`Components`): columns whose sizes mean something, many of them.
 
-All see the columns as they are; trees see only the first few dozen, because they look at one column at a time and time
-grows with all of them.
+All see the columns as they are; trees see only the first few dozen, because they look at one column at a time and
+their time grows with the number of columns.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The network by cross-entropy, and the same network trained on for the metric."""
+"""The network by cross-entropy, and the same network trained further for the metric."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _loss_of_heads(scores: Tensor, batch: Rows, rows: Tensor) -> Tensor:
 
 
 class MetricNetwork(Network):
-    """The network at its chosen look, trained on by the metric's own engine on large batches.
+    """The network at its chosen look, trained further by the metric's own engine on large batches.
 
     The mean score of the heads is what the metric sees. A metric of decisions is trained around the threshold that is
     best on training rows at the start, because cross-entropy puts it nowhere near 0 for a rare class.
@@ -174,7 +174,7 @@ class MetricNetwork(Network):
 
 
 def train_for_metric(network: nn.Module, job: Job, own: Job, schedule: Schedule) -> list[Weights]:
-    """A network that has learned by cross-entropy, trained on for the metric.
+    """A network that has learned by cross-entropy, trained further for the metric.
 
     Args:
         network: Trained in place.

@@ -16,7 +16,7 @@ from .network import FittedByWeights, cross_entropy, train_for_metric
 from .tabular_network import together
 from .training import Schedule, Weights, train
 
-#: Pictures a step, and steps in all: a network on pictures takes a hundred times as long as one on columns.
+#: Pictures per step, and steps in all: a network on pictures takes a hundred times as long as one on columns.
 BATCH, STEPS, LOOKS = 64, 320, 8
 
 
@@ -103,7 +103,7 @@ class PictureNetwork(Member):
 
 
 class PictureMetric(PictureNetwork):
-    """The network at its chosen look, trained on by the metric's own engine."""
+    """The network at its chosen look, trained further by the metric's own engine."""
 
     name = "pictures_metric"
     title = "network on pictures for the metric"
