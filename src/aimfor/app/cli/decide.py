@@ -73,7 +73,7 @@ def _several(folder: Path, json: bool, unfit: dict[str, object], options: dict[s
 
     given = next((name for name, value in unfit.items() if value is not None), None)
     if given is not None:
-        raise InputError(given, "the option together with --score-of or --abstain", "one or the other")
+        raise InputError(given, "the option together with --score-of or --abstain", "one of them")
     if not options["score_of"]:
         raise InputError(
             "score-of", "nothing", "CLASS=COLUMN for every class", "--score-of yes=p_yes --score-of no=p_no"
