@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator, parametri
 
 import aimfor
 from aimfor.errors import InputError
-from aimfor.fitting import last_layer
+from aimfor.fitting import fit, last_layer
 from aimfor.fitting.calibrate import class_scaling, platt
 from aimfor.fitting.committee import folds
 from aimfor.integrations.sklearn import MetricClassifier
@@ -36,9 +36,11 @@ def few_folds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def one_penalty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the refit of the last layer, which takes most of a small fit; the checks are not about how good it is."""
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One penalty for the refit of the last layer, and as many steps on all rows at once as epochs were asked for,
+    not 60 at least: the tests are not about how good a fit is."""
     monkeypatch.setattr(last_layer, "HeadFitter", partial(last_layer.HeadFitter, ridges=(0.1,)))
+    monkeypatch.setattr(fit, "_WHOLE_STEPS", 1)
 
 
 def of_the_committee() -> list[Any]:
@@ -49,7 +51,7 @@ def of_the_committee() -> list[Any]:
     return kept
 
 
-@pytest.mark.usefixtures("one_penalty")
+@pytest.mark.usefixtures("few_steps")
 @parametrize_with_checks(
     [MetricClassifier("f1", **{**SMALL, "model": "linear"}), MetricClassifier("auroc_ovr", **SMALL)]
 )
@@ -79,6 +81,7 @@ def test_threshold_probabilities_and_ranking_are_worth_having(data: tuple[Any, A
     assert np.abs(seen - stated).max() < 0.1
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_pipelines_and_grid_search(data: tuple[Any, Any]) -> None:
     X, y = data
     pipeline = make_pipeline(StandardScaler(), MetricClassifier("ap", **SMALL))
@@ -88,6 +91,7 @@ def test_pipelines_and_grid_search(data: tuple[Any, Any]) -> None:
     assert len(cross_val_score(MetricClassifier(**SMALL), X[:300], y[:300], cv=2, scoring="roc_auc")) == 2
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_weights_mean_repetition(data: tuple[Any, Any]) -> None:
     X, y = data[0][:120], data[1][:120]
     weights = np.random.default_rng(0).integers(0, 3, 120)
@@ -165,6 +169,7 @@ def test_unknown_metric_is_named_and_unfitted_is_refused() -> None:
         MetricClassifier().predict(X)
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_global_generator_is_left_alone(data: tuple[Any, Any]) -> None:
     import torch
 
