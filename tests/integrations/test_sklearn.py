@@ -24,22 +24,24 @@ from aimfor.fitting import fit, last_layer
 from aimfor.fitting.calibrate import class_scaling, platt
 from aimfor.fitting.committee import folds
 from aimfor.integrations.sklearn import MetricClassifier
+from undrawn import draw_less
 
-SMALL: dict[str, Any] = {"model": "mlp", "epochs": 10, "hidden": 8, "random_state": 0}
+SMALL: dict[str, Any] = {"model": "mlp", "epochs": 6, "hidden": 8, "random_state": 0}
 COMMITTEE = MetricClassifier("f1", members=("linear",), random_state=0)
 
 
 @pytest.fixture
 def few_folds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three for a small table; ten would only take longer."""
+    """Three for a small table, and few draws for the weights; more would only take longer."""
     monkeypatch.setattr(folds, "SMALL_FOLDS", 3)
+    draw_less(monkeypatch)
 
 
 @pytest.fixture
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """One penalty for the refit of the last layer, and as many steps on all rows at once as epochs were asked for,
     not 60 at least: the tests are not about how good a fit is."""
-    monkeypatch.setattr(last_layer, "HeadFitter", partial(last_layer.HeadFitter, ridges=(0.1,)))
+    monkeypatch.setattr(last_layer, "HeadFitter", partial(last_layer.HeadFitter, ridges=(0.1,), iterations=8))
     monkeypatch.setattr(fit, "_WHOLE_STEPS", 1)
 
 
@@ -137,7 +139,7 @@ def test_data_frames_with_text_and_gaps_and_the_score_is_the_metric() -> None:
 def test_a_committee_survives_joblib_and_is_searched(tmp_path: Any) -> None:
     import joblib
 
-    X, y = frame()
+    X, y = frame(100)
     search = GridSearchCV(MetricClassifier("ap", random_state=0), {"members": [("linear",), ("trees",)]}, cv=2).fit(
         X, y
     )
