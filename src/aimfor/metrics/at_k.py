@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .. import checks
 from ..direct import DirectEngine, HasArgmax, PositionForm
-from ..direct.forms.positions import shared_discounts
+from ..direct.forms.positions import shared_first
 from ..engine import Batch, Engine
 from ..smooth import HasSmooth, Ranking, asked_items
 from .base import Metric
@@ -39,14 +39,14 @@ class _AtK(Metric, HasArgmax, HasSmooth):
         return without_item_weights(super().check(scores, targets, **rest), "the first k places are whole items")
 
     def exact(self, batch: Batch) -> Tensor:
-        gains, discounts, defined = self._parts(batch)
+        gains, _, defined = self._parts(batch)
         keys = batch.scores.detach().double()
         keys = keys if batch.where is None else keys.masked_fill(~batch.where, -torch.inf)
-        return mean_over_lists((gains * shared_discounts(keys, discounts)).sum(1), defined, list_weights(batch))
+        return mean_over_lists((gains * shared_first(keys, self.k)).sum(1), defined, list_weights(batch))
 
     def argmax_form(self, batch: Batch) -> PositionForm:
         gains, discounts, defined = self._parts(batch)
-        return PositionForm(batch.scores, gains, discounts, batch.where, shares_of_lists(batch, defined))
+        return PositionForm(batch.scores, gains, discounts, batch.where, shares_of_lists(batch, defined), self.k)
 
     def smooth_form(self, batch: Batch) -> Ranking:
         gains, _, defined = self._parts(batch)

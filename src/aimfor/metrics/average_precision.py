@@ -51,21 +51,27 @@ class AveragePrecision(Metric, HasArgmax, HasSmooth):
         own, smallest = asked.take(hit).double(), torch.finfo(torch.float64).tiny
 
         def measure(above: Tensor, relative: Tensor) -> Tensor:
-            return self._of_counts(own, above[0], above[1], by_list)
+            return self._of_counts(own, above[0], above[0] + above[1], by_list)
 
         def priced(above: Tensor, relative: Tensor) -> tuple[float, Tensor]:
-            """``Σ share · tp / decided`` and its derivatives."""
+            """``Σ share · tp / (tp + fp)`` and its derivatives."""
             positives = own.sum(1, keepdim=True)
             share = own / positives.clamp_min(smallest)
             if len(own) > 1 or by_list is not None:
                 share = share * shares_of_lists(batch, positives[:, 0] > 0)[:, None]
-            decided = above[1].clamp_min(smallest)
+            tp, fp = above.unbind(0)
+            decided = (tp + fp).clamp_min(smallest)
             inverse = share / decided
-            precisions = above[0] * inverse
-            value = float(precisions.sum()) if bool(share.any()) else float("nan")
-            return value, torch.stack((inverse, -precisions / decided))
+            precisions = tp * inverse
+            # Every asked item is a positive; only lists of weight 0 leave none of them.
+            there = own.shape[1] > 0 if by_list is None else bool(share.any())
+            steep = precisions / decided
+            return float(precisions.sum()) if there else float("nan"), torch.stack((inverse - steep, -steep))
 
-        return Ranking(batch.scores, asked, (hit, mass), measure, batch.targets, mass, hits=True, priced=priced)
+        counted = None if batch.weights is None and batch.where is None else mass
+        return Ranking(
+            batch.scores, asked, (hit, mass - hit), measure, batch.targets, counted, hits=True, priced=priced
+        )
 
     @staticmethod
     def _mass(batch: Batch) -> Tensor:

@@ -39,8 +39,19 @@ def without_item_weights(batch: Batch, reason: str) -> Batch:
 def shares_of_lists(batch: Batch, defined: Tensor) -> Tensor:
     """What each list counts in the mean over the defined lists, ``(b,)``; all zero if there is none."""
     by_list = list_weights(batch)
+    if by_list is None and len(defined) == 1:
+        return defined.double()
     mass = defined.double() if by_list is None else defined * by_list
     return mass / mass.sum().clamp_min(torch.finfo(mass.dtype).tiny)
+
+
+def worth_of_lists(batch: Batch, totals: Tensor) -> Tensor | float:
+    """``(b, 1)``: a list's share in the mean over its total ``(b,)``; lists whose total is 0 are undefined."""
+    if len(totals) == 1 and list_weights(batch) is None:
+        total = float(totals)
+        return 1.0 / total if total > 0 else 0.0
+    defined = totals > 0
+    return (shares_of_lists(batch, defined) / torch.where(defined, totals, 1.0))[:, None]
 
 
 def listwise(batch: Batch, grades: Tensor, defined: Tensor) -> Callable[[Tensor], tuple[float, Tensor]]:

@@ -5,6 +5,7 @@ from .companions import ByClasses, balanced_entropy, listwise_entropy
 from .decisions import Decisions
 from .engine import QUICK, SmoothEngine
 from .form import HasSmooth, SmoothForm, SmoothSum
+from .ledger import Ratio
 from .ranking import Asked, Ranking, asked_items
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Decisions",
     "HasSmooth",
     "Ranking",
+    "Ratio",
     "SmoothEngine",
     "SmoothForm",
     "SmoothSum",

@@ -131,7 +131,7 @@ class Found(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, loss: float, gradient: Tensor) -> Tensor:
         ctx.save_for_backward(gradient)
-        return scores.new_tensor(loss)
+        return scores.new_full((), loss)  # `new_tensor` takes three times as long
 
     @staticmethod
     @torch.autograd.function.once_differentiable
