@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..engine import Batch, Engine
 from ..errors import InputError
-from ..smooth import QUICK, SmoothEngine, listwise_entropy
+from ..smooth import QUICK, SmoothEngine, listwise_entropy, pairwise_logistic
 from ..ties import last_places
 
 
@@ -59,6 +59,16 @@ def listwise(batch: Batch, grades: Tensor, defined: Tensor) -> Callable[[Tensor]
 
     def companion(scores: Tensor) -> tuple[float, Tensor]:
         return listwise_entropy(scores, grades, batch.where, shares_of_lists(batch, defined))
+
+    return companion
+
+
+def pairwise(batch: Batch, hit: Tensor) -> Callable[[Tensor], tuple[float, Tensor]]:
+    """The anchor of the first places: of scores ``(b, l)``, the logistic loss of each list's pairs of unlike items."""
+
+    def companion(scores: Tensor) -> tuple[float, Tensor]:
+        rest = ~hit if batch.where is None else batch.where & ~hit
+        return pairwise_logistic(scores, hit, rest, shares_of_lists(batch, hit.any(1)))
 
     return companion
 

@@ -14,12 +14,11 @@ from .. import checks
 from ..direct import DirectEngine, HasArgmax, PositionForm
 from ..engine import Batch, Engine
 from ..errors import InputError
-from ..smooth import HasSmooth, Ranking, asked_items
+from ..smooth import QUICK, HasSmooth, Ranking, SmoothEngine, asked_items
 from ..ties import shared_worth
 from .base import Metric
 from .lists import (
     cut_width,
-    engine_of_lists,
     list_weights,
     listwise,
     mean_over_lists,
@@ -164,7 +163,7 @@ class NDCG(Metric, HasArgmax, HasSmooth):
         return PositionForm(batch.scores, gains, discounts, batch.where, shares_of_lists(batch, defined))
 
     def default_engine(self) -> Engine:
-        return engine_of_lists()
+        return SmoothEngine(2 * QUICK, anchor=0.5, anchor_temperature=QUICK)
 
     def engine_for_logits(self) -> Engine:
         return DirectEngine()

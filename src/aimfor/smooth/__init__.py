@@ -1,7 +1,7 @@
 """ENGINE "smooth": the metric's own definition, with soft decisions and soft ranks."""
 
 from .classes import ClassDecisions
-from .companions import ByClasses, balanced_entropy, listwise_entropy
+from .companions import ByClasses, balanced_entropy, listwise_entropy, pairwise_logistic
 from .decisions import Decisions
 from .engine import QUICK, SmoothEngine
 from .form import HasSmooth, SmoothForm, SmoothSum
@@ -23,4 +23,5 @@ __all__ = [
     "asked_items",
     "balanced_entropy",
     "listwise_entropy",
+    "pairwise_logistic",
 ]

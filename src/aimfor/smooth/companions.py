@@ -1,4 +1,4 @@
-"""Anchors that read each score once: softmax cross-entropy of lists and of classes, logistic loss of rows."""
+"""Anchors: softmax cross-entropy of lists and of classes, logistic loss of pairs and of rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from .form import SmoothForm, Softness
-from .ranks import bounded_scores
+from .ranking import asked_items
+from .ranks import binary_logistic, bounded_scores, sums_of
 
 
 def listwise_entropy(scores: Tensor, grades: Tensor, where: Tensor | None, shares: Tensor) -> tuple[float, Tensor]:
@@ -56,6 +57,34 @@ def _entropy_of_one(x: Tensor, grades: Tensor, size: int, share: float) -> tuple
     target, logs = (grades * (share / total)).to(x), torch.log_softmax(x, 1)
     loss = -float((target * logs).sum(dtype=torch.float64))
     return loss, logs.exp_().mul_(share).sub_(target)
+
+
+def pairwise_logistic(scores: Tensor, positive: Tensor, negative: Tensor, shares: Tensor) -> tuple[float, Tensor]:
+    """``Σ_lists share mean_ij log(1 + exp(s_j − s_i))``, i a positive and j a negative of the list, and its gradient.
+
+    Args:
+        scores: ``(b, l)``, detached.
+        positive: ``(b, l)`` bool.
+        negative: The same; an item may be neither.
+        shares: ``(b,)`` float64 share of each list; one without a pair adds nothing.
+
+    Returns:
+        The sum, and ``(b, l)``.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.smooth import pairwise_logistic
+        >>> first = torch.tensor([[True, False]])
+        >>> found, slope = pairwise_logistic(torch.zeros(1, 2), first, ~first, torch.ones(1).double())
+        >>> round(found, 4), slope.tolist()
+        (0.6931, [[-0.5, 0.5]])
+    """
+    asked = asked_items(positive)
+    pairs = (positive.sum(1) * negative.sum(1)).double()
+    each = (shares / pairs.clamp_min(1.0)).to(scores)[:, None].expand(-1, asked.places.shape[1])
+    weight = each if asked.there is None else each * asked.there
+    total, slope, _ = binary_logistic(weight, negative.to(scores), sums_of(scores, asked.places))
+    return float(total.sum()), slope
 
 
 def balanced_entropy(scores: Tensor, positive: Tensor, negative: Tensor) -> tuple[float, Tensor]:

@@ -89,6 +89,7 @@ class Ranking(SmoothForm):
         hits: The first of the masses is 0 off the asked items, and raises the metric.
         companion: The anchor of given scores ``(b, l)`` and its gradient, where it is not the pairs' logistic loss.
         priced: The measure with its slopes, where they are known: what autograd would find, in fewer steps.
+        shown: The exact metric, where it costs less than exact ranks; for losses that learn from the anchor alone.
 
     Example:
         >>> import torch, aimfor
@@ -108,6 +109,7 @@ class Ranking(SmoothForm):
     hits: bool = False
     companion: Callable[[Tensor], tuple[float, Tensor]] | None = None
     priced: Callable[[Tensor, Tensor], tuple[float, Tensor]] | None = None
+    shown: Callable[[], float] | None = None
 
     def spread(self) -> float:
         if self.counted is None:
@@ -138,8 +140,11 @@ class Ranking(SmoothForm):
         # Where nothing is learned from the ranks, they only show a value, and exact ones cost less.
         sharp = softness.indicator == "sigmoid" and (share == 1.0 or softness.temperature == 0.0)
         ranks = None if sharp else self._ranks(x, softness)
-        above = sharp_above(x, self.asked.places, self._stacked) if ranks is None else ranks.above().double()
-        value, slopes = self._priced(above.movedim(2, 0), softness, learns=ranks is not None)
+        if ranks is None and self.shown is not None:
+            value, slopes = self.shown(), x
+        else:
+            above = sharp_above(x, self.asked.places, self._stacked) if ranks is None else ranks.above().double()
+            value, slopes = self._priced(above.movedim(2, 0), softness, learns=ranks is not None)
         if value != value:
             return self.scores.sum() * 0.0, value, None
         loss, gradient = (1.0 - share) * (1.0 - value), None
