@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from undrawn import draw_less, undraw, wait_less
+from undrawn import ALL
 
 _SERVER = multiprocessing.get_context("forkserver")
 
@@ -81,9 +81,9 @@ def tool(name: str, *words: object, folds: int | None = None) -> str:
     """What ``python tools/NAME WORDS`` prints when nothing is wrong; its runs draw no figures, and few rows."""
     code = """
         import runpy, sys, pytest
-        from undrawn import draw_less, undraw, wait_less
+        from undrawn import ALL
 
-        for change in (undraw, draw_less, wait_less):
+        for change in ALL:
             change(pytest.MonkeyPatch())
         runpy.run_path(sys.argv.pop(1), run_name="__main__")
     """
@@ -105,6 +105,6 @@ def _run(words: list[str], code: str | None, folds: int | None, said: list[Path]
     else:
         from aimfor.__main__ import main
 
-        for change in (undraw, draw_less, wait_less):
+        for change in ALL:
             change(pytest.MonkeyPatch())
         sys.exit(main())

@@ -17,19 +17,21 @@ from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
 from aimfor.fitting.committee import folds
-from undrawn import draw_less, redraw, undraw, wait_less
+from undrawn import draw_less, learn_less, redraw, undraw, wait_less
 
 NASTY = "<script>document.title='owned'</script>"
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _quick(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Three folds for a small table instead of ten; figures, and an interval's hundreds of draws, only in modules that
-    look at them (``DRAWN``, ``MANY_DRAWS``)."""
+    """Three folds for a small table instead of ten; figures, an interval's hundreds of draws and long training only in
+    modules that look at them (``DRAWN``, ``MANY_DRAWS``, ``LEARNED``)."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(folds, "SMALL_FOLDS", 3)
         if not getattr(request.module, "MANY_DRAWS", False):
             draw_less(patch)
+        if not getattr(request.module, "LEARNED", False):
+            learn_less(patch)
         wait_less(patch)
         patch.setattr(typer.testing, "_get_command", _command)
         if not getattr(request.module, "DRAWN", False):
