@@ -170,7 +170,7 @@ class RetrievalLoss(nn.Module):
             return output
         entropy = self.of_classes(embeddings, labels).to(output.loss.dtype)
         loss = (1.0 - self.anchor) * output.loss + self.anchor * entropy
-        return EngineOutput(loss, stats=output.stats | {"entropy": float(entropy.detach())})
+        return EngineOutput(loss, stats={**output.stats, "entropy": float(entropy.detach())})
 
     def _solve(self, found: gate.Queries, exists: Tensor | None) -> EngineOutput:
         lists = list_counts(found, exists)
