@@ -2,9 +2,9 @@
 
 AIMFOR_DATA=data python -m paper.experiments.scratch.again ndcg mrr [--engines]
 
-Both rivals are measured again with them, as `from_scratch` does it; with --engines, as `from_scratch_engines` does, every
-engine that it tries. Each loss learns as it would alone. A run that was stopped goes on: cells that are done lie beside
-the gathered ones until all are.
+Both rivals are measured again with them, as `from_scratch` does it; with --engines, as `from_scratch_engines` does,
+every engine that it tries. Each loss learns as it would alone. A run that was stopped goes on: cells that are done lie
+beside the gathered ones until all are.
 """
 
 from __future__ import annotations
