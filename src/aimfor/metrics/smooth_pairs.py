@@ -13,6 +13,7 @@ from ..smooth.form import Softness, found, wants_gradient
 from ..sorted import PairForm, PairProblem
 from ..sorted.kernels import top_fraction
 from ..ties import of_first, of_last, runs_of
+from .lists import rows_of_numbers
 
 
 def pair_ranking(form: PairForm) -> SmoothForm:
@@ -93,7 +94,7 @@ class PairRows(SmoothForm):
 def _rows(problem: PairProblem, scale: float, balanced: bool = False) -> PairRows:
     scores, positive = (part.reshape(problem.count, -1) for part in (problem.scores, problem.positive))
     if problem.weights is None:
-        a = positive.double()
+        a = rows_of_numbers(positive, torch.float64)
         b = 1.0 - a
     else:
         mass = problem.weights.reshape(scores.shape).detach().double()

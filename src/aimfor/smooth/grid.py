@@ -43,7 +43,7 @@ class Cells:
     points: int
 
     def kernel(self, kernel: Kernel, device: torch.device) -> Tensor:
-        """Square: κ of the row's point (an item's) minus the column's (an asked item's)."""
+        """Square, for an item's polynomials as a row and an asked item's as a column: their κ, of the interpolation."""
         # The width of one cell is that batch's own. Many cells are the next batch's too, and found once.
         if self.count == 1 or self.count * self.points > KEPT_POINTS:
             return kernel_matrix(self, kernel, device)
@@ -72,35 +72,40 @@ class Points:
         return Points(self.cells, self.cell.gather(1, places), self.local.gather(1, places), basis)
 
     def gathered(self, mass: Tensor) -> Tensor:
-        """``(b, k, m)`` masses of the items to float64 ``(b, m, g · d)`` masses of the points."""
-        (b, _, m), d = mass.shape, self.cells.points
-        inverse = interpolation(d, mass.device)[1]
-        if self.cells.count == 1:
-            parts = [torch.bmm(mass[:, some].mT, basis.permute(1, 2, 0)).double() for some, basis in self._blocks()]
-            table = (parts[0] if len(parts) == 1 else torch.stack(parts).sum(0))[:, :, None]
-        else:
-            sums = inverse.new_zeros(d * m, b * self.cells.count)
-            columns = mass.permute(2, 0, 1)
-            for some, basis in self._blocks():
-                # Each block in the scores' own dtype, their sum in float64.
-                moved = (basis[:, None] * columns[:, :, some]).reshape(d * m, -1)
-                sums += torch.zeros_like(sums, dtype=mass.dtype).index_add_(1, self.cell[:, some].reshape(-1), moved)
-            table = sums.view(d, m, b, -1).permute(2, 1, 3, 0)
-        return (table @ inverse).flatten(2)
+        """``(b, k, m)`` masses of the items to float64 ``(b, m, d · g)``: sums of their polynomials in each cell."""
+        (b, _, m), d, count = mass.shape, self.cells.points, self.cells.count
+        parts = []
+        for some, basis in self._blocks():
+            if count == 1:
+                parts.append(torch.bmm(mass[:, some].mT, basis.permute(1, 2, 0)))
+            else:
+                moved = mass[:, some].permute(2, 0, 1).unsqueeze(1) * basis
+                found = mass.new_zeros(m * d, b * count)
+                found.index_add_(1, self.cell[:, some].reshape(-1), moved.reshape(m * d, -1))
+                parts.append(found)
+        # Each block in the scores' own dtype, their sum in float64.
+        table = parts[0].double() if len(parts) == 1 else torch.stack(parts).sum(0, dtype=torch.float64)
+        return table if count == 1 else table.view(m, d, b, count).permute(2, 0, 1, 3).reshape(b, m, -1)
 
     def read(self, values: Tensor) -> Tensor:
-        """``(b, m, g · d)`` values at the points to ``(b, k, m)`` values at the items, in the scores' dtype."""
-        (b, m, _), d = values.shape, self.cells.points
-        table = (values.view(b, m, -1, d) @ interpolation(d, values.device)[1].T).to(self.local.dtype)
+        """``(b, m, d · g)`` factors of the polynomials to ``(b, k, m)`` values at the items, in the scores' dtype."""
+        (b, m, _), d, count = values.shape, self.cells.points, self.cells.count
+        values = values.to(self.local.dtype)
+        flat = values if count == 1 else values.view(b, m, d, count).permute(1, 2, 0, 3).reshape(m * d, -1)
         found = []
+        # Items with equal scores must have equal values, bit by bit: metrics look at the differences of neighbours. A
+        # sum along the degrees, and a product the other way round, would add them in an order that hangs on the place.
         for some, basis in self._blocks():
-            if self.cells.count == 1:
-                found.append(torch.bmm(table[:, :, 0], basis.transpose(0, 1)))
+            if count == 1:
+                found.append(torch.bmm(basis.permute(1, 2, 0), flat.mT))
             else:
-                flat = table.permute(3, 1, 0, 2).reshape(d * m, -1)
-                terms = flat.index_select(1, self.cell[:, some].reshape(-1)).view(d, m, b, -1)
-                found.append(terms.mul_(basis[:, None]).sum(0).transpose(0, 1))
-        return (found[0] if len(found) == 1 else torch.cat(found, 2)).mT
+                terms = flat.index_select(1, self.cell[:, some].reshape(-1)).view(m, d, b, -1).unbind(1)
+                rows = basis.unbind(0)
+                part = terms[0] * rows[0]
+                for term, row in zip(terms[1:], rows[1:], strict=True):
+                    part.addcmul_(term, row)
+                found.append(part.permute(1, 2, 0))
+        return found[0] if len(found) == 1 else torch.cat(found, 1)
 
     def _blocks(self) -> Iterator[tuple[slice, Tensor]]:
         """Some items of every list, and ``(d, b, k)``: the polynomials at their places in their cells."""
@@ -147,24 +152,37 @@ class Grid(DifferenceSums):
         return ((moments @ self._kernel(kernel)) * self._weight[1]).sum((1, 2))
 
     def gradients(self, masses: Tensor, terms: Sequence[Term]) -> Tensor:
-        m = masses.shape[2]
-        of_asked, values = None, []
-        for slope, asked in terms:
-            moved = added(last(self.sums(slope, masses), asked.shape[2]) * asked)
-            of_asked = moved.neg_() if of_asked is None else of_asked.sub_(moved)
-            known = self._weight is not None and self._weight[0] is asked
-            moments = self._weight[1] if known and self._weight else self.asked.gathered(asked)
-            values.append(moments @ self._kernel(slope).T)
+        values = [self._of_asked(asked) @ self._kernel(slope).T for slope, asked in terms]
         total = max(values, key=lambda part: part.shape[1])
         for value in values:
             if value is not total:  # the items read the sum of all terms
                 total[:, total.shape[1] - value.shape[1] :] += value
-        assert of_asked is not None
-        if self.hits and total.shape[1] == m > 1:
-            of_asked += masses[..., 0].gather(1, self.places) * self.asked.read(total[:, :1])[..., 0]
+        hits = self.hits and total.shape[1] == masses.shape[2] > 1
+        at_asked = self._read_all(masses, [slope for slope, _ in terms], total[:, :1] if hits else None)
+        parts = [added(last(self._sums[slope], asked.shape[2]) * asked) for slope, asked in terms]
+        of_asked = sum(parts[1:], parts[0]).neg_()
+        if at_asked is not None:
+            of_asked.addcmul_(masses[..., 0].gather(1, self.places), at_asked)
             total = total[:, 1:]
         of_items = added(self.points.read(total) * last(masses, total.shape[1]))
         return of_items.scatter_add_(1, self.places, of_asked)
+
+    def _of_asked(self, asked: Tensor) -> Tensor:
+        """The weights of the asked items at the points."""
+        known = self._weight
+        return known[1] if known is not None and known[0] is asked else self.asked.gathered(asked)
+
+    def _read_all(self, masses: Tensor, kernels: list[Kernel], more: Tensor | None) -> Tensor | None:
+        """All sums of these kernels, and ``(b, p)`` of one row more, read at the asked items at once."""
+        moments = self._gathered(masses)
+        new = [kernel for kernel in kernels if kernel not in self._sums]
+        tables = [moments @ self._kernel(kernel) for kernel in new] + ([] if more is None else [more])
+        if not tables:
+            return None
+        found = self.asked.read(tables[0] if len(tables) == 1 else torch.cat(tables, 1))
+        m = masses.shape[2]
+        self._sums |= {kernel: found[..., at * m : (at + 1) * m] for at, kernel in enumerate(new)}
+        return None if more is None else found[..., -1]
 
     def _kernel(self, kernel: Kernel) -> Tensor:
         return self.points.cells.kernel(kernel, self.places.device)
@@ -186,7 +204,7 @@ def points_of(scores: Tensor, asked: int) -> Points | None:
     """``(b, l)`` scores in units of the temperature; None where summing one by one costs less."""
     if scores.numel() * asked < FEWEST or scores.device.type == "mps":
         return None
-    lowest, highest = scores.aminmax(dim=1, keepdim=True)
+    lowest, highest = scores.amin(1, keepdim=True), scores.amax(1, keepdim=True)  # `aminmax` along rows is slow
     cells = cells_of(float((highest - lowest).max()), ERROR[scores.dtype])
     if cells is None or (cells.count * cells.points) ** 2 > 0.25 * scores.numel() * asked:
         return None
@@ -232,16 +250,18 @@ def polynomials(x: Tensor, d: int) -> Tensor:
 
 
 def kernel_matrix(cells: Cells, kernel: Kernel, device: torch.device) -> Tensor:
-    places = (0.5 * cells.width) * interpolation(cells.points, device)[0]
+    """Float64: κ of all differences of points, between what takes polynomials to points and points to polynomials."""
+    points, inverse = interpolation(cells.points, device)
+    places = (0.5 * cells.width) * points
     gaps = places[:, None] - places
     if cells.count == 1:
-        return kernel_of(kernel, gaps)
+        return inverse @ kernel_of(kernel, gaps) @ inverse.T
     apart = torch.arange(1 - cells.count, cells.count, device=device, dtype=torch.float64) * cells.width
     # Cells equally far apart are alike.
-    found = kernel_of(kernel, apart[:, None, None] + gaps)
+    found = inverse @ kernel_of(kernel, apart[:, None, None] + gaps) @ inverse.T
     ids = torch.arange(cells.count, device=device)
-    blocks = found[ids[:, None] - ids + (cells.count - 1)]
-    return blocks.transpose(1, 2).reshape(cells.count * cells.points, -1)
+    blocks = found[ids[:, None] - ids + (cells.count - 1)]  # (cell, cell, degree, degree)
+    return blocks.permute(2, 0, 3, 1).reshape(cells.count * cells.points, -1)
 
 
 _kept_kernel_matrix = lru_cache(maxsize=12)(kernel_matrix)

@@ -103,3 +103,15 @@ def ledger(ratio: Ratio, sums: list[list[float]], everything: list[float], past:
     if value == 0.0 and not any(down) and not any(joined[0]) and not any(joined[2]):
         value = float("nan")  # no positive, and without one nothing changes the metric (F_β, IoU)
     return Ledger(own, joined, enlarge, value, up, down)
+
+
+def inverse_means(sizes: list[float]) -> list[float]:
+    """What a sum over each row is multiplied by in the mean over rows of their means; 0 for rows without a size.
+
+    Example:
+        >>> from aimfor.smooth.ledger import inverse_means
+        >>> inverse_means([2.0, 0.0, 4.0])
+        [0.25, 0.0, 0.125]
+    """
+    number = sum(size > 0.0 for size in sizes)
+    return [1.0 / (size * number) if size > 0.0 else 0.0 for size in sizes]

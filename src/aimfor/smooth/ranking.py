@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .bounds import BoundedRanks
 from .form import SmoothForm, Softness, found, value_and_slopes, wants_gradient
+from .ledger import FEW, inverse_means
 from .ranks import SoftRanks, binary_logistic, graded_logistic, sharp_above, sums_of
 
 #: Up to so many items in all, sorting them takes fewer operations than counting them.
@@ -23,8 +24,9 @@ class Asked(NamedTuple):
     """The items whose ranks a metric asks for, list by list.
 
     Attributes:
-        places: ``(b, p)`` positions, padded.
+        places: ``(b, p)`` positions, padded with items that are not asked.
         there: ``(b, p)`` False for padding; None where there is none.
+        counts: How many each list has, where lists are few.
 
     Example:
         >>> import torch
@@ -35,11 +37,16 @@ class Asked(NamedTuple):
 
     places: Tensor
     there: Tensor | None
+    counts: list[int] | None = None
 
     def take(self, values: Tensor) -> Tensor:
         """``(b, l)`` values of all items to ``(b, p)`` of the asked ones, 0 for padding."""
         taken = values.gather(1, self.places)
         return taken if self.there is None else torch.where(self.there, taken, taken.new_zeros(()))
+
+    def ones(self, dtype: torch.dtype) -> Tensor:
+        """``(b, p)`` 1 for the asked items, 0 for padding."""
+        return torch.ones_like(self.places, dtype=dtype) if self.there is None else self.there.to(dtype)
 
 
 def asked_items(mask: Tensor) -> Asked:
@@ -52,20 +59,30 @@ def asked_items(mask: Tensor) -> Asked:
         [[0, 2]]
     """
     if len(mask) == 1:
-        return Asked(mask[0].nonzero().t(), None)
+        places = mask[0].nonzero().t()
+        return Asked(places, None, [places.shape[1]])
     if mask.numel() <= SORTED:
         count = mask.sum(1)
-        longest = int(count.max()) if count.numel() else 0
+        counts, longest = _known(count)
         places = mask.to(torch.uint8).sort(stable=True, dim=1, descending=True).indices[:, :longest]
-        return Asked(places, torch.arange(longest, device=mask.device) < count[:, None])
+        return Asked(places, torch.arange(longest, device=mask.device) < count[:, None], counts)
     at = mask.reshape(-1).nonzero().squeeze(1)
     lists = at // mask.shape[1]
     count = torch.bincount(lists, minlength=len(mask))
-    longest = int(count.max())
+    counts, longest = _known(count)
     numbers = torch.arange(max(longest, len(at)), device=mask.device)
-    places = at.new_zeros(len(mask), longest)
+    # Padding must not be an asked item, whose mass would be there twice; a list that has any has others.
+    places = mask.view(torch.uint8).argmin(1, keepdim=True).repeat(1, longest)
     places[lists, numbers[: len(at)] - (count.cumsum(0) - count)[lists]] = at - lists * mask.shape[1]
-    return Asked(places, numbers[:longest] < count[:, None])
+    return Asked(places, numbers[:longest] < count[:, None], counts)
+
+
+def _known(count: Tensor) -> tuple[list[int] | None, int]:
+    """The counts as plain numbers, if they are few, and the largest."""
+    if len(count) > FEW:
+        return None, int(count.max())
+    counts = count.tolist()
+    return counts, max(counts, default=0)
 
 
 #: (masses above each asked item, ``(m, b, p)`` float64, the item's own included; relative softness ``(b, 1)``) to the
@@ -88,7 +105,8 @@ class Ranking(SmoothForm):
         cuts: The measure has indicators of its own (a cut at k, a floor) and asks for the relative softness.
         hits: The first of the masses is 0 off the asked items, and raises the metric.
         companion: The anchor of given scores ``(b, l)`` and its gradient, where it is not the pairs' logistic loss.
-        priced: The measure with its slopes, where they are known: what autograd would find, in fewer steps.
+        priced: The measure with its slopes, where they are known: what autograd would find, in fewer steps, and 0 for
+            padding.
 
     Example:
         >>> import torch, aimfor
@@ -146,11 +164,11 @@ class Ranking(SmoothForm):
         unit = softness.anchor_temperature
         pairs = None
         if isinstance(ranks, SoftRanks) and share and self._in_pairs and softness.temperature == unit:
-            pairs = (self._pairs(x) * share).unsqueeze(2)  # their sums are those of the ranks
+            pairs = self._pairs(x, share).unsqueeze(2)  # their sums are those of the ranks
             loss += float(ranks.logistic(pairs).sum())
         if wanted and ranks is not None:
             steep = slopes.movedim(0, 2).to(x) * (-(1.0 - share) * softness.enlarge)
-            if self.asked.there is not None:  # slopes cover padding too, where the metric multiplies by 0
+            if self.asked.there is not None and self.priced is None:  # autograd's slopes cover padding too
                 steep = steep * self.asked.there.unsqueeze(2)
             if pairs is None:
                 gradient = ranks.gradient(steep)
@@ -181,22 +199,20 @@ class Ranking(SmoothForm):
         """Whether the anchor is the logistic loss of pairs of an asked item and one with the last mass."""
         return self.companion is None and self.grades.dtype == torch.bool
 
-    def _pairs(self, x: Tensor) -> Tensor:
-        """``(b, p)`` the asked items' share of the mean over lists of the mean over pairs, of one pair each."""
-        there, below = self.asked.there, self._stacked[..., -1].sum(1, dtype=torch.float64)
-        if self.counted is not None:
-            weight = self.asked.take(self.counted.to(x))
-        elif there is not None:
-            weight = there.to(x)
-        else:
-            weight = torch.ones_like(self.asked.places, dtype=x.dtype)
-        pairs = weight.sum(1, dtype=torch.float64) * below
-        if len(x) == 1:
-            size = float(pairs)
-            return weight / size if size > 0 else torch.zeros_like(weight)
+    def _pairs(self, x: Tensor, share: float) -> Tensor:
+        """``(b, p)`` what an asked item's pairs weigh in that share of the mean over lists of the mean over pairs."""
+        weight = self.asked.ones(x.dtype) if self.counted is None else self.asked.take(self.counted.to(x))
+        if self.counted is None and self.asked.counts is not None:
+            sizes = [float(count * (x.shape[1] - count)) for count in self.asked.counts]
+            return weight * _by_list([share * one for one in inverse_means(sizes)], x)
+        above, below = weight.sum(1), self._stacked[..., -1].sum(1)
+        if len(x) <= FEW:
+            sizes = list(map(float.__mul__, above.tolist(), below.tolist()))
+            return weight * _by_list([share * one for one in inverse_means(sizes)], x)
+        pairs = above.double() * below
         defined = pairs > 0
-        sizes = torch.where(defined, pairs, torch.inf) * defined.sum().clamp_min(1)
-        return weight / sizes[:, None].to(x)
+        pairs = torch.where(defined, pairs, torch.inf) * defined.sum().clamp_min(1)
+        return weight * (share / pairs)[:, None].to(x)
 
     def _ranks(self, x: Tensor, softness: Softness) -> SoftRanks | BoundedRanks:
         places, masses, temperature = self.asked.places, self._stacked, softness.temperature
@@ -222,7 +238,7 @@ class Ranking(SmoothForm):
             return self.companion(scaled)
         places = self.asked.places
         if self._in_pairs:
-            total, slope, _ = binary_logistic(self._pairs(scaled), self._stacked[..., -1], sums_of(scaled, places))
+            total, slope, _ = binary_logistic(self._pairs(scaled, 1.0), self._stacked[..., -1], sums_of(scaled, places))
             return float(total.sum()), slope
         mass = torch.ones_like(scaled) if self.counted is None else self.counted.to(scaled)
         weight = self.asked.take(mass)
@@ -230,3 +246,8 @@ class Ranking(SmoothForm):
         defined = weights > 0
         sizes = torch.where(defined, weights, 1.0) * defined.sum().clamp_min(1)
         return float((total / sizes).sum()), slope / sizes[:, None].to(scaled)
+
+
+def _by_list(numbers: list[float], like: Tensor) -> Tensor | float:
+    """``(b, 1)``, or one number."""
+    return numbers[0] if len(numbers) == 1 else like.new_tensor(numbers)[:, None]

@@ -136,6 +136,8 @@ def graded_logistic(
 
 
 def bounded_scores(scores: Tensor) -> Tensor:
-    """Scores whose differences stay finite."""
+    """Scores whose differences stay finite, list after list in memory: columns of a table would be read across it."""
     most = 0.125 * torch.finfo(scores.dtype).max
-    return scores.clamp(-most, most)
+    if scores.is_contiguous():
+        return scores.clamp(-most, most)
+    return torch.clamp(scores, -most, most, out=scores.new_empty(scores.shape))

@@ -88,31 +88,38 @@ class Blocks(DifferenceSums):
         return found
 
     def gradients(self, masses: Tensor, terms: Sequence[Term]) -> Tensor:
-        of_items, of_asked = [], []
-        for slope, asked in terms:
-            at_asked, at_items = self._both_ways(slope, masses, asked)
-            of_asked.append(added(at_asked * asked))
-            of_items.append(added(at_items.mul_(last(masses, asked.shape[2]))))
-        gradient, away = of_items[0], of_asked[0]
-        for more, further in zip(of_items[1:], of_asked[1:], strict=True):
-            gradient, away = gradient.add_(more), away.add_(further)
-        return gradient.scatter_add_(1, self.places, away.neg_())
+        q = max(asked.shape[2] for _, asked in terms)
+        of_items, of_asked = None, None
+        for slope, asked in sorted(terms, key=lambda term: -term[1].shape[2]):
+            at_asked, of_items = self._both_ways(slope, masses, asked, of_items)
+            part = added(at_asked * asked)
+            of_asked = part if of_asked is None else of_asked.add_(part)
+        assert of_items is not None
+        assert of_asked is not None
+        return added(of_items.mul_(last(masses, q))).scatter_add_(1, self.places, of_asked.neg_())
 
-    def _both_ways(self, kernel: Kernel, masses: Tensor, asked: Tensor) -> tuple[Tensor, Tensor]:
-        """``(b, p, q)`` sums of the last q masses over the items, and ``(b, l, q)`` of the weights over the asked."""
+    def _both_ways(self, kernel: Kernel, masses: Tensor, asked: Tensor, onto: Tensor | None) -> tuple[Tensor, Tensor]:
+        """``(b, p, q)`` sums of the last q masses over the items, and ``(b, l, q)`` of the weights over the asked.
+
+        These are added onto others, of as many masses or more.
+        """
         q = asked.shape[2]
-        known = self._last is not None and self._last[0] is masses and self._last[1] == kernel
         if self._whole:
-            matrix = self._matrix(kernel)
-            at_asked = last(self._last[2], q) if known and self._last else torch.bmm(matrix, last(masses, q))
-            return at_asked, torch.bmm(matrix.mT, asked)
+            matrix, kept = self._matrix(kernel), self._last
+            known = kept is not None and kept[0] is masses and kept[1] == kernel
+            at_asked = last(kept[2], q) if kept is not None and known else torch.bmm(matrix, last(masses, q))
+            if onto is None:
+                return at_asked, torch.bmm(matrix.mT, asked)
+            last(onto, q).baddbmm_(matrix.mT, asked)
+            return at_asked, onto
         own, parts = last(masses, q), []
-        of_items = torch.zeros_like(own)
+        onto = torch.zeros_like(own) if onto is None else onto
+        to_last = last(onto, q)
         for rows, some in self._blocks():
             matrix = self._matrix(kernel, rows, some)
             parts.append(torch.bmm(matrix, own[rows]))
-            of_items[rows] += torch.bmm(matrix.mT, asked[rows, some])
-        return self._joined(parts, q), of_items
+            to_last[rows] += torch.bmm(matrix.mT, asked[rows, some])
+        return self._joined(parts, q), onto
 
     def _joined(self, parts: list[Tensor], m: int) -> Tensor:
         """The blocks' answers in one tensor ``(b, p, m)``."""
