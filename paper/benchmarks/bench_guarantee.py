@@ -149,8 +149,13 @@ def run(library: str, budget: float) -> None:
             # MAPIE decides at probability >= threshold, aimfor at score > threshold.
             known[key] = {method: truth(files, name, cut, method == "aimfor") for method, cut in found.items()}
             if place % 30 == 29:
-                path.write_text(json.dumps(known))
-    path.write_text(json.dumps(known))
+                _keep(path, known)
+    _keep(path, known)
+
+
+def _keep(path: Path, known: dict[str, Any]) -> None:
+    """A draw on each line, so that two runs can be compared."""
+    path.write_text("{\n" + ",\n".join(f"{json.dumps(key)}: {json.dumps(one)}" for key, one in known.items()) + "\n}\n")
 
 
 def truth(files: dict[str, np.ndarray], name: str, cut: float | None, strict: bool) -> list[float] | None:
