@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import torch
 from common import peak_extra_megabytes, record
-from peers import version
+from peers import versions
 
 SIZES = (128, 1024, 8192, 65_536, 1_000_000)
 PATIENCE = 1.0
@@ -108,7 +108,7 @@ def main() -> None:
     sizes = [n for n in SIZES if n <= parser.parse_args().most]
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    packages = {name: version(name) for name in dict.fromkeys(entrant.needs for entrant in ENTRANTS)}
+    packages = versions(list(dict.fromkeys(entrant.needs for entrant in ENTRANTS)))
     there = [entrant for entrant in ENTRANTS if packages[entrant.needs] is not None]
     rows: list[dict[str, object]] = []
     going = there
@@ -133,10 +133,10 @@ def row(entrant: Entrant, n: int, found: dict[str, float]) -> dict[str, object]:
 def keep(rows: list[dict[str, object]], packages: dict[str, str | None], most: int) -> None:
     """Recorded after every n, so that an interrupted run leaves what it has."""
     peers = {name: found for name, found in packages.items() if name not in ("torch", "aimfor")}
-    versions = ", ".join(f"{name} {found}" for name, found in peers.items() if found is not None)
+    there = ", ".join(f"{name} {found}" for name, found in peers.items() if found is not None)
     absent = [name for name, found in peers.items() if found is None]
     title = "Time and memory against the number of scores, 10 % positives, forward and backward"
-    title += f" (peers: {versions or 'none'}; not installed: {', '.join(absent) or 'none'})"
+    title += f" (peers: {there or 'none'}; not installed: {', '.join(absent) or 'none'})"
     order = [entrant.name for entrant in ENTRANTS]
     ordered = sorted(rows, key=lambda one: order.index(str(one["loss"])))
     record("curves", title, f"python paper/benchmarks/bench_curves.py --most {most}", ordered)

@@ -1,7 +1,7 @@
 """The packages that benchmarks stand beside, and whether they can be imported here.
 
-Installed is not enough: AP-Perf without numba is found and cannot be imported. So each is imported, in a process of its
-own, because some of them take seconds and change how the rest behaves.
+Installed is not enough: AP-Perf without numba is found and cannot be imported. So each is imported, in another process,
+because some of them change how the rest behaves.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 #: By the module that must be there. ECOS is one of cvxpylayers' solvers; `distributed` is Dask.
 PEERS = (
@@ -38,20 +38,37 @@ NEEDS = {
 }
 
 
-def version(module: str) -> str | None:
-    """Of the package that holds the module; None if the module cannot be imported."""
-    words = [sys.executable, "-W", "ignore", "-c", f"import {module}"]
-    if subprocess.run(words, capture_output=True, check=False).returncode:
-        return None
-    packages = importlib.metadata.packages_distributions().get(module)
-    return importlib.metadata.version(packages[0]) if packages else "of unknown version"
+_TRY = """
+import importlib, sys
+for module in sys.argv[1:]:
+    try:
+        importlib.import_module(module)
+    except Exception:
+        continue
+    print(module, flush=True)
+"""
 
 
-def versions(modules: Iterable[str] = PEERS) -> dict[str, str | None]:
-    return {module: version(module) for module in modules}
+def importable(modules: Sequence[str]) -> set[str]:
+    """One process for all of them, as most import torch; one for each if a module brings the process down."""
+    words = [sys.executable, "-W", "ignore", "-c", _TRY, *modules]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode and len(modules) > 1:
+        return set().union(*(importable([module]) for module in modules))
+    return set(modules) & set(done.stdout.split())
+
+
+def versions(modules: Sequence[str] = PEERS) -> dict[str, str | None]:
+    """Of the packages that hold the modules; None for a module that cannot be imported."""
+    there, packages = importable(modules), importlib.metadata.packages_distributions()
+
+    def version(module: str) -> str:
+        return importlib.metadata.version(packages[module][0]) if module in packages else "of unknown version"
+
+    return {module: version(module) if module in there else None for module in modules}
 
 
 def missing_for(command: str) -> str | None:
     """What the command cannot do without and does not find."""
     wanted = [module for words, module in NEEDS.items() if words in command]
-    return next((module for module in wanted if version(module) is None), None)
+    return next((module for module, found in versions(wanted).items() if found is None), None) if wanted else None

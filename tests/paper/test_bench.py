@@ -118,13 +118,15 @@ def test_a_run_goes_on_where_it_stopped_and_names_what_failed(
 
 def test_a_peer_is_there_if_it_can_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "half_installed.py").write_text("import surely_not_installed")
+    (tmp_path / "crashes.py").write_text("import os; os.abort()")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    found = peers.versions(("pytest", "half_installed", "surely_not_installed"))
-    assert found == {"pytest": pytest.__version__, "half_installed": None, "surely_not_installed": None}
+    there, absent = {"pytest": pytest.__version__}, {"half_installed": None, "surely_not_installed": None}
+    assert peers.versions(("half_installed", "pytest", "surely_not_installed")) == there | absent
+    assert peers.versions(("crashes", *absent, "pytest")) == there | absent | {"crashes": None}
 
 
 def test_what_a_command_cannot_do_without_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers, "version", lambda module: None)
+    monkeypatch.setattr(peers, "importable", lambda modules: set())
     assert peers.missing_for("python paper/benchmarks/bench_smooth.py faiss") == "faiss"
     assert peers.missing_for("python paper/benchmarks/bench_smooth.py") is None
     for words in peers.NEEDS:
