@@ -161,7 +161,7 @@ if __name__ == "__main__":
         "lp_peers",
         "A batch of linear programs, forward and backward, against its peers",
         "python paper/benchmarks/bench_lp.py",
-        peers(50, 20, 32, 5) + peers(200, 50, 32, 3),
+        peers(50, 20, 32, 15) + peers(200, 50, 32, 7),
     )
     record(
         "lp_backward",
