@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from undrawn import undraw
+from undrawn import ALL
 
 _SERVER = multiprocessing.get_context("forkserver")
 
@@ -78,12 +78,13 @@ def finished(*words: object, code: str | None = None, folds: int | None = None) 
 
 
 def tool(name: str, *words: object, folds: int | None = None) -> str:
-    """What ``python tools/NAME WORDS`` prints when nothing is wrong; its runs draw no figures."""
+    """What ``python tools/NAME WORDS`` prints when nothing is wrong; its runs draw no figures, and few rows."""
     code = """
         import runpy, sys, pytest
-        from undrawn import undraw
+        from undrawn import ALL
 
-        undraw(pytest.MonkeyPatch())
+        for change in ALL:
+            change(pytest.MonkeyPatch())
         runpy.run_path(sys.argv.pop(1), run_name="__main__")
     """
     path = Path(__file__).parent.parent / "tools" / name
@@ -104,5 +105,6 @@ def _run(words: list[str], code: str | None, folds: int | None, said: list[Path]
     else:
         from aimfor.__main__ import main
 
-        undraw(pytest.MonkeyPatch())
+        for change in ALL:
+            change(pytest.MonkeyPatch())
         sys.exit(main())

@@ -1,17 +1,71 @@
-"""Runs without the time that figures take: they are made, but not laid out and written, half of a small run."""
+"""Runs without the time that figures, intervals and the disk take, two thirds of a small run.
+
+Figures are made, but not laid out and written; intervals and importances are found as ever, from fewer draws of rows;
+nobody waits until a file has reached the disk, which only a power cut could tell.
+"""
 
 from __future__ import annotations
 
+import os
+from functools import partial
 from typing import Any
 
 import pytest
+
+_DRAWING: list[Any] = []
 
 
 def undraw(patch: pytest.MonkeyPatch) -> None:
     """Until the patch is undone, a figure is saved as an empty one."""
     from matplotlib.figure import Figure
 
+    _DRAWING.append(Figure.savefig)
     patch.setattr(Figure, "savefig", _save)
+
+
+def redraw(patch: pytest.MonkeyPatch) -> None:
+    """Until the patch is undone, figures are drawn again."""
+    from matplotlib.figure import Figure
+
+    patch.setattr(Figure, "savefig", _DRAWING[0])
+
+
+def draw_less(patch: pytest.MonkeyPatch, draws: int = 20) -> None:
+    """Until the patch is undone, intervals and importances come from this many draws instead of hundreds, and a
+    committee's weights from two instead of twelve."""
+    from aimfor.app.many import run as many
+    from aimfor.app.masks import run as masks
+    from aimfor.app.run.evaluate import intervals
+    from aimfor.fitting import importance
+    from aimfor.fitting.committee import weights
+
+    for module, name in [
+        (intervals, "LEAST_DRAWS"),
+        (intervals, "MOST_DRAWS"),
+        (importance, "_DRAWS"),
+        (many, "DRAWS"),
+        (masks, "DRAWS"),
+    ]:
+        patch.setattr(module, name, draws)
+    for name in ("DRAWS", "DRAWS_OF_MANY"):
+        patch.setattr(weights, name, 2)
+
+
+def learn_less(patch: pytest.MonkeyPatch) -> None:
+    """Until the patch is undone, a stage on all rows has as few steps as epochs, and a last layer one penalty."""
+    from aimfor.fitting import fit, last_layer
+
+    patch.setattr(fit, "_WHOLE_STEPS", 8)
+    patch.setattr(last_layer, "HeadFitter", partial(last_layer.HeadFitter, ridges=(0.1,)))
+
+
+def wait_less(patch: pytest.MonkeyPatch) -> None:
+    """Until the patch is undone, a written file is the system's business."""
+    patch.setattr(os, "fsync", lambda _: None)
+
+
+#: For a program in a process of its own.
+ALL = (undraw, draw_less, learn_less, wait_less)
 
 
 def _save(figure: Any, file: Any, **_: Any) -> None:

@@ -22,6 +22,16 @@ Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 State = dict[str, Tensor]
 
 
+def of_batches(loss: nn.Module) -> Loss:
+    """A loss of scores and targets alone, as the protocol calls losses."""
+
+    def apply(scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
+        value: Tensor = loss(scores, targets)
+        return value
+
+    return apply
+
+
 @dataclass(frozen=True)
 class Split:
     """Inputs and targets of one part of a data set.

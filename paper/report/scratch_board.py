@@ -17,10 +17,10 @@ sampler. Every seed draws up to 5,000 training rows of the data set anew: three 
 checkpoint and threshold (for the rivals as for ours, by the metric in question), one to judge. Metrics of one score:
 three small tables (phoneme, wilt, page_blocks0), bank marketing, mammography, one digit against the rest (digits,
 MNIST), cats against the rest (CIFAR-10); to metrics of lists a batch is one list, and those of the first places are
-judged in lists of 100 rows. Metrics of classes: digits, MNIST, CIFAR-10, STL-10. Metrics of labels: thirteen labels
-of digits, MNIST and CIFAR-10. Differences are in points, each problem's the mean over its seeds; significance by the
-corrected paired t-test after Holm over all problems, metrics and rivals. On wilt 500 steps are too few for plain
-cross-entropy: the large differences there are of speed."""
+judged in lists of 100 rows, dealt 20 times. Metrics of classes: digits, MNIST, CIFAR-10, STL-10. Metrics of labels:
+thirteen labels of digits, MNIST and CIFAR-10. Differences are in points, each problem's the mean over its seeds;
+significance by the corrected paired t-test after Holm over all problems, metrics and rivals. On wilt 500 steps are
+too few for plain cross-entropy: the large differences there are of speed."""
 RIVALS = ("cross-entropy", "weighted")
 #: One metric by one of its engines on one problem.
 Key = tuple[str, str, str]

@@ -14,9 +14,9 @@ USAGE = """usage: aimfor [--version] [--help] COMMAND …
   train       train a model on a table or an image folder, for a metric
   compare     does it beat cross-entropy with a tuned threshold on your data?
   predict     scores and decisions of a trained run
-  embed       one vector a picture, from a run for neighbours
+  embed       one vector per picture, from a run for neighbours
   search      the nearest of such vectors
-  decide      a threshold for any scores that keeps its floors, guaranteed
+  decide      a threshold for any scores that is guaranteed to keep its floors
   check       do the floors of a decision still hold on new labelled rows?
   report      one HTML file about a run or a comparison
   export      a trained model for deployment

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 __all__ = [
     "AimforError",
@@ -54,6 +54,15 @@ class DegenerateBatchWarning(UserWarning):
 
 class ProbabilityWarning(UserWarning):
     """Scores that are probabilities are decided at a threshold of 0, where all of them are positive."""
+
+
+def refusal(attempt: Callable[[], object], kind: type[AimforError] = AimforError) -> str | None:
+    """The sentence with which something is refused, or None where it goes through."""
+    try:
+        attempt()
+    except kind as error:
+        return str(error)
+    return None
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

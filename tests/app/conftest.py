@@ -6,28 +6,49 @@ import csv
 import io
 import shutil
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import typer.testing
 from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
 from aimfor.fitting.committee import folds
-from undrawn import undraw
+from undrawn import draw_less, learn_less, redraw, undraw, wait_less
 
 NASTY = "<script>document.title='owned'</script>"
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _quick(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Three folds for a small table instead of ten, and figures only in modules that look at them (``DRAWN``)."""
+    """Three folds for a small table instead of ten; figures, an interval's hundreds of draws and long training only in
+    modules that look at them (``DRAWN``, ``MANY_DRAWS``, ``LEARNED``)."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(folds, "SMALL_FOLDS", 3)
+        if not getattr(request.module, "MANY_DRAWS", False):
+            draw_less(patch)
+        if not getattr(request.module, "LEARNED", False):
+            learn_less(patch)
+        wait_less(patch)
+        patch.setattr(typer.testing, "_get_command", _command)
         if not getattr(request.module, "DRAWN", False):
             undraw(patch)
         yield
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures as they are, in a module that leaves them out otherwise."""
+    redraw(monkeypatch)
+
+
+@cache
+def _command(app: typer.Typer) -> Any:
+    """The program's commands, built once instead of for every call, which takes longer than most refusals."""
+    return typer.main.get_command(app)
 
 
 @pytest.fixture(scope="session")

@@ -16,10 +16,16 @@ import sys
 import tempfile
 import time
 
+import pytest
+
+from undrawn import ALL
+
 WORLD = 2
 for module in ("torch._dynamo", "torch.distributed.fsdp", "torch.distributed.tensor", "lightgbm",
                "aimfor.app.cli.main", "aimfor.app.cli.bar", "aimfor.app.stream.command"):  # fmt: skip
     importlib.import_module(module)
+for change in ALL:
+    change(pytest.MonkeyPatch())
 
 
 def start(words: list[str], rank: int, port: int, said: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,21 @@ from aimfor.app.run.finished import load_run
 from aimfor.app.run.folder import prepare
 from aimfor.fitting.config import Settings
 
-DRAWN = True  # a browser looks at the figures
-
 SHORT = ["--epochs", "5", "--learning-rate", "0.05", "--model", "linear", "--recipe", "cross_entropy", "-q"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The run of a metric, made once."""
+
+    @cache
+    def run(metric: str) -> Path:
+        out = tmp_path_factory.mktemp("classes") / "run"
+        result = CliRunner().invoke(app, ["train", "iris", "--metric", metric, *SHORT, "--out", str(out)])
+        assert result.exit_code == 0, result.output + result.stderr
+        return out
+
+    return run
 
 
 def held_out(folder: Path) -> tuple[Any, Any]:
@@ -37,17 +50,16 @@ def held_out(folder: Path) -> tuple[Any, Any]:
         ("balanced_accuracy", sk.balanced_accuracy_score),
     ],
 )
-def test_metrics_of_three_classes_are_scikit_learns(metric: str, wanted: Any, tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["train", "iris", "--metric", metric, *SHORT, "--out", str(tmp_path / "run")])
-    assert result.exit_code == 0, result.output + result.stderr
-    test = json.loads((tmp_path / "run" / "metrics.json").read_text())["test"]
-    truth, decided = held_out(tmp_path / "run")
+def test_metrics_of_three_classes_are_scikit_learns(metric: str, wanted: Any, trained: Callable[[str], Path]) -> None:
+    test = json.loads((trained(metric) / "metrics.json").read_text())["test"]
+    truth, decided = held_out(trained(metric))
     assert test["metric"] == pytest.approx(wanted(truth, decided))
     assert test["confusion"] == sk.confusion_matrix(truth, decided).tolist()
     assert test["metric"] > test["baseline"]
 
 
-def test_report_of_three_classes_in_a_browser(tmp_path: Path, open_page: Callable[..., Any]) -> None:
+@pytest.mark.usefixtures("drawn")
+def test_report_of_three_classes_in_a_browser(open_page: Callable[..., Any], tmp_path: Path) -> None:
     words = ["train", "iris", "--metric", "f1_macro", *SHORT, "--out", str(tmp_path / "run")]
     assert CliRunner().invoke(app, words).exit_code == 0
     truth, decided = held_out(tmp_path / "run")
@@ -84,9 +96,10 @@ def test_accuracy_with_a_positive_class_is_of_two_classes(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "balanced_accuracy"])
-def test_predictions_of_three_classes_are_evaluated(metric: str, tmp_path: Path) -> None:
-    train = ["train", "iris", "--metric", metric, *SHORT, "--out", str(tmp_path / "run")]
-    assert CliRunner().invoke(app, train).exit_code == 0
-    result = CliRunner().invoke(app, ["predict", str(tmp_path / "run"), "iris", "--evaluate"])
+def test_predictions_of_three_classes_are_evaluated(
+    metric: str, trained: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["predict", str(trained(metric)), "iris", "--evaluate"])
     assert result.exit_code == 0, result.output + result.stderr
     assert f"{metric} on 150 labelled rows: 0." in result.stderr

@@ -206,8 +206,8 @@ def test_several_classes(tmp_path: Path) -> None:
     [
         (["--members", "forest"], "--members: got 'forest'"),
         (["--members", ","], "--members: got none"),
-        (["--members", "linear", "--epochs", "3"], "--members: got it with --epochs"),
-        (["--fast", "--recipe", "cross_entropy"], "--fast: got it with --recipe"),
+        (["--members", "linear", "--epochs", "3"], "--members: got the option together with --epochs"),
+        (["--fast", "--recipe", "cross_entropy"], "--fast: got the option together with --recipe"),
         (["--budget", "-1"], "--budget-minutes: got -1.0"),
     ],
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
+from aimfor.app.decide import check as checking
+from aimfor.app.run import lock
+from aimfor.errors import InputError
 
 DECISION = {
     "kind": "decision", "score": "s", "target": "y", "positive": "1", "groups": {"place": ["a", "b"]},
@@ -107,3 +112,36 @@ def test_a_log_goes_on_as_it_was(folder: Path) -> None:
     assert (folder / "check.jsonl").read_text().startswith(first)
     totals = [json.loads(line)["total"] for line in (folder / "check.jsonl").read_text().splitlines()]
     assert totals == [20, 40]
+
+
+def test_two_looks_at_once_lose_no_rows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first has read the log and not yet written it when the second begins."""
+    whole, first, other_is_done = checking.certify_so_far, threading.Lock(), threading.Event()
+
+    def held_up(*args: Any, **kwargs: Any) -> Any:
+        if first.acquire(blocking=False):
+            other_is_done.wait(1.0)
+        return whole(*args, **kwargs)
+
+    def looked(name: str, start: float) -> None:
+        checking.look(folder, rows(folder / name, start), None, 0.95)
+        other_is_done.set()
+
+    monkeypatch.setattr(checking, "certify_so_far", held_up)
+    with ThreadPoolExecutor(2) as pool:
+        for one in [pool.submit(looked, "a.csv", 0.01), pool.submit(looked, "b.csv", 0.02)]:
+            one.result()
+    lines = [json.loads(line) for line in (folder / "check.jsonl").read_text().splitlines()]
+    assert [line["total"] for line in lines] == [20, 40, 60]
+    assert {line["file"] for line in lines} == {"seen.csv", "a.csv", "b.csv"}
+
+
+def test_a_look_that_never_ends_is_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "PATIENCE", 0.1)
+    before = (folder / "check.jsonl").read_text()
+    with (
+        lock.in_turn(folder / "check.jsonl"),
+        pytest.raises(InputError, match="which another aimfor check is writing to"),
+    ):
+        checking.look(folder, rows(folder / "new.csv", 0.03), None, 0.95)
+    assert (folder / "check.jsonl").read_text() == before

@@ -17,6 +17,8 @@ from aimfor.app.run.evaluate.part import constant_value
 from aimfor.app.run.evaluate.probabilities import brier, log_loss, reliability
 from aimfor.fitting.objective import Objective
 
+MANY_DRAWS = True  # the tests are about the intervals that come of them
+
 
 def two_classes(n: int = 400, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, Any]:
     rng = np.random.default_rng(seed)

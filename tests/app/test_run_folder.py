@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import runpy
 import shutil
+import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
 from aimfor.fitting import backbones
+from programs import Program
 
 
 def invoke(*words: object) -> tuple[int, str]:
@@ -123,12 +126,32 @@ def test_links_are_refused(finished: Path, table: Path, tmp_path: Path) -> None:
     assert "which is a link" in text
 
 
+READ = """
+    import runpy, sys
+
+    sys.stdin = open(sys.argv.pop(1))
+    sys.argv.pop(0)
+    sys.path.insert(0, sys.argv[0].rpartition("/")[0])
+    runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def forked(command: list[str], *, input: str, **_: object) -> subprocess.CompletedProcess[str]:
+    """``subprocess.run`` of a script that reads its input, forked from a process that has imported everything."""
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(input)
+        file.flush()
+        program = Program(file.name, *command[1:], code=READ)
+        return subprocess.CompletedProcess(command, program.wait(), program.stdout, program.stderr)
+
+
 def test_a_slice_of_the_fuzz_of_run_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     """`python tools/fuzz_runs.py` does a thousand, of all kinds; the seed here is another one."""
     tools = Path(__file__).parents[2] / "tools"
     monkeypatch.syspath_prepend(str(tools))
     monkeypatch.setattr(backbones, "_lite0", backbones._lite0)  # the tool puts a stand-in there
     tool = runpy.run_path(str(tools / "fuzz_runs.py"))
+    monkeypatch.setattr(tool["subprocess"], "run", forked)
     findings, ended = tool["run"](16, seed=7, kinds=("network", "decision"))
     assert not findings
     assert ended["refused"] > 6

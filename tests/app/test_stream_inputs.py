@@ -323,7 +323,7 @@ def test_options_that_cannot_be_are_one_line(words: list[str], text: str, parts:
     [
         (["--members", "linear"], "--members: got linear for a table that is read as a stream"),
         (["--budget", "3"], "--budget: got 3 for a table"),
-        (["--fast", "--epochs", "2"], "--fast: got it with --epochs"),
+        (["--fast", "--epochs", "2"], "--fast: got the option together with --epochs"),
     ],
 )
 def test_members_that_cannot_be_are_one_line(words: list[str], text: str, parts: Path, tmp_path: Path) -> None:

@@ -124,10 +124,14 @@ def test_bad_input_is_one_line(words: list[str], text: str, data: Path, tmp_path
 
 
 LOST_ONCE = """
-    import os, sys
+    import os, pytest, sys
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
     from aimfor.__main__ import main
     from aimfor.app.stream import fit
+    from undrawn import ALL
+
+    for change in ALL:
+        change(pytest.MonkeyPatch())
 
     look = fit.StreamFit._look
 

@@ -10,7 +10,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 
 import aimfor
-from aimfor.direct.forms.positions import shared_discounts
+from aimfor.direct.forms.positions import shared_discounts, shared_first
 
 CASES = pytest.mark.parametrize(
     ("sign", "k", "gain"), list(itertools.product([1, -1], [None, 1, 3], ["linear", "exponential"]))
@@ -67,6 +67,14 @@ def test_ties_share_their_places():
     shared = shared_discounts(torch.tensor([[1.0, 5.0, 1.0, 0.0]]), discounts)
     middle = float(discounts[1:3].mean())
     assert shared[0].tolist() == pytest.approx([middle, 1.0, middle, float(discounts[3])])
+
+
+@pytest.mark.parametrize("first", [1, 3, 7, 8, 20])
+def test_first_places_alone_need_no_sort(first):
+    keys = torch.randint(0, 5, (6, 8), generator=torch.Generator().manual_seed(first)).double()  # many ties
+    keys[:2, 3:] = -torch.inf  # padding
+    discounts = (torch.arange(1, 9) <= first).double()
+    torch.testing.assert_close(shared_first(keys, first), shared_discounts(keys, discounts))
 
 
 def test_padding_changes_nothing():

@@ -107,10 +107,10 @@ def test_a_network_of_timm_sees_pictures_as_its_settings_say(monkeypatch: pytest
 
 def test_what_timm_lacks_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "timm", stand_in(fails=OSError("no network\nand a long story")))
-    with pytest.raises(InputError, match="weights cannot be had") as error:
+    with pytest.raises(InputError, match="weights could not be found") as error:
         load_backbone("timm/small")
     assert "\n" not in str(error.value)
-    with pytest.raises(InputError, match="Near it: small"):
+    with pytest.raises(InputError, match="Similar names: small"):
         load_backbone("timm/smal")
     monkeypatch.setitem(sys.modules, "timm", stand_in(strides=(16,)))
     with pytest.raises(InputError, match="strides"):

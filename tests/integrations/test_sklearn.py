@@ -20,25 +20,29 @@ from sklearn.utils.estimator_checks import estimator_checks_generator, parametri
 
 import aimfor
 from aimfor.errors import InputError
-from aimfor.fitting import last_layer
+from aimfor.fitting import fit, last_layer
 from aimfor.fitting.calibrate import class_scaling, platt
 from aimfor.fitting.committee import folds
 from aimfor.integrations.sklearn import MetricClassifier
+from undrawn import draw_less
 
-SMALL: dict[str, Any] = {"model": "mlp", "epochs": 10, "hidden": 8, "random_state": 0}
+SMALL: dict[str, Any] = {"model": "mlp", "epochs": 6, "hidden": 8, "random_state": 0}
 COMMITTEE = MetricClassifier("f1", members=("linear",), random_state=0)
 
 
 @pytest.fixture
 def few_folds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three for a small table; ten would only take longer."""
+    """Three for a small table, and few draws for the weights; more would only take longer."""
     monkeypatch.setattr(folds, "SMALL_FOLDS", 3)
+    draw_less(monkeypatch)
 
 
 @pytest.fixture
-def one_penalty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the refit of the last layer, which takes most of a small fit; the checks are not about how good it is."""
-    monkeypatch.setattr(last_layer, "HeadFitter", partial(last_layer.HeadFitter, ridges=(0.1,)))
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One penalty for the refit of the last layer, and as many steps on all rows at once as epochs were asked for,
+    not 60 at least: the tests are not about how good a fit is."""
+    monkeypatch.setattr(last_layer, "HeadFitter", partial(last_layer.HeadFitter, ridges=(0.1,), iterations=8))
+    monkeypatch.setattr(fit, "_WHOLE_STEPS", 1)
 
 
 def of_the_committee() -> list[Any]:
@@ -49,7 +53,7 @@ def of_the_committee() -> list[Any]:
     return kept
 
 
-@pytest.mark.usefixtures("one_penalty")
+@pytest.mark.usefixtures("few_steps")
 @parametrize_with_checks(
     [MetricClassifier("f1", **{**SMALL, "model": "linear"}), MetricClassifier("auroc_ovr", **SMALL)]
 )
@@ -79,6 +83,7 @@ def test_threshold_probabilities_and_ranking_are_worth_having(data: tuple[Any, A
     assert np.abs(seen - stated).max() < 0.1
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_pipelines_and_grid_search(data: tuple[Any, Any]) -> None:
     X, y = data
     pipeline = make_pipeline(StandardScaler(), MetricClassifier("ap", **SMALL))
@@ -88,6 +93,7 @@ def test_pipelines_and_grid_search(data: tuple[Any, Any]) -> None:
     assert len(cross_val_score(MetricClassifier(**SMALL), X[:300], y[:300], cv=2, scoring="roc_auc")) == 2
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_weights_mean_repetition(data: tuple[Any, Any]) -> None:
     X, y = data[0][:120], data[1][:120]
     weights = np.random.default_rng(0).integers(0, 3, 120)
@@ -133,7 +139,7 @@ def test_data_frames_with_text_and_gaps_and_the_score_is_the_metric() -> None:
 def test_a_committee_survives_joblib_and_is_searched(tmp_path: Any) -> None:
     import joblib
 
-    X, y = frame()
+    X, y = frame(100)
     search = GridSearchCV(MetricClassifier("ap", random_state=0), {"members": [("linear",), ("trees",)]}, cv=2).fit(
         X, y
     )
@@ -165,6 +171,7 @@ def test_unknown_metric_is_named_and_unfitted_is_refused() -> None:
         MetricClassifier().predict(X)
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_global_generator_is_left_alone(data: tuple[Any, Any]) -> None:
     import torch
 

@@ -126,3 +126,20 @@ def test_the_table_finds_what_is_worse() -> None:
     )
     assert "| f1 | 1 | -20.20 | -20.2 to -20.2 | -20.20 | -20.2 to -20.2 | 2 / 0 | -2.00 | -2.0 | -12.0 |" in worse[0]
     assert scratch_board.summary_lines([])[0].startswith("Not measured")
+
+
+def test_first_places_are_judged_in_many_lists_of_the_same_rows() -> None:
+    n, lists = 300, 3
+    generator = torch.Generator().manual_seed(2)
+    y = (torch.rand(n, generator=generator) < 0.05).long()
+    scores = torch.randn(n, generator=generator) + y
+    rows = judging.dealt(n).reshape(judging.DEALS, n)
+    hits = []
+    for deal, one in enumerate(rows):
+        assert torch.equal(one.bincount(minlength=lists * (deal + 1))[lists * deal :], torch.full((lists,), 100))
+        for place in one.unique():
+            some = one == place
+            if y[some].any():
+                hits.append(float(y[some][scores[some].argmax()]))
+    assert not torch.equal(rows[0], rows[1] - lists)  # another deal, other lists
+    assert judging.rules("precision@1")[0](scores, y) == pytest.approx(sum(hits) / len(hits))

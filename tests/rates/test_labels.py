@@ -120,5 +120,5 @@ def test_bad_input_is_named() -> None:
     with pytest.raises(InputError, match="targets of shape"):
         decide_or_abstain(scores, y[:10])
     found = decide_labels(aimfor.maximize(recall, precision.on(label="fraud") >= 0.5), scores, y, CLASSES)
-    with pytest.raises(InputError, match="column a class"):
+    with pytest.raises(InputError, match="one column per class"):
         found(scores[:, :2])

@@ -158,6 +158,49 @@ def test_training_raises_map_at_r() -> None:
     assert evaluate(x, y)["map@r"] > 0.5 + 0.5 * before
 
 
+def test_an_anchor_is_cross_entropy_over_the_training_classes() -> None:
+    x, y = data(12, 3)
+    x.requires_grad_()
+    torch.manual_seed(0)
+    loss_fn = aimfor.RetrievalLoss("map@r", temperature=0.1, anchor=0.25, classes=3, size=x.shape[1])
+    weight, bias = loss_fn.parameters()
+    got = loss_fn(x, y)
+    entropy = functional.cross_entropy(x @ weight.t().double() + bias.double(), y)
+    expected = 0.75 * aimfor.RetrievalLoss("map@r", temperature=0.1)(x, y) + 0.25 * entropy
+    torch.testing.assert_close(got, expected)
+    for ours, theirs in zip(
+        torch.autograd.grad(got, (x, weight)), torch.autograd.grad(expected, (x, weight)), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs)
+    twin = aimfor.RetrievalLoss("map@r", temperature=0.1, anchor=0.25, classes=3, size=x.shape[1])
+    twin.load_state_dict(loss_fn.state_dict())
+    torch.testing.assert_close(twin(x, y), got)
+
+
+def test_a_batch_without_lists_still_learns_its_classes() -> None:
+    x = torch.randn(3, 4, requires_grad=True)
+    loss_fn = aimfor.RetrievalLoss("map@r", anchor=0.5, classes=3, size=4)
+    output = loss_fn.detailed(x, torch.arange(3))
+    assert output.stats["lists"] == 0
+    assert output.loss.item() == pytest.approx(0.5 * output.stats["entropy"])
+    output.loss.backward()
+    assert x.grad is not None
+    assert x.grad.any()
+
+
+def test_labels_and_lengths_that_an_anchor_does_not_know_are_named_before_anything_is_remembered() -> None:
+    loss_fn = aimfor.RetrievalLoss("ap", memory=8, anchor=0.1, classes=2, size=3)
+    state = {name: value.clone() for name, value in loss_fn.state_dict().items()}
+    for x, y, said in (
+        (torch.randn(4, 3), torch.tensor([0, 0, 2, 2]), "the class 2"),
+        (torch.randn(4, 3), torch.tensor([0, 0, -1, 1]), "the class -1"),
+        (torch.randn(4, 5), torch.tensor([0, 0, 1, 1]), "length 5"),
+    ):
+        with pytest.raises(aimfor.InputError, match=said):
+            loss_fn(x, y)
+    assert all(torch.equal(value, state[name]) for name, value in loss_fn.state_dict().items())
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -188,6 +231,11 @@ def test_bad_settings_are_named() -> None:
         ({"temperature": 0.0}, "temperature"),
         ({"similarity": "euclid"}, "cosine"),
         ({"memory": -1}, "memory"),
+        ({"anchor": 1.5}, "anchor"),
+        ({"anchor": 0.1}, "classes"),
+        ({"anchor": 0.1, "classes": 5}, "size"),
+        ({"anchor": 0.1, "classes": 1, "size": 4}, "classes"),
+        ({"classes": 5}, "without an anchor"),
     ):
         with pytest.raises(aimfor.InputError, match=said):
             aimfor.RetrievalLoss(**settings)  # type: ignore[arg-type]

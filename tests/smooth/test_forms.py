@@ -228,8 +228,9 @@ def test_memory_is_linear_in_a_long_list() -> None:
 
 @pytest.mark.parametrize("name", ["ndcg", "ndcg@2", "precision@2", "map@r", "r_precision", "mrr"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_anchor_of_metrics_of_lists_is_softmax_cross_entropy(name: str, weighted: bool) -> None:
-    """Of every list that has two grades, against the shares of its grades, without the masked items."""
+def test_the_anchor_of_metrics_of_lists(name: str, weighted: bool) -> None:
+    """Softmax cross-entropy of every list that has two grades, against the shares of its grades, without the masked
+    items; for the first k places the mean logistic loss of pairs."""
     generator = torch.Generator().manual_seed(0)
     scores = torch.randn(4, 6, generator=generator, dtype=torch.float64)
     grades = torch.tensor([[1, 0, 0, 1, 0, 1], [0, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1], [0, 1, 0, 0, 1, 1]])
@@ -245,8 +246,12 @@ def test_the_anchor_of_metrics_of_lists_is_softmax_cross_entropy(name: str, weig
     expected = torch.zeros((), dtype=torch.float64)
     for place in (0, 3):
         there = where[place]
-        target = grades[place][there] / grades[place][there].sum()
-        expected = expected - weights[place] * (target * torch.log_softmax(4 * other[place][there], 0)).sum()
+        x, grade = 4 * other[place][there], grades[place][there]
+        if name.startswith("precision"):
+            gaps = x[grade == 0] - x[grade == 1][:, None]
+            expected = expected + weights[place] * torch.log1p(gaps.exp()).mean()
+        else:
+            expected = expected - weights[place] * (grade / grade.sum() * torch.log_softmax(x, 0)).sum()
     expected = expected / weights[[0, 2, 3]].sum()  # the third list counts in the mean, with nothing to order
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(*torch.autograd.grad((found, expected), (leaf, other)))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import aimfor
-from aimfor.smooth import HasSmooth, Ranking, grid, sums
+from aimfor.smooth import HasSmooth, Ranking, asked_items, grid, ranking, sums
 from aimfor.smooth.form import Softness, value_and_slopes
 from aimfor.smooth.ranks import binary_logistic, sums_of
 
@@ -170,3 +170,52 @@ def test_slopes_of_lists_are_autograds(shape: tuple[int, ...], name: str, weight
     torch.testing.assert_close(slopes * there, autograds * there)
     empty = metric.smooth_form(metric.check(scores, torch.zeros_like(grades)))
     assert math.isnan(empty.loss(Softness(1.0))[1])
+
+
+def test_padding_is_never_an_asked_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    mask = torch.rand(5, 40, generator=torch.Generator().manual_seed(4)) < torch.tensor(
+        [[0.0], [0.2], [0.5], [0.9], [1]]
+    )
+    mask[:, 0] = True
+    few = asked_items(mask)
+    monkeypatch.setattr(ranking, "SORTED", 0)
+    many = asked_items(mask)
+    assert few.there is not None
+    assert many.there is not None
+    assert torch.equal(few.there, many.there)
+    assert torch.equal(few.places[few.there], many.places[many.there])
+    for asked in (few, many):
+        assert not mask.gather(1, asked.places)[~asked.there].any()
+        assert asked.counts == mask.sum(1).tolist()
+
+
+@pytest.mark.parametrize("name", ["ap", "map@r", "ndcg@10", "multilabel_ap"])
+def test_long_lists_side_by_side_are_those_one_by_one(name: str) -> None:
+    generator = torch.Generator().manual_seed(5)
+    targets = torch.rand(3, 1500, generator=generator) < torch.tensor([[0.1], [0.3], [0.02]])
+    targets[:, 0] = True
+    scores = torch.randn(3, 1500, generator=generator, dtype=torch.float64) + targets
+    by_label = name.startswith("multilabel")
+    scores, targets = (scores.t().contiguous(), targets.t().contiguous()) if by_label else (scores, targets)
+    scores.requires_grad_()
+    engine = aimfor.SmoothEngine(0.3, anchor=0.4, anchor_temperature=0.3)
+    loss = aimfor.MetricLoss(name, engine)(scores, targets)
+    one = aimfor.MetricLoss("ap" if by_label else name, engine)
+    parts = [one(*row) for row in zip(*((part.t() if by_label else part) for part in (scores, targets)), strict=True)]
+    expected = torch.stack(parts).mean()
+    torch.testing.assert_close(loss, expected, rtol=1e-11, atol=0)
+    gradients = (torch.autograd.grad(value, scores)[0] for value in (loss, expected))
+    torch.testing.assert_close(*gradients, rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("spread", SPREADS[1:])
+def test_equal_scores_have_equal_sums(spread: float, dtype: torch.dtype) -> None:
+    """Bit by bit, wherever they stand: curves are interpolated between neighbours, over differences that must be 0."""
+    scores, _, masses = problem(spread, dtype, lists=1, items=1003)
+    scores = (scores * 20 / spread).round() * (spread / 20)
+    places = torch.arange(2, 1003)[None]
+    found, asked = on_grid(scores, places).sums("sigmoid", masses)[0], scores[0, 2:]
+    for value in asked.unique():
+        alike = found[asked == value]
+        assert torch.equal(alike, alike[:1].expand_as(alike))

@@ -25,11 +25,11 @@ def test_sharp_ranks_are_counts() -> None:
     assert ranks.tolist() == [2.5, 1.0, 4.0]  # two items share places 2 and 3
 
 
-@pytest.mark.parametrize("name", ["auroc", "auc_mu", "multilabel_auroc"])
+@pytest.mark.parametrize("name", ["auroc", "auc_mu", "multilabel_auroc", "precision@2"])
 def test_a_loss_that_is_all_anchor_shows_the_exact_value(name: str) -> None:
     generator = torch.Generator().manual_seed(0)
     loss_fn = aimfor.MetricLoss(name, aimfor.SmoothEngine(anchor=1.0))
-    several = name != "auroc"
+    several = name not in ("auroc", "precision@2")
     scores = torch.randn(60, 3, generator=generator) if several else torch.randn(60, generator=generator)
     targets = torch.randint(3 if name == "auc_mu" else 2, (60,), generator=generator)
     if name == "multilabel_auroc":

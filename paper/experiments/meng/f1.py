@@ -25,7 +25,7 @@ from ...data.images import CLASSES, NETWORKS, binary_parts, network
 from ...experiment import Cell, Experiment, Options, Result, data_folder
 from ...protocol.candidates import metric_loss
 from ...protocol.choosing import best, scores_on_test, tuned_value
-from ...protocol.protocol import Budget, Checkpoint, Contender, Contest, Loss, Split, cross_entropy
+from ...protocol.protocol import Budget, Checkpoint, Contender, Contest, Loss, Split, cross_entropy, of_batches
 from ...protocol.training import train_all
 from ...rivals.f1_peers import peer_losses
 from .f1_report import DIRECT, FREE, PLAIN, PROGRAM, SOFT, TITLE, UNBOUND, WARM, WINDOW, report
@@ -66,13 +66,7 @@ class Predicting:
 
 
 def engine_loss(engine: LPEngine | DirectEngine) -> Loss:
-    loss = MetricLoss(F1, engine)
-
-    def apply(scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
-        value: Tensor = loss(scores, targets)
-        return value
-
-    return apply
+    return of_batches(MetricLoss(F1, engine))
 
 
 def methods(steps: int) -> list[Contender]:

@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from aimfor.loss import MetricLoss
 from aimfor.metrics.auroc import AUROC
 from aimfor.sorted import SortedEngine
 
 from ...data.images import CLASSES, NETWORKS, binary_parts, network
 from ...experiment import Cell, Experiment, Options, Result, data_folder
-from ...protocol.protocol import RIVALS, Budget, Contender, Contest
+from ...protocol.protocol import RIVALS, Budget, Contender, Contest, of_batches
 from ...protocol.recipe import run_all
 from ...report.scoreboard import Line, lines, write_report
 from ...rivals import libauc
@@ -41,12 +39,7 @@ SETTING = (
 
 def from_scratch(name: str, loss: MetricLoss) -> Contender:
     """A metric loss from the first step on, in ordinary batches, as the papers train."""
-
-    def apply(scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
-        value: Tensor = loss(scores, targets)
-        return value
-
-    return Contender(name, apply)
+    return Contender(name, of_batches(loss))
 
 
 def pair_loss(surrogate: str, margin: float) -> Contender:

@@ -26,6 +26,7 @@ from ...data.images import CLASSES, thinned
 from ...experiment import Cell, Experiment, Options, Result, data_folder
 from ...report.meng_board import meng_lines
 from ...report.pages import write_table
+from ...rivals.linear import linear_layer
 from ..meng.table1 import SHARES
 from ..meng.table2 import DROPS
 
@@ -57,24 +58,12 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def layer(x: Tensor, y: Tensor, loss: str, ridge: float) -> Callable[[Tensor], Tensor]:
-    """Softmax regression by full-batch L-BFGS in float64; two classes have one score, the difference of the two."""
+    """Softmax regression; two classes have one score, the difference of the two."""
     classes = int(y.max()) + 1
-    x = x.double()
-    weight = torch.zeros(x.shape[1], classes, dtype=torch.float64, requires_grad=True)
-    bias = torch.zeros(classes, dtype=torch.float64, requires_grad=True)
-    solver = torch.optim.LBFGS([weight, bias], max_iter=40, line_search_fn="strong_wolfe", tolerance_grad=1e-5)
-
-    def closure() -> Tensor:
-        solver.zero_grad()
-        value = LOSSES[loss](x @ weight + bias, y) + 0.5 * ridge * weight.square().sum()
-        value.backward()
-        return value
-
-    solver.step(closure)
-    found = weight.detach(), bias.detach()
+    found = linear_layer(x, lambda scores: LOSSES[loss](scores, y), (classes,), ridge)
 
     def scores(rows: Tensor) -> Tensor:
-        each = rows.double() @ found[0] + found[1]
+        each = found(rows)
         return each[:, 1] - each[:, 0] if classes == 2 else each
 
     return scores

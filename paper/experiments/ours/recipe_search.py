@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from aimfor.direct import Decay, DirectEngine, HasArgmax
 from aimfor.loss import MetricLoss
@@ -27,7 +26,7 @@ from ...data.tables import TABLES, standardised_parts, stratified, training_rows
 from ...experiment import Cell, Experiment, Options, Result, data_folder
 from ...protocol.candidates import Refit, metric_loss
 from ...protocol.choosing import best, judged, tuned_value
-from ...protocol.protocol import RIVALS, Budget, Checkpoint, Contender, Contest, Loss, Split
+from ...protocol.protocol import RIVALS, Budget, Checkpoint, Contender, Contest, Loss, Split, of_batches
 from ...protocol.recipe import all_labelled
 from ...protocol.training import averaged, fine_tune, frozen_body, train_all
 from ...report.scoreboard import markdown
@@ -80,11 +79,11 @@ def candidates(start: Start) -> dict[str, Callable[[Contest], Checkpoint]]:
     }
     if metric == AUROC():
         bank = MetricLoss(metric, SortedEngine(bank=8 * start.budget.batch))
-        found["score bank, small batches"] = start.by(_module(bank), large=start.budget.batch)
-        found["margin of the scores' spread"] = start.by(_module(MetricLoss(metric, SortedEngine(margin=spread))))
+        found["score bank, small batches"] = start.by(of_batches(bank), large=start.budget.batch)
+        found["margin of the scores' spread"] = start.by(of_batches(MetricLoss(metric, SortedEngine(margin=spread))))
     elif isinstance(metric, HasArgmax):
         falling = Decay(spread, 0.1 * spread, start.budget.extra)
-        found["direct, ε falling"] = start.by(_module(MetricLoss(metric, DirectEngine(falling))))
+        found["direct, ε falling"] = start.by(of_batches(MetricLoss(metric, DirectEngine(falling))))
     for name in (OWN, FULL_RATE, "metric", "head"):
         found[name + ON_ALL] = partial(_on_all, found[name])
     if start.seed > 0:
@@ -94,14 +93,6 @@ def candidates(start: Start) -> dict[str, Callable[[Contest], Checkpoint]]:
 
 def _on_all(way: Callable[[Contest], Checkpoint], task: Contest) -> Checkpoint:
     return way(all_labelled(task))
-
-
-def _module(loss: MetricLoss) -> Loss:
-    def apply(scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
-        value: Tensor = loss(scores, targets)
-        return value
-
-    return apply
 
 
 def _last(start: Start, task: Contest, loss: Loss) -> Checkpoint:

@@ -101,6 +101,9 @@ METHODS: dict[str, tuple[tuple[float, ...], Callable[[int, float], Loss]]] = {
     "triplet": ((0.025, 0.05, 0.1, 0.2, 0.4), lambda _, value: partial(triplet, value)),
     "SmoothAP": ((0.02, 0.05, 0.1, 0.2, 0.4), lambda _, value: partial(smooth_ap, value)),
     "FastAP (package)": ((3, 5, 10, 20, 40), lambda _, value: of_package("FastAPLoss", num_bins=int(value))),
-    "aimfor ap": ((0.02, 0.05, 0.1, 0.2, 0.4), lambda _, value: RetrievalLoss("ap", temperature=value)),
     "aimfor map@r": ((0.02, 0.05, 0.1, 0.2, 0.4), lambda _, value: RetrievalLoss("map@r", temperature=value)),
+    "aimfor map@r + classes": (
+        (0.02, 0.05, 0.1, 0.2, 0.4),
+        lambda classes, value: RetrievalLoss("map@r", temperature=value, anchor=0.1, classes=classes, size=64),
+    ),
 }

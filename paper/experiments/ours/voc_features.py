@@ -31,6 +31,7 @@ from ...data import voc
 from ...experiment import Cell, Experiment, Options, Result, data_folder
 from ...report.pages import write_table
 from ...report.pictures_board import voc_lines
+from ...rivals.linear import linear_layer
 from ..song.multilabel import label_aps, mean_ap
 
 SIDE, FOLDS = 160, 5
@@ -69,21 +70,9 @@ LOSSES: dict[str, LabelLoss] = {
 
 
 def layer(x: Tensor, y: Tensor, loss: LabelLoss, ridge: float) -> Callable[[Tensor], Tensor]:
-    """One score by full-batch L-BFGS in float64. ``loss`` is one value a row, or their mean."""
-    x, y = x.double(), y.double()
-    weight = torch.zeros(x.shape[1], dtype=torch.float64, requires_grad=True)
-    bias = torch.zeros((), dtype=torch.float64, requires_grad=True)
-    solver = torch.optim.LBFGS([weight, bias], max_iter=40, line_search_fn="strong_wolfe", tolerance_grad=1e-5)
-
-    def closure() -> Tensor:
-        solver.zero_grad()
-        value = loss(x @ weight + bias, y).mean() + 0.5 * ridge * weight.square().sum()
-        value.backward()
-        return value
-
-    solver.step(closure)
-    found = weight.detach(), bias.detach()
-    return lambda rows: rows.double() @ found[0] + found[1]
+    """One score a row. ``loss`` is one value a row, or their mean."""
+    y = y.double()
+    return linear_layer(x, lambda scores: loss(scores, y).mean(), (), ridge)
 
 
 @functools.cache

@@ -48,9 +48,22 @@ QUICK_SPREAD: Makers = {
         0.2, relative=True, anchor=0.5, anchor_temperature=QUICK
     )
 }
-#: Beside half the metric of a list, half its softmax cross-entropy. (Rows of lists without the word were of pairs.)
+#: Beside half the metric of a list, half its softmax cross-entropy.
 QUICK_SOFTMAX: Makers = {
     "softmax anchor 0.5 at 0.25": lambda: aimfor.SmoothEngine(anchor=0.5, anchor_temperature=QUICK)
+}
+COLD_SOFTMAX: Makers = {
+    f"softmax anchor 0.5 at 0.25, temperature {value:g}": lambda value=value: aimfor.SmoothEngine(  # type: ignore[misc]
+        value, anchor=0.5, anchor_temperature=QUICK
+    )
+    for value in (2 * QUICK, QUICK)
+}
+#: Metrics of the first k places have the logistic loss of pairs for an anchor.
+PAIRS: Makers = {
+    f"pairs, anchor {share:g} at {unit:g}": lambda share=share, unit=unit: aimfor.SmoothEngine(  # type: ignore[misc]
+        anchor=share, anchor_temperature=unit
+    )
+    for share, unit in ((0.5, QUICK), (1.0, QUICK), (1.0, 2 * QUICK))
 }
 SOFTMAX: Makers = {"softmax anchor 0.5": lambda: aimfor.SmoothEngine(anchor=0.5)}
 SPREAD_SOFTMAX: Makers = {
@@ -67,11 +80,11 @@ ENGINES: dict[str, Makers] = {
     | quick(anchor=(0.5,), bank=(2048,)),
     "auroc": SORTED | smooth(anchor=(1.0,)),
     "ap": RANKED | smooth(anchor=(0.5,), bank=(1024,)) | quick(anchor=(0.5,)) | QUICK_SPREAD,
-    "ndcg": DIRECT | QUICK_SOFTMAX,
-    "ndcg@10": DIRECT | QUICK_SOFTMAX,
+    "ndcg": DIRECT | QUICK_SOFTMAX | COLD_SOFTMAX,
+    "ndcg@10": DIRECT | QUICK_SOFTMAX | COLD_SOFTMAX,
     "map@r": SPREAD | QUICK_SOFTMAX,
     "r_precision": SPREAD | QUICK_SOFTMAX,
-    "precision@1": DIRECT | SOFTMAX | QUICK_SOFTMAX,
+    "precision@1": DIRECT | PAIRS,
     "mrr": SPREAD | SPREAD_SOFTMAX | SOFTMAX | QUICK_SOFTMAX,
     "precision@recall=0.8": RATES | QUICK_RATES | RANKED,
     "recall@precision=0.9": RATES | QUICK_RATES | RANKED,
@@ -94,13 +107,15 @@ def cells(options: Options) -> list[Cell]:
     return from_scratch.cells(options, FIRST_SEED)
 
 
-def run(cell: Cell, options: Options) -> Result:
-    engines = {
-        name: {label: make() for label, make in ENGINES[name].items()}
-        for name in names_for(cell["problem"])
-        if name in ENGINES
+def tried(problem: str) -> dict[str, dict[str, Engine]]:
+    """The engines of every metric that the problem is judged by, made anew."""
+    return {
+        name: {label: make() for label, make in ENGINES[name].items()} for name in names_for(problem) if name in ENGINES
     }
-    return compare(cell, options, engines)
+
+
+def run(cell: Cell, options: Options) -> Result:
+    return compare(cell, options, tried(cell["problem"]))
 
 
 EXPERIMENT = Experiment("from_scratch_engines", "Engines tried from scratch", "aimfor", cells, run, report, seeds=2)

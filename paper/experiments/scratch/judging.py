@@ -22,8 +22,9 @@ OF_ONE = (
     "f1", "fbeta=2", "iou", "accuracy", "balanced_accuracy", "auroc", "ap", "ndcg", "ndcg@10", "map@r", "r_precision",
     "precision@1", "mrr", "precision@recall=0.8", "recall@precision=0.9", "tpr@fpr=0.1", "auprc@10",
 )  # fmt: skip
-#: Metrics of the first places, which one long list says little about: judged in lists of so many rows.
-OF_FIRST_PLACES, LENGTH = ("ndcg@10", "precision@1", "mrr"), 100
+#: Metrics of the first places, which one long list says little about: judged in lists of so many rows. Ten lists say
+#: little as well (one of them is ten points of precision@1), so the rows are dealt to lists so many times.
+OF_FIRST_PLACES, LENGTH, DEALS = ("ndcg@10", "precision@1", "mrr"), 100, 20
 OF_CLASSES = ("auroc_ovr", "auc_mu", "f1_macro", "f1_micro", "pairwise_f1")
 OF_LABELS = ("multilabel_ap", "multilabel_auroc", "multilabel_f1", "multilabel_f1_micro", "multilabel_f1_samples")
 NAMES = (*OF_ONE, *OF_CLASSES, *OF_LABELS)
@@ -58,10 +59,10 @@ def rules(name: str) -> tuple[Callable[[Tensor, Tensor], float], Callable[[Tenso
     metric = metric_from_name(name)
 
     def value(scores: Tensor, targets: Tensor) -> float:
-        lists = None
-        if name in OF_FIRST_PLACES:  # rows stand class by class, and are dealt to the lists in turn
-            lists = torch.arange(len(targets)) % max(1, len(targets) // LENGTH)
-        return float(metric.value(scores, targets, groups=lists))
+        if name not in OF_FIRST_PLACES:
+            return float(metric.value(scores, targets))
+        lists = dealt(len(targets))
+        return float(metric.value(scores.repeat(DEALS), targets.repeat(DEALS), groups=lists))
 
     if not decides(metric):
         return value, lambda scores, targets: scores.new_zeros(())
@@ -71,6 +72,13 @@ def rules(name: str) -> tuple[Callable[[Tensor, Tensor], float], Callable[[Tenso
         return value, _pairwise_thresholds
     objective = Objective.of(name)
     return value, lambda scores, targets: scores.new_tensor(objective.tuned(scores, targets)[0])
+
+
+def dealt(n: int) -> Tensor:
+    """``(DEALS · n,)`` the list of each of n rows in every deal; the same deals for everybody who is judged."""
+    generator, lists = torch.Generator().manual_seed(0), max(1, n // LENGTH)
+    rows = torch.arange(n) % lists
+    return torch.cat([deal * lists + rows[torch.randperm(n, generator=generator)] for deal in range(DEALS)])
 
 
 def _best(values: object) -> int:

@@ -104,8 +104,18 @@ def largest_score(scores: Any) -> float:
     return _LARGEST.get(scores.dtype, math.inf) if isinstance(scores, Tensor) else math.inf
 
 
+#: Types of which the bounds settle whether all is 0 or 1, in one pass.
+_WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
 def binary_values(targets: Tensor) -> None:
-    if targets.dtype == torch.bool or torch.equal(targets * targets, targets):
+    if targets.dtype == torch.bool or not targets.numel():
+        return
+    if targets.dtype in _WHOLE:
+        low, high = targets.aminmax()
+        if int(low) >= 0 and int(high) <= 1:
+            return
+    elif torch.equal(targets * targets, targets):
         return
     found = targets.detach().unique()
     listed = ", ".join(f"{float(v):g}" for v in found[:6]) + (", …" if found.numel() > 6 else "")

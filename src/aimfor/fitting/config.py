@@ -61,7 +61,7 @@ class Settings(_Strict):
     patience: int = Field(default=15, ge=1)
     seed: int = Field(default=0, ge=0, lt=2**31)
     threads: int = Field(default=1, ge=1)
-    #: What columns are to be, where it should not be found out: "NAME=KIND", see columns/schema.py.
+    #: What columns are to be, where it should not be inferred: "NAME=KIND", see columns/schema.py.
     column: tuple[str, ...] = ()
     encoding: str = "utf8"
     rows: int | None = Field(default=None, ge=1)
@@ -89,7 +89,7 @@ class Settings(_Strict):
     fast: bool = False
     #: Members that would end later are left out.
     budget_minutes: float | None = Field(default=None, ge=0)
-    #: Processes; 0 takes one a core for tables that are large enough.
+    #: Processes; 0 takes one per core for tables that are large enough.
     workers: int = Field(default=0, ge=0)
 
     @property
@@ -108,7 +108,7 @@ class Settings(_Strict):
             size = 64
         size = min(size, n)
         steps = max(1, n // size)
-        most, wanted = (20, 600) if image else (60, 1000)  # pictures cost more a step
+        most, wanted = (20, 600) if image else (60, 1000)  # pictures cost more per step
         epochs = self.epochs or min(most, max(8, round(wanted / steps)))
         return self.model_copy(update={"batch_size": size, "epochs": epochs})
 

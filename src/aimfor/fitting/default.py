@@ -1,4 +1,4 @@
-"""What is made where nobody says what: the one place that decides it, for every kind of input."""
+"""What is made when nobody says what to make: the one place that decides it, for every kind of input."""
 
 from __future__ import annotations
 

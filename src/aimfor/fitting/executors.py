@@ -25,11 +25,11 @@ __all__ = ["open_executor", "run_cells"]
 Cell = dict[str, Any]
 Result = dict[str, Any]
 FORMS = '"local:4", "dask://HOST:PORT", "ray" or your own as "package.module:factory"'
-#: Seconds until an address that does not answer is given up.
+#: Seconds until an address that does not answer is given up on.
 PATIENCE = 10
 #: How processes begin.
 START = "forkserver" if sys.platform == "linux" else "spawn"
-#: So many times in a row workers may die before a single cell is finished.
+#: How many times in a row workers may die before a single cell is finished.
 TRIES = 3
 
 
@@ -98,7 +98,7 @@ def _results(todo: dict[str, Cell], function: Callable[[Cell], Result], name: st
                 if losses >= TRIES:
                     came = f"{name}, whose workers died {losses} times without finishing a cell"
                     remedy = "Look at their memory; the cells that are finished are kept."
-                    raise InputError("--executor", came, "workers that live", remedy) from None
+                    raise InputError("--executor", came, "workers that stay alive", remedy) from None
             except BaseException:
                 _abandon(pool, list(waiting))
                 raise
@@ -157,7 +157,7 @@ def open_executor(name: str, modules: Sequence[str] = ()) -> Executor:
 def process_pool(
     count: int, initializer: Callable[..., None], initargs: tuple[Any, ...] = (), modules: Sequence[str] = ()
 ) -> concurrent.futures.ProcessPoolExecutor:
-    """So many processes here, one core each.
+    """A pool of processes on this machine, one core each.
 
     On Linux they are forked from a server that has imported ``modules`` once for all; every process for itself would
     spend seconds on that. Elsewhere each starts anew, as Python's own default has it.

@@ -122,7 +122,10 @@ class Fit:
         if reason is not None:
             if not stage.optional:
                 raise InputError(
-                    "recipe", f"{self.recipe.name} for {self.task.objective.name}", "a pair that exists", reason
+                    "recipe",
+                    f"{self.recipe.name} for {self.task.objective.name}",
+                    "a recipe that can train for this metric",
+                    reason,
                 )
             self.state.notes.append(f"stage {stage.loss!r} skipped: {reason}")
         else:
@@ -149,7 +152,7 @@ class Fit:
         return max(wanted, _WHOLE_STEPS) if whole else wanted
 
     def _enter(self, stage: Stage) -> None:
-        """Model, optimizer and loss of a stage; a restored run then takes its saved state over them."""
+        """Model, optimizer and loss of a stage; a restored run then loads its saved state over them."""
         settings, task = self.settings, self.task
         torch.manual_seed(settings.seed * 1009 + self.state.stage)
         if stage.start == "scratch" or not hasattr(self, "model"):

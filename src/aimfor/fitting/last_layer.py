@@ -1,10 +1,10 @@
-"""The last layer of a network, fitted anew on all training rows for the metric."""
+"""The last layer of a network, refitted on all training rows for the metric."""
 
 from __future__ import annotations
 
 from torch import nn
 
-from ..errors import AimforError
+from ..errors import refusal
 from ..refit import HeadFitter
 from .objective import Objective
 from .steps import Task
@@ -12,15 +12,11 @@ from .steps import Task
 
 def why_no_head(objective: Objective) -> str | None:
     """A sentence when the last layer cannot be refitted for this metric, else None."""
-    try:
-        HeadFitter(objective.metric)
-    except AimforError as error:
-        return str(error)
-    return None
+    return refusal(lambda: HeadFitter(objective.metric))
 
 
 def refit_last_layer(task: Task, model: nn.Module) -> None:
-    """Puts a last layer into the model that is fitted on all training rows for the metric."""
+    """Replaces the model's last layer by one that is fitted on all training rows for the metric."""
     chunk = 4096 if task.x.ndim == 2 else 256
     train = [task.x, task.y, *([] if task.weights is None else [task.weights])]
     held = [

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..errors import UnsupportedPairError
+from ..errors import UnsupportedPairError, refusal
 from ..loss import MetricLoss
 from ..metrics import Metric
 from .objective import Objective
@@ -109,8 +109,4 @@ def loss_on_logits(metric: Metric) -> MetricLoss:
 
 def why_untrainable(objective: Objective) -> str | None:
     """A sentence when no engine trains this metric, else None."""
-    try:
-        MetricLoss(objective.metric)
-    except UnsupportedPairError as error:
-        return str(error)
-    return None
+    return refusal(lambda: MetricLoss(objective.metric), UnsupportedPairError)

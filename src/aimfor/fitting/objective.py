@@ -47,8 +47,8 @@ class Objective:
         return cls(name, metric)
 
     def on_classes(self, number: int, positive: str | None = None) -> Objective:
-        """The objective on a target of so many classes: accuracy of more than two, none of them named positive, is
-        of the highest of several scores.
+        """The objective on a target of so many classes: accuracy over more than two, none of them named
+        positive, decides by the highest of several scores.
 
         Example:
             >>> Objective.of("accuracy").on_classes(3).binary, Objective.of("accuracy").on_classes(2).binary
@@ -67,7 +67,7 @@ class Objective:
         if self.metric.layout != "lists":
             raise InputError(
                 "--query",
-                f"it with the metric {self.name!r}, which is not of ranked lists",
+                f"the option together with the metric {self.name!r}, which is not of ranked lists",
                 "ndcg, ndcg@10, ap (their mean is MAP), map@r, r_precision, mrr or precision@1",
                 "Leave --query out for metrics of rows.",
             )
@@ -98,7 +98,7 @@ class Objective:
     ) -> float:
         """The exact metric, with decisions at the threshold where it makes any; NaN where undefined.
 
-        ``lists`` has one number a row, equal for the rows of one list; None takes the table as one list.
+        ``lists`` has one number per row, equal for the rows of one list; None takes the table as one list.
         """
         moved = _decided(scores, threshold) if self.needs_threshold else scores
         return float(self.metric.value(moved, targets, weights=weights, groups=lists))

@@ -1,4 +1,4 @@
-"""Which class a pixel is decided to be: one offset a class, chosen by the exact IoU of pixels nobody has learned from.
+"""Which class a pixel is decided to be: one offset per class, chosen by the exact IoU of pixels not learned from.
 
 A network trained by cross-entropy says how probable each class is, and the most probable one makes the fewest wrong
 pixels. Mean IoU asks for something else: a rare class weighs as much as a common one. ``argmax(score + offset)`` with
@@ -6,7 +6,7 @@ the offsets that are best for the data set's mean IoU is that decision, and no n
 
 One offset at a time (coordinate ascent). With the others fixed, a pixel becomes class k as soon as its offset passes
 ``best other score − score of k``, so a histogram of those limits by true class and by the class given up holds the
-exact confusion counts at every candidate at once: O(pixels · classes) a pass, and memory for one block of images.
+exact confusion counts at every candidate at once: O(pixels · classes) per pass, and memory for one block of images.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Offsets:
     """What `fit_offsets` found.
 
     Attributes:
-        values: ``(c,)`` float64, with mean 0; all 0 where they did not hold on groups they were not chosen on.
+        values: ``(c,)`` float64, with mean 0; all 0 where they were no better on groups they were not chosen on.
         argmax: Mean IoU of the pixels without offsets.
         promised: Mean IoU with offsets, each group decided by offsets chosen without it; the best of four parts.
         text: Where the offsets come from, in words.
@@ -66,7 +66,7 @@ def fit_offsets(
     Args:
         scores: Blocks ``(b, c, h, w)`` of scores of images the network has not learned from, such as log-probabilities.
         targets: Blocks ``(b, h, w)`` of class ids.
-        groups: One id a block (its drive, patient or scene, or its fold); None makes every block a group of its own.
+        groups: One id per block (its drive, patient or scene, or its fold); None makes every block a group of its own.
         ignore: Class id of pixels that do not count.
         counted: Which classes the mean is over; None for all that occur in the targets.
         measure: ``"iou"`` or ``"dice"``.
@@ -200,7 +200,7 @@ def _checked(
         raise InputError("targets", f"{len(targets)} blocks beside {len(scores)} of scores", "one for each, at least 1")
     ids = list(range(len(scores))) if groups is None else [int(one) for one in groups]
     if len(ids) != len(scores):
-        raise InputError("groups", f"{len(ids)} for {len(scores)} blocks", "one id a block")
+        raise InputError("groups", f"{len(ids)} for {len(scores)} blocks", "one id per block")
     found = []
     for block, truth, group in zip(scores, targets, ids, strict=True):
         if block.ndim < 3 or block.shape[1] < 2 or (block.shape[0], *block.shape[2:]) != tuple(truth.shape):

@@ -52,11 +52,7 @@ class PerClassBatchSampler(ResumableBatches):
         ids = torch.as_tensor(labels).reshape(-1).long()
         self.classes = checks.integer("classes", classes, at_least=2)
         self.per_class = checks.integer("per_class", per_class, at_least=2)
-        self.seed = checks.integer("seed", seed, at_least=0)
-        self.world_size = checks.integer("world_size", world_size, at_least=1)
-        self.rank = checks.integer("rank", rank, at_least=0)
-        if self.rank >= self.world_size:
-            raise InputError("rank", repr(rank), f"a rank below world_size = {world_size}")
+        self._begin(seed, rank, world_size)
         self.members = [rows for rows in rows_of_each(ids) if len(rows) >= 2]
         needed = self.classes * self.world_size
         if len(self.members) < needed:
@@ -64,15 +60,6 @@ class PerClassBatchSampler(ResumableBatches):
                 "labels", f"{len(self.members)} classes with two examples or more", f"at least {needed}, for one step"
             )
         self.batches = max(1, sum(map(len, self.members)) // (needed * self.per_class))
-        self.epoch = 0
-        self.position = 0
-
-    def __len__(self) -> int:
-        return self.batches
-
-    def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch's order and starts at its first batch."""
-        self.epoch, self.position = checks.integer("epoch", epoch, at_least=0), 0
 
     def epoch_batches(self) -> list[list[int]]:
         """All batches of the current epoch for this rank."""

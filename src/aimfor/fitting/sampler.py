@@ -17,9 +17,23 @@ from .grouping import rows_of_each
 class ResumableBatches(Sampler[list[int]]):
     """Batches that (seed, epoch) decide, and a place among them that can be saved."""
 
-    seed: int
-    epoch: int
-    position: int
+    batches: int
+
+    def _begin(self, seed: int, rank: int, world_size: int) -> None:
+        """At the first batch of the first epoch, as one of ``world_size`` processes."""
+        self.seed = checks.integer("seed", seed, at_least=0)
+        self.world_size = checks.integer("world_size", world_size, at_least=1)
+        self.rank = checks.integer("rank", rank, at_least=0)
+        if self.rank >= self.world_size:
+            raise InputError("rank", repr(rank), f"a rank below world_size = {world_size}")
+        self.epoch = self.position = 0
+
+    def __len__(self) -> int:
+        return self.batches
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch's order and starts at its first batch."""
+        self.epoch, self.position = checks.integer("epoch", epoch, at_least=0), 0
 
     def epoch_batches(self) -> Sequence[list[int]] | Tensor:
         """All batches of the present epoch, ``(batches, size)``."""
@@ -71,19 +85,13 @@ class BalancedBatchSampler(ResumableBatches):
         ids = torch.as_tensor(labels).reshape(-1).long()
         if ids.numel() == 0:
             raise InputError("labels", "no labels", "one label per example")
-        self.world_size = checks.integer("world_size", world_size, at_least=1)
-        self.rank = checks.integer("rank", rank, at_least=0)
-        if self.rank >= self.world_size:
-            raise InputError("rank", repr(rank), f"a rank below world_size = {world_size}")
+        self._begin(seed, rank, world_size)
         self.batch_size = checks.integer("batch_size", batch_size, at_least=1)
-        self.seed = checks.integer("seed", seed, at_least=0)
         self.members = rows_of_each(ids)
         if self.batch_size < len(self.members):
             raise InputError("batch_size", repr(batch_size), f"at least one per class, {len(self.members)}")
         self.shares = self._shares()
         self.batches = max(1, ids.numel() // (sum(self.shares) * self.world_size))
-        self.epoch = 0
-        self.position = 0
 
     def _shares(self) -> list[int]:
         """Examples of each class in a batch: equal, but never more than the class has for this rank."""
@@ -93,13 +101,6 @@ class BalancedBatchSampler(ResumableBatches):
             shares[i] = min(most[i], left // (len(most) - filled))
             left -= shares[i]
         return shares
-
-    def __len__(self) -> int:
-        return self.batches
-
-    def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch's order and starts at its first batch."""
-        self.epoch, self.position = checks.integer("epoch", epoch, at_least=0), 0
 
     def epoch_batches(self) -> Tensor:
         """All batches of the current epoch, ``(batches, examples per batch)``."""

@@ -29,7 +29,8 @@ def paired_difference(
     """The corrected resampled t-test.
 
     Random splits of one data set share most of their rows, so differences over k splits are not independent and the
-    plain t-test finds too much. The variance of the mean is therefore ``(1/k + n_test/n_train) · s²``, not ``s²/k``.
+    plain t-test finds too many of them. The variance of the mean is therefore ``(1/k + n_test/n_train) · s²``, not
+    ``s²/k``.
 
     Args:
         ours: Metric per seed.

@@ -76,13 +76,17 @@ def take_step(
     settings: Settings,
     rows: Tensor,
 ) -> float:
-    """Moves the model by one batch; returns the loss before. Raises `InputError` when it is not finite."""
+    """Moves the model by one batch; returns the loss before the step. Raises `InputError` when it is not finite."""
     weights = None if task.weights is None else task.weights[rows]
     optimizer.zero_grad(set_to_none=True)
     value = loss(shaped(model(task.x[rows]), task.outputs), task.y[rows], weights, rows)
+    go_down(value, optimizer, settings.learning_rate)
+    return float(value.detach())
+
+
+def go_down(value: Tensor, optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """One step against the gradient of the loss. Raises `InputError` for a loss that is not finite."""
     if not math.isfinite(float(value.detach())):
-        came = f"{settings.learning_rate:g}, with which the loss is not finite"
-        raise InputError("--learning-rate", came, "a lower one")
+        raise InputError("--learning-rate", f"{rate:g}, with which the loss is not finite", "a lower one")
     value.backward()
     optimizer.step()
-    return float(value.detach())

@@ -1,4 +1,4 @@
-"""A scikit-learn classifier whose threshold keeps its floors, guaranteed; for any classifier that gives scores."""
+"""A scikit-learn classifier whose threshold is guaranteed to keep its floors, around any classifier with scores."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def _positive_column(scores: Any, positive: int) -> Array:
 
 
 def _codes(groups: Any, names: tuple[str, ...], n: int) -> dict[str, Any]:
-    """Group labels as numbers; words are numbered in the order of the alphabet."""
+    """Group labels as numbers; words are numbered in alphabetical order."""
     codes = {}
     for name in names:
         if groups is None or name not in groups:

@@ -28,7 +28,7 @@ class _Steps:
         >>> import aimfor
         >>> from aimfor.integrations.lightning import MetricLossCallback
         >>> callback = MetricLossCallback(losses=[aimfor.MetricLoss("auroc")])
-        >>> callback.on_train_epoch_end(trainer=None, pl_module=nn.Linear(1, 1))  # Lightning calls it so
+        >>> callback.on_train_epoch_end(trainer=None, pl_module=nn.Linear(1, 1))  # Lightning's own name for it
     """
 
     def __init__(self, losses: Sequence[nn.Module] = ()) -> None:

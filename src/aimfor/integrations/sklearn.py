@@ -45,7 +45,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model: ``"committee"``, ``"mlp"`` or ``"linear"``.
         members: Kinds of members of the committee; also as one text, ``"linear,trees"``.
         pos_label: The positive class of a binary metric; by default the second in order.
-        n_jobs: Processes for the committee's folds; -1 takes one a core.
+        n_jobs: Processes for the committee's folds; -1 takes one per core.
         hidden: Width of the hidden layers.
         epochs: Passes over the data per candidate.
         learning_rate: Of AdamW.

@@ -165,7 +165,7 @@ def project_cap_sampled(
     if sample >= tau.numel():
         return SampledCap(*project_cap(epsilon, tau, weight=weight), error=0.0)
     drawn = tau[torch.randint(tau.numel(), (sample,), generator=generator, device=tau.device)]
-    # n entries are stood for by `sample` of them, so ε weighs sample/n of what it did.
+    # `sample` entries stand for all n, so ε weighs sample/n of what it did.
     scaled = weight * sample / tau.numel()
     spread = float((tau.max() - epsilon).clamp_min(0.0))
     slack = spread * math.sqrt(math.log(2.0 / (1.0 - confidence)) / (2 * sample))

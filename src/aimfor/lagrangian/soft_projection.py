@@ -1,6 +1,6 @@
 """The differentiable Π_C of Ravi §7.6: a soft sort by optimal transport, then averages, k* and the threshold.
 
-`project_cap` has exact gradients already, almost everywhere, at O(n log n). This one, at O(n²) a Sinkhorn pass, is
+`project_cap` has exact gradients already, almost everywhere, at O(n log n). This one, at O(n²) per Sinkhorn pass, is
 for the case where a gradient should also say which entries are *about* to enter the active set.
 """
 

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from .. import checks
 from ..direct import DirectEngine, HasArgmax, PositionForm
-from ..direct.forms.positions import shared_discounts
+from ..direct.forms.positions import shared_first
 from ..engine import Batch, Engine
-from ..smooth import HasSmooth, Ranking, asked_items
+from ..smooth import QUICK, HasSmooth, Ranking, SmoothEngine, asked_items
 from .base import Metric
-from .lists import list_weights, listwise, mean_over_lists, shares_of_lists, soft_cut, without_item_weights
+from .lists import list_weights, mean_over_lists, pairwise, shares_of_lists, soft_cut, without_item_weights
 
 
 class _AtK(Metric, HasArgmax, HasSmooth):
@@ -39,14 +39,14 @@ class _AtK(Metric, HasArgmax, HasSmooth):
         return without_item_weights(super().check(scores, targets, **rest), "the first k places are whole items")
 
     def exact(self, batch: Batch) -> Tensor:
-        gains, discounts, defined = self._parts(batch)
+        gains, _, defined = self._parts(batch)
         keys = batch.scores.detach().double()
         keys = keys if batch.where is None else keys.masked_fill(~batch.where, -torch.inf)
-        return mean_over_lists((gains * shared_discounts(keys, discounts)).sum(1), defined, list_weights(batch))
+        return mean_over_lists((gains * shared_first(keys, self.k)).sum(1), defined, list_weights(batch))
 
     def argmax_form(self, batch: Batch) -> PositionForm:
         gains, discounts, defined = self._parts(batch)
-        return PositionForm(batch.scores, gains, discounts, batch.where, shares_of_lists(batch, defined))
+        return PositionForm(batch.scores, gains, discounts, batch.where, shares_of_lists(batch, defined), self.k)
 
     def smooth_form(self, batch: Batch) -> Ranking:
         gains, _, defined = self._parts(batch)
@@ -63,10 +63,23 @@ class _AtK(Metric, HasArgmax, HasSmooth):
                 found = found * room / inside.sum(1).clamp_min(torch.finfo(inside.dtype).tiny)
             return mean_over_lists(found, defined, by_list)
 
-        anchor = listwise(batch, gains, defined)
-        return Ranking(batch.scores, asked, (counted,), measure, gains, counted, cuts=True, companion=anchor)
+        return Ranking(
+            batch.scores,
+            asked,
+            (counted,),
+            measure,
+            gains,
+            counted,
+            cuts=True,
+            companion=pairwise(batch, gains > 0),
+            shown=lambda: float(self.exact(batch)),
+        )
 
     def default_engine(self) -> Engine:
+        """The pairs alone: from scratch neither the soft places nor the true ones' argmax were better."""
+        return SmoothEngine(anchor=1.0, anchor_temperature=QUICK)
+
+    def engine_for_logits(self) -> Engine:
         return DirectEngine()
 
     def _parts(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:

@@ -22,6 +22,7 @@ from .lists import (
     soft_cut,
     sorted_lists,
     without_item_weights,
+    worth_of_lists,
 )
 
 
@@ -42,10 +43,16 @@ class _OfLists(Metric, HasSmooth):
         return SmoothEngine(0.2, relative=True)
 
 
-def _there(batch: Batch, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
-    """``(b, l)`` masks of that dtype: the items that count, and the positives among them."""
+def _there(batch: Batch) -> tuple[Tensor, Tensor]:
+    """``(b, l)`` float64 masks: the items that count, and the positives among them."""
+    dtype = torch.float64
     counted = torch.ones_like(batch.scores, dtype=dtype) if batch.where is None else batch.where.to(dtype)
     return counted, counted * batch.targets
+
+
+def _hits(batch: Batch) -> Tensor:
+    """``(b, l)`` of the scores' dtype: 1 for the positives that count."""
+    return (batch.targets if batch.where is None else batch.targets & batch.where).to(batch.scores.dtype)
 
 
 class _AtR(_OfLists):
@@ -69,28 +76,34 @@ class _AtR(_OfLists):
         return self._of_places(hit, tp, places, inside, list_weights(batch))
 
     def smooth_form(self, batch: Batch) -> Ranking:
-        counted, hit = _there(batch, batch.scores.dtype)
+        hit = _hits(batch)
         asked, by_list = asked_items(hit > 0), list_weights(batch)
         own = asked.take(hit).double()
         limit = own.sum(1, keepdim=True)
 
         def measure(above: Tensor, relative: Tensor) -> Tensor:
-            tp, places = above[0], above[-1]
-            return self._of_places(own, tp, places, soft_cut(places, limit, relative), by_list)
+            places = above.sum(0)  # positives and others above an item
+            return self._of_places(own, above[0], places, soft_cut(places, limit, relative), by_list)
 
         def priced(above: Tensor, relative: Tensor) -> tuple[float, Tensor]:
             """``Σ share · inside · precision / R`` and its derivatives."""
-            tp, places, defined = above[0], above[-1].clamp_min(1.0), limit > 0
-            share = own * (shares_of_lists(batch, defined[:, 0])[:, None] / torch.where(defined, limit, 1.0))
-            inside = soft_cut(places, limit, relative)
+            tp = above[0]
+            places = (above.sum(0) if self.precise else tp).clamp_min(1.0)
+            share = own * worth_of_lists(batch, limit[:, 0])
+            width = cut_width(limit, relative)
+            inside = torch.sigmoid((limit + 0.5 - places) / width)
             worth = share * inside
             value = worth * tp / places if self.precise else worth
-            steep = value * (inside - 1.0) / cut_width(limit, relative)
-            slopes = (worth / places, steep - value / places) if self.precise else (steep,)
-            return float(value.sum()) if bool(defined.any()) else float("nan"), torch.stack(slopes)
+            steep = value * (inside - 1.0) / width
+            if self.precise:
+                steep = steep - value / places
+            slopes = torch.stack((worth / places + steep, steep)) if self.precise else steep[None]
+            return float(value.sum()) if own.shape[1] else float("nan"), slopes
 
+        counted = None if batch.where is None else batch.where.to(hit.dtype)
+        everything = torch.ones_like(hit) if counted is None else counted
         # Without precisions nobody asks for the positives above an item.
-        masses = (hit, counted) if self.precise else (counted,)
+        masses = (hit, everything - hit) if self.precise else (everything,)
         anchor = listwise(batch, hit, limit[:, 0] > 0)
         return Ranking(
             batch.scores,
@@ -202,9 +215,8 @@ class ReciprocalRank(_OfLists):
         return mean_over_lists(1.0 / (1.0 + before), defined, list_weights(batch))
 
     def smooth_form(self, batch: Batch) -> Ranking:
-        counted, hit = _there(batch)
-        by_list, defined = list_weights(batch), hit.sum(1) > 0
-        scores = batch.scores.detach()
+        hit, by_list = _hits(batch), list_weights(batch)
+        defined, scores = hit.sum(1) > 0, batch.scores.detach()
         # The positive with the highest score has the fewest negatives above it, so that no other is asked about.
         first = (
             scores.masked_fill(hit == 0, -torch.inf).argmax(1, keepdim=True) if scores.numel() else hit[:, :1].long()
@@ -214,8 +226,17 @@ class ReciprocalRank(_OfLists):
         def measure(above: Tensor, relative: Tensor) -> Tensor:
             return mean_over_lists((1.0 / (1.0 + above[0])).sum(1), defined, by_list)
 
+        def priced(above: Tensor, relative: Tensor) -> tuple[float, Tensor]:
+            shares = shares_of_lists(batch, defined)[:, None]
+            inverse = 1.0 / (1.0 + above)
+            worth = inverse * shares
+            value = float(worth.sum())
+            return value if value > 0.0 else float("nan"), -worth * inverse
+
+        counted = None if batch.where is None else batch.where.to(hit.dtype)
+        below = (1.0 if counted is None else counted) - hit
         anchor = listwise(batch, hit, defined)
-        return Ranking(batch.scores, asked, (counted - hit,), measure, hit, counted, companion=anchor)
+        return Ranking(batch.scores, asked, (below,), measure, hit, counted, companion=anchor, priced=priced)
 
 
 def _before_first_hit(batch: Batch) -> tuple[Tensor, Tensor]:

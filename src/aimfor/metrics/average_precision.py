@@ -12,7 +12,7 @@ from ..direct import HasArgmax, RankingForm, rows_of
 from ..engine import Batch, Engine
 from ..smooth import QUICK, HasSmooth, Ranking, SmoothEngine, asked_items
 from .base import Metric
-from .lists import list_weights, mean_over_lists, shares_of_lists, sorted_lists
+from .lists import list_weights, mean_over_lists, rows_of_numbers, shares_of_lists, sorted_lists, worth_of_lists
 
 
 @dataclass(frozen=True)
@@ -45,27 +45,34 @@ class AveragePrecision(Metric, HasArgmax, HasSmooth):
         return self._of_counts(hit, tp, decided, list_weights(batch))
 
     def smooth_form(self, batch: Batch) -> Ranking:
-        mass, by_list = self._mass(batch), list_weights(batch)
-        hit = mass * batch.targets
-        asked = asked_items(hit > 0)
-        own, smallest = asked.take(hit).double(), torch.finfo(torch.float64).tiny
+        by_list, smallest = list_weights(batch), torch.finfo(torch.float64).tiny
+        if batch.weights is None and batch.where is None:
+            counted, hit = None, rows_of_numbers(batch.targets, batch.scores.dtype)
+            asked, rest = asked_items(batch.targets if batch.targets.is_contiguous() else hit > 0), 1.0 - hit
+            own = asked.ones(torch.float64)
+        else:
+            counted = self._mass(batch)
+            hit = counted * batch.targets
+            asked, rest = asked_items(hit > 0), counted - hit
+            own = asked.take(hit).double()
 
         def measure(above: Tensor, relative: Tensor) -> Tensor:
-            return self._of_counts(own, above[0], above[1], by_list)
+            return self._of_counts(own, above[0], above[0] + above[1], by_list)
 
         def priced(above: Tensor, relative: Tensor) -> tuple[float, Tensor]:
-            """``Σ share · tp / decided`` and its derivatives."""
-            positives = own.sum(1, keepdim=True)
-            share = own / positives.clamp_min(smallest)
-            if len(own) > 1 or by_list is not None:
-                share = share * shares_of_lists(batch, positives[:, 0] > 0)[:, None]
-            decided = above[1].clamp_min(smallest)
+            """``Σ share · tp / (tp + fp)`` and its derivatives."""
+            known = asked.counts if counted is None else None
+            share = own * worth_of_lists(batch, own.sum(1) if known is None else known)
+            tp, fp = above.unbind(0)
+            decided = (tp + fp).clamp_min(smallest)
             inverse = share / decided
-            precisions = above[0] * inverse
-            value = float(precisions.sum()) if bool(share.any()) else float("nan")
-            return value, torch.stack((inverse, -precisions / decided))
+            precisions = tp * inverse
+            # Every asked item is a positive; only lists of weight 0 leave none of them.
+            there = own.shape[1] > 0 if by_list is None else bool(share.any())
+            steep = precisions / decided
+            return float(precisions.sum()) if there else float("nan"), torch.stack((inverse - steep, -steep))
 
-        return Ranking(batch.scores, asked, (hit, mass), measure, batch.targets, mass, hits=True, priced=priced)
+        return Ranking(batch.scores, asked, (hit, rest), measure, batch.targets, counted, hits=True, priced=priced)
 
     @staticmethod
     def _mass(batch: Batch) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .. import checks
 from ..engine import Batch, Engine
-from ..smooth import ClassDecisions, HasSmooth, SmoothEngine, SmoothForm
+from ..smooth import ClassDecisions, HasSmooth, Ratio, SmoothEngine, SmoothForm
 from .base import Metric
 from .confusion import class_counts
 
@@ -59,7 +59,10 @@ class ClassFBeta(Metric, HasSmooth):
     def smooth_form(self, batch: Batch) -> SmoothForm:
         weights = batch.effective_weights()
         mass = None if weights is None else weights[None]
-        return ClassDecisions(batch.scores, batch.scores[None], batch.targets[None], mass, self._averaged)
+        square = float(self.beta) ** 2
+        lines = (1.0 + square, 0.0, 0.0, 0.0), (1.0 + square, 1.0, square, 0.0)
+        ratio = Ratio(*lines, summed=self.average == "micro")
+        return ClassDecisions(batch.scores, batch.scores[None], batch.targets[None], mass, self._averaged, ratio)
 
     def default_engine(self) -> Engine:
         """Macro: half cross-entropy at the metric's prices; micro is the accuracy, so its default is accuracy's."""

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from ..engine import Batch, Engine
 from ..errors import InputError
-from ..smooth import QUICK, SmoothEngine, listwise_entropy
+from ..smooth import QUICK, SmoothEngine, listwise_entropy, pairwise_logistic
+from ..smooth.ledger import FEW, inverse_means
 from ..ties import last_places
 
 
@@ -17,6 +18,13 @@ def sorted_lists(scores: Tensor) -> tuple[Tensor, Tensor]:
     """The order of each row of ``(b, l)`` scores, highest first, and for each place the last place of its tie."""
     descending, order = scores.detach().sort(dim=1, descending=True)
     return order, last_places(descending)
+
+
+def rows_of_numbers(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """0 and 1, list after list in memory: lists that are columns of a table would be read across it again and again."""
+    if mask.is_contiguous():
+        return mask.to(dtype)
+    return torch.empty(mask.shape, dtype=dtype, device=mask.device).copy_(mask)
 
 
 def list_weights(batch: Batch) -> Tensor | None:
@@ -39,8 +47,27 @@ def without_item_weights(batch: Batch, reason: str) -> Batch:
 def shares_of_lists(batch: Batch, defined: Tensor) -> Tensor:
     """What each list counts in the mean over the defined lists, ``(b,)``; all zero if there is none."""
     by_list = list_weights(batch)
+    if by_list is None and len(defined) == 1:
+        return defined.double()
     mass = defined.double() if by_list is None else defined * by_list
     return mass / mass.sum().clamp_min(torch.finfo(mass.dtype).tiny)
+
+
+def worth_of_lists(batch: Batch, totals: Tensor | list[int]) -> Tensor | float:
+    """``(b, 1)``: a list's share in the mean over its total ``(b,)``; lists whose total is 0 are undefined.
+
+    Totals of unweighted lists may be plain numbers.
+    """
+    if isinstance(totals, list) or (len(totals) <= FEW and list_weights(batch) is None):
+        listed = totals if isinstance(totals, list) else totals.tolist()
+        worth = inverse_means([float(total) for total in listed])
+        return (
+            worth[0]
+            if len(worth) == 1
+            else torch.tensor(worth, dtype=torch.float64, device=batch.scores.device)[:, None]
+        )
+    defined = totals > 0
+    return (shares_of_lists(batch, defined) / torch.where(defined, totals, 1.0))[:, None]
 
 
 def listwise(batch: Batch, grades: Tensor, defined: Tensor) -> Callable[[Tensor], tuple[float, Tensor]]:
@@ -48,6 +75,16 @@ def listwise(batch: Batch, grades: Tensor, defined: Tensor) -> Callable[[Tensor]
 
     def companion(scores: Tensor) -> tuple[float, Tensor]:
         return listwise_entropy(scores, grades, batch.where, shares_of_lists(batch, defined))
+
+    return companion
+
+
+def pairwise(batch: Batch, hit: Tensor) -> Callable[[Tensor], tuple[float, Tensor]]:
+    """The anchor of the first places: of scores ``(b, l)``, the logistic loss of each list's pairs of unlike items."""
+
+    def companion(scores: Tensor) -> tuple[float, Tensor]:
+        rest = ~hit if batch.where is None else batch.where & ~hit
+        return pairwise_logistic(scores, hit, rest, shares_of_lists(batch, hit.any(1)))
 
     return companion
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from .. import checks
 from ..engine import Batch, Engine
 from ..errors import InputError
-from ..smooth import QUICK, Decisions, HasSmooth, SmoothEngine, SmoothForm
+from ..smooth import QUICK, Decisions, HasSmooth, Ratio, SmoothEngine, SmoothForm
 from ..smooth.form import Measure
 from ..sorted import PairForm, PairProblem
 from .auroc import AUROC
@@ -19,6 +19,7 @@ from .average_precision import AveragePrecision
 from .base import Metric
 from .confusion import CountMetric, binary_counts
 from .curve import just_below, nan_like, threshold_curve
+from .programs import RatioOfCounts
 from .smooth_pairs import balanced_rows
 
 AVERAGES = ("macro", "micro", "samples")
@@ -103,7 +104,9 @@ class MultiLabel(Metric, HasSmooth):
     def smooth_form(self, batch: Batch) -> SmoothForm:
         rows = self._rows(batch)
         if isinstance(self.metric, CountMetric):
-            return Decisions(batch.scores, rows.scores, rows.targets, rows.weights, self._mean(batch))
+            ratio = Ratio(*self.metric.lines(), positives=True) if isinstance(self.metric, RatioOfCounts) else None
+            ratio = ratio if self._of_examples(batch) is None else None  # their mean is not the plain one
+            return Decisions(batch.scores, rows.scores, rows.targets, rows.weights, self._mean(batch), ratio)
         if isinstance(self.metric, AveragePrecision):
             return self.metric.smooth_form(rows)
         if self._of_examples(batch) is not None:
@@ -161,7 +164,8 @@ class MultiLabel(Metric, HasSmooth):
             return Batch(scores, batch.targets, of_examples[:, None].to(scores), weights.expand_as(scores) > 0)
         if isinstance(self.metric, CountMetric):
             given = self.metric.threshold if self.thresholds is None else self.thresholds
-            scores = scores - torch.as_tensor(given, dtype=scores.dtype, device=scores.device)
+            if given:  # not the threshold 0, from which scores are counted already
+                scores = scores - torch.as_tensor(given, dtype=scores.dtype, device=scores.device)
         if weights is not None:
             weights = weights.expand_as(scores)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import torch
@@ -13,14 +14,24 @@ from .. import checks
 from ..direct import DirectEngine, HasArgmax, PositionForm
 from ..engine import Batch, Engine
 from ..errors import InputError
-from ..smooth import HasSmooth, Ranking, asked_items
+from ..smooth import QUICK, HasSmooth, Ranking, SmoothEngine, asked_items
 from ..ties import shared_worth
 from .base import Metric
-from .lists import cut_width, engine_of_lists, list_weights, listwise, mean_over_lists, shares_of_lists, soft_cut
+from .lists import (
+    cut_width,
+    list_weights,
+    listwise,
+    mean_over_lists,
+    shares_of_lists,
+    soft_cut,
+    worth_of_lists,
+)
 
 GAINS = ("linear", "exponential")
 #: 2^grade leaves float64 beyond this.
 HIGHEST_EXPONENT = 1000
+#: So many places' discounts are kept.
+FIRST = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -94,8 +105,15 @@ class NDCG(Metric, HasArgmax, HasSmooth):
         gains = gains if batch.where is None else gains * batch.where
         discounts = self.discounts(gains.shape[1], gains.device)
         # Only items with a gain count. In one long list they are few, and sorting them is what the ideal costs.
-        best = (gains[gains > 0][None] if len(gains) == 1 else gains).sort(dim=1, descending=True).values
-        return gains, discounts, (best * discounts[: best.shape[1]]).sum(1)
+        return gains, discounts, self._best(gains[gains > 0][None] if len(gains) == 1 else gains)
+
+    def _best(self, gains: Tensor) -> Tensor:
+        """``(b,)`` the DCG of ``(b, p)`` gains in the ideal order."""
+        best = gains.sort(dim=1, descending=True).values
+        best = best if self.k is None else best[:, : self.k]
+        if best.shape[1] <= FIRST:
+            return (best * _first_discounts(best.device)[: best.shape[1]]).sum(1)
+        return (best * self.discounts(best.shape[1], best.device)).sum(1)
 
     @staticmethod
     def _dcg(batch: Batch, gains: Tensor, discounts: Tensor) -> Tensor:
@@ -108,10 +126,11 @@ class NDCG(Metric, HasArgmax, HasSmooth):
         return (gains.gather(1, order) * shared_worth(descending, discounts)).sum(1)
 
     def smooth_form(self, batch: Batch) -> Ranking:
-        (gains, _, ideal), by_list = self._ideal(batch), list_weights(batch)
-        counted = torch.ones_like(gains) if batch.where is None else batch.where.double()
+        gains, by_list = self.gains(batch.targets), list_weights(batch)
+        gains = gains if batch.where is None else gains * batch.where
         asked = asked_items(gains > 0)
         own = asked.take(gains)
+        ideal = self._best(own)
 
         def measure(above: Tensor, relative: Tensor) -> Tensor:
             discount = _discount(above[0])
@@ -121,21 +140,21 @@ class NDCG(Metric, HasArgmax, HasSmooth):
 
         def priced(above: Tensor, relative: Tensor) -> tuple[float, Tensor]:
             """``Σ share · gain · discount / ideal`` and its derivatives."""
-            ranks, defined = above[0].clamp_min(1.0), ideal > 0  # lists without an item ask for place 0
-            worth = own * (shares_of_lists(batch, defined) / torch.where(defined, ideal, 1.0))[:, None]
-            discount = _discount(ranks)
-            slope = discount.square() / ((ranks + 1.0) * -math.log(2.0))
+            ranks = above[0].clamp_min(1.0)  # lists without an item ask for place 0
+            worth, next_rank = own * worth_of_lists(batch, ideal), ranks + 1.0
+            discount = next_rank.log2().reciprocal_()
+            slope = (discount * discount).div_(next_rank.mul_(-math.log(2.0)))
             if self.k is not None:
-                inside = soft_cut(ranks, self.k, relative)
-                slope = inside * (slope - discount * (1.0 - inside) / cut_width(self.k, relative))
+                width = cut_width(self.k, relative)
+                inside = torch.sigmoid((self.k + 0.5 - ranks) / width)
+                slope = inside * (slope - discount * (1.0 - inside) / width)
                 discount = discount * inside
-            value = float((worth * discount).sum()) if bool(defined.any()) else float("nan")
-            return value, (worth * slope)[None]
+            return float((worth * discount).sum()) if own.shape[1] else float("nan"), (worth * slope)[None]
 
+        counted = None if batch.where is None else batch.where.to(batch.scores.dtype)
+        masses = (torch.ones_like(batch.scores) if counted is None else counted,)
         anchor, cuts = listwise(batch, gains, ideal > 0), self.k is not None
-        return Ranking(
-            batch.scores, asked, (counted,), measure, gains, counted, cuts=cuts, companion=anchor, priced=priced
-        )
+        return Ranking(batch.scores, asked, masses, measure, gains, counted, cuts=cuts, companion=anchor, priced=priced)
 
     def argmax_form(self, batch: Batch) -> PositionForm:
         gains, discounts, ideal = self._ideal(batch)
@@ -144,10 +163,15 @@ class NDCG(Metric, HasArgmax, HasSmooth):
         return PositionForm(batch.scores, gains, discounts, batch.where, shares_of_lists(batch, defined))
 
     def default_engine(self) -> Engine:
-        return engine_of_lists()
+        return SmoothEngine(2 * QUICK, anchor=0.5, anchor_temperature=QUICK)
 
     def engine_for_logits(self) -> Engine:
         return DirectEngine()
+
+
+@lru_cache(maxsize=4)
+def _first_discounts(device: torch.device) -> Tensor:
+    return _discount(torch.arange(1, FIRST + 1, dtype=torch.float64, device=device))
 
 
 def _discount(ranks: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 from .. import checks
 from ..engine import Batch, Engine
 from ..lagrangian import ConstraintForm, ConstraintProblem, HasConstraints, kept_rows
-from ..smooth import Decisions, HasSmooth, SmoothEngine, SmoothForm
+from ..smooth import Decisions, HasSmooth, Ratio, SmoothEngine, SmoothForm
 from .base import Metric
 from .curve import nan_like
 from .fbeta import FBeta
@@ -77,7 +78,8 @@ class PairwiseFBeta(Metric, HasConstraints, HasSmooth):
             values = torch.where(there, one.of_counts(tp, fp, fn, tn), torch.nan)
             return values.nanmean()
 
-        return Decisions(batch.scores, batch.scores.t()[first[:, 0]], positive, mass, measure)
+        rows = batch.scores.t().index_select(0, first[:, 0])
+        return Decisions(batch.scores, rows, positive, mass, measure, Ratio(*one.lines(), positives=True))
 
     def constraint_form(self, batch: Batch) -> ConstraintForm:
         scores, groups, index = kept_rows(batch)
@@ -96,6 +98,7 @@ class PairwiseFBeta(Metric, HasConstraints, HasSmooth):
         return SmoothEngine(anchor=1.0, bank=2048)
 
 
+@lru_cache(maxsize=8)
 def _ordered_pairs(p: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Every (j, k) with j ≠ k below p, ``(p(p − 1),)`` each."""
     j, k = torch.cartesian_prod(*(torch.arange(p, device=device),) * 2).unbind(1)

@@ -2,47 +2,117 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from ..smooth import Ranking, SmoothForm, SmoothSum, asked_items, balanced_entropy
+from ..smooth.form import Softness, found, wants_gradient
 from ..sorted import PairForm, PairProblem
 from ..sorted.kernels import top_fraction
+from ..ties import of_first, of_last, runs_of
+from .lists import rows_of_numbers
 
 
 def pair_ranking(form: PairForm) -> SmoothForm:
     """``1 − Σ scale · (mean over pairs of the soft misordering)``, on the scale of the problems that are defined."""
     if len(form.problems) == 1:
         (problem,) = form.problems
-        return _ranking(problem, problem.scale * problem.count)
-    return SmoothSum(form.scores, tuple((one.scale * one.count, _ranking(one, 1.0)) for one in form.problems))
+        return _rows(problem, problem.scale * problem.count)
+    return SmoothSum(form.scores, tuple((one.scale * one.count, _rows(one, 1.0)) for one in form.problems))
 
 
-def balanced_rows(form: PairForm) -> Ranking:
+def balanced_rows(form: PairForm) -> SmoothForm:
     """The same for problems side by side, with the rows' balanced logistic loss for the anchor instead of pairs."""
     (problem,) = form.problems
-    ranking = _ranking(problem, problem.scale * problem.count)
-    positive = ranking.counted * ranking.grades
-    anchor = partial(balanced_entropy, positive=positive, negative=ranking.counted - positive)
-    return replace(ranking, companion=anchor)
+    return _rows(problem, problem.scale * problem.count, balanced=True)
 
 
-def _ranking(problem: PairProblem, scale: float) -> Ranking:
+@dataclass(frozen=True)
+class PairRows(SmoothForm):
+    """Rows of positives and negatives. Ranks are asked for only where something is learned from them.
+
+    Attributes:
+        scores: ``(r, n)``, attached to the graph.
+        a: ``(r, n)`` float64, the positives' masses.
+        b: The negatives'.
+        scale: Of the mean misordering, so that the metric is ``1 − scale · misordering``.
+        balanced: The anchor is `balanced_entropy` instead of the pairs' logistic loss.
+    """
+
+    scores: Tensor
+    a: Tensor
+    b: Tensor
+    scale: float
+    balanced: bool
+
+    def spread(self) -> float:
+        return self.ranking.spread()
+
+    def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
+        share = softness.anchor
+        learns = softness.indicator != "sigmoid" or (share < 1.0 and softness.temperature > 0.0)
+        if learns or (share and not self.balanced):
+            return self.ranking.loss(softness)
+        x = self.scores.detach()
+        value = float(self._metric(misordered(x, self.a, self.b)))
+        if value != value:
+            return self.scores.sum() * 0.0, value, None
+        loss, unit = (1.0 - share) * (1.0 - value), softness.anchor_temperature
+        if not share:
+            return x.new_full((), loss), value, None
+        companion, slope = self._anchor(x / unit)
+        loss += share * companion
+        if not wants_gradient(self.scores):
+            return x.new_full((), loss), value, None
+        return found(self.scores, loss, slope.mul_(share * softness.enlarge / unit)), value, None
+
+    @cached_property
+    def ranking(self) -> Ranking:
+        """The same as a metric of soft ranks."""
+        positive = self.a > 0
+        asked = asked_items(positive)
+        own = asked.take(self.a)
+
+        def measure(above: Tensor, relative: Tensor) -> Tensor:
+            return self._metric((own * above[0]).sum(1))
+
+        anchor = self._anchor if self.balanced else None
+        return Ranking(self.scores, asked, (self.b,), measure, positive, self.a + self.b, companion=anchor)
+
+    def _metric(self, misordered: Tensor) -> Tensor:
+        """From ``(r,)`` the mass of misordered pairs in each row."""
+        pairs = self.a.sum(1) * self.b.sum(1)
+        return 1.0 - self.scale * torch.where(pairs > 0, misordered / pairs, torch.nan).nanmean()
+
+    def _anchor(self, scores: Tensor) -> tuple[float, Tensor]:
+        return balanced_entropy(scores, self.a, self.b)
+
+
+def _rows(problem: PairProblem, scale: float, balanced: bool = False) -> PairRows:
     scores, positive = (part.reshape(problem.count, -1) for part in (problem.scores, problem.positive))
-    mass = torch.ones_like(scores) if problem.weights is None else problem.weights.reshape(scores.shape)
-    mass = mass.detach().double()
-    a = mass * positive
-    b = mass - a
+    if problem.weights is None:
+        a = rows_of_numbers(positive, torch.float64)
+        b = 1.0 - a
+    else:
+        mass = problem.weights.reshape(scores.shape).detach().double()
+        a = mass * positive
+        b = mass - a
     if problem.top < 1.0 and b.numel():
         b = top_fraction(scores.detach().double()[0], b[0], problem.top)[None]
-    asked = asked_items(a > 0)
-    own, pairs = asked.take(a), a.sum(1) * b.sum(1)
+    return PairRows(scores, a, b, scale, balanced)
 
-    def measure(above: Tensor, relative: Tensor) -> Tensor:
-        misordered = (own * above[0]).sum(1) / pairs
-        return 1.0 - scale * torch.where(pairs > 0, misordered, torch.nan).nanmean()
 
-    return Ranking(scores, asked, (b,), measure, a > 0, a + b)
+def misordered(scores: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """``(r,)``: the mass of pairs of an item of ``a`` and one of ``b`` above it; those with equal scores count half."""
+    if not scores.numel():
+        return a.sum(1)
+    ascending, order = scores.sort(dim=1)
+    a, b = a.gather(1, order), b.gather(1, order)
+    below = b.cumsum(1)
+    whole = below[:, -1:]
+    if runs_of(ascending) is not None:
+        below = 0.5 * (of_first(ascending, below - b) + of_last(ascending, below))
+    return (a * (whole - below)).sum(1)

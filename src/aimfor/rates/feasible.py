@@ -34,7 +34,7 @@ def is_difference(left: Expression) -> bool:
 
 
 def attributes_of(objective: Expression, constraints: Sequence[Constraint]) -> tuple[str, ...]:
-    """Every group attribute that the problem names, in order of the alphabet."""
+    """Every group attribute that the problem names, in alphabetical order."""
     names: set[str] = set()
     for expression in (objective, *(constraint.left for constraint in constraints)):
         if isinstance(expression, (Gap, Worst)):

@@ -51,7 +51,9 @@ class LabelDecisions:
 
     def __call__(self, scores: Tensor) -> Tensor:
         if scores.ndim != 2 or scores.shape[1] != len(self.classes):
-            raise InputError("scores", f"shape {tuple(scores.shape)}", f"(n, {len(self.classes)}), a column a class")
+            raise InputError(
+                "scores", f"shape {tuple(scores.shape)}", f"(n, {len(self.classes)}), one column per class"
+            )
         decided = torch.zeros_like(scores, dtype=torch.bool)
         for name, decision in self.decisions.items():
             if decision.threshold is not None:
@@ -114,7 +116,7 @@ def _columns(argument: str, scores: Tensor, targets: Tensor, classes: int) -> li
     if classes < 1:
         raise InputError("classes", "no name", "the names of the classes")
     if scores.ndim != 2 or scores.shape[1] != classes:
-        raise InputError(argument, f"scores of shape {tuple(scores.shape)}", f"(n, {classes}), a column a class")
+        raise InputError(argument, f"scores of shape {tuple(scores.shape)}", f"(n, {classes}), one column per class")
     if targets.shape == scores.shape:
         marks = targets
     elif targets.shape == scores.shape[:1] and not targets.is_floating_point() and not bool(

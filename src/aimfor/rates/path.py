@@ -32,8 +32,8 @@ TIMID = 12
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """Thresholds all over, for questions about other bounds: ``cuts (steps, k)`` and the learning rows' counts there,
-    scaled to the calibration's size, with misplaced rows."""
+    """Thresholds over the whole range, for questions about other bounds: ``cuts (steps, k)`` and the learning rows'
+    counts there, scaled to the calibration's size, with misplaced rows."""
 
     cuts: Tensor
     counts: Counts
@@ -49,7 +49,7 @@ class Path:
         goal: ``(steps,)``, rising: the objective on the learning rows, negated where it is minimised.
         counts: Of the learning rows at each step, scaled to the calibration's size.
         sequences: Steps of each start, in the order of their tests.
-        survey: Thresholds all over.
+        survey: Thresholds over the whole range.
     """
 
     cuts: Tensor

@@ -1,7 +1,7 @@
 """A dress rehearsal on the learning rows: which steps should a sequence of tests have?
 
 A sequence of many small steps stops early by bad luck at one of them; one of few large steps stops short of the bound.
-One that starts boldly may accept nothing, one that starts timidly loses nothing but chances to fail. So the
+One that starts boldly may accept nothing, one that starts timidly only adds chances to fail. So the
 calibration is rehearsed: populations that the learning rows may have come from are drawn (a Poisson bootstrap), from
 each a calibration sample of the true size, and steps are added greedily while they raise the mean objective of what
 would be accepted. Whatever comes out is a sequence that no calibration row has influenced, which is all the theorem

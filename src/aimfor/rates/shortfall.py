@@ -74,7 +74,7 @@ def supported(
     """The hardest bounds that these rows support, and the step of the survey at which they hold.
 
     A ladder of claims, from bounds that mean nothing to those asked for, each at the step that the learning rows find
-    clearest, is tested at ``alpha`` a rung up to the first failure: fixed-sequence testing again. The answer is wrong
+    clearest, is tested at ``alpha`` per rung up to the first failure: fixed-sequence testing again. The answer is wrong
     with probability at most ``alpha``, apart from the error of the question that was answered with no threshold.
     Bounds that the learning rows keep clearly somewhere, each by itself, stay as they are.
     """

@@ -40,8 +40,8 @@ def maximize(
             that a certificate of that size asks for; 0 (default) aims at the bounds themselves.
 
     Returns:
-        An ``nn.Module``: call it as a loss, call `end_epoch` once per epoch, and ask it for a `decide` and a
-        `certificate` on held-out data.
+        An ``nn.Module``: call it as a loss, call `end_epoch` once per epoch, and call `decide` and `certificate` on
+        held-out data.
 
     Raises:
         InputError: Contradictory constraints, a gap as objective, options out of range.

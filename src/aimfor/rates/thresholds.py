@@ -42,7 +42,7 @@ def decide(
 
     Margins, each with Wilson's bound at z in place of the value:
 
-    - ``none``: the value itself (z = 0); held on fresh data about half the time.
+    - ``none``: the value itself (z = 0); it holds on fresh data about half the time.
     - ``confident``: the lower confidence bound, z = z_c.
     - ``certify`` (default): z = z_c + √2·z_p (√(2/K)·z_p for a sum of K rates), so that a certificate on a fresh set
       of the same size says "met" in about 90 % of cases: it has to clear its own bound, and both sets have

@@ -2,8 +2,9 @@
 
 A gambler starts with 1 and bets on the next success or failure by a mixture of all constant strategies. Against a coin
 of share p the wealth after k successes in n rows is ``M(p) = B(k + ½, n − k + ½) / (B(½, ½) p^k (1 − p)^(n−k))``. If p
-is the true share, this is a martingale, and the chance that it *ever* reaches 1/α is at most α (Ville). The shares that
-it has not ruined are a confidence sequence: true at all times at once, so that one may look every day and stop at will.
+is the true share, this is a martingale, and the chance that it *ever* reaches 1/α is at most α (Ville). The shares
+against which it has not got so far are a confidence sequence: true at all times at once, so that one may look every day
+and stop at will.
 
 References:
     Ville, Étude critique de la notion de collectif, 1939. Robbins, Statistical methods related to the law of the

@@ -79,7 +79,7 @@ def make_rows(
 
 
 def _classes(targets: Tensor) -> int:
-    """The number of classes: the highest id and one more."""
+    """The number of classes: the highest id plus one."""
     ids = checks.tensor("targets", targets)
     return max(2, int(ids.max()) + 1) if ids.numel() else 2
 

@@ -63,7 +63,7 @@ class HeadFit:
     """A fitted head.
 
     Attributes:
-        layer: On raw features, exactly what ``nn.Linear`` is.
+        layer: A plain ``nn.Linear`` on raw features.
         record: How it was chosen.
 
     Example:
@@ -88,6 +88,6 @@ class HeadFit:
             wanted = f"the name of an nn.Linear of shape {tuple(self.layer.weight.shape)}"
             raise InputError("layer", repr(layer), wanted, "See model.named_modules().")
         parent, _, name = layer.rpartition(".")
-        # A copy: training the network on must not change the fit.
+        # A copy: training the network further must not change the fit.
         new = copy.deepcopy(self.layer).to(device=target.weight.device, dtype=target.weight.dtype)
         setattr(model.get_submodule(parent), name, new)

@@ -34,7 +34,7 @@ class HeadFitter:
 
     features standardised, ``W₀`` the original layer (rescaled to suit the loss) or zero. The losses are exact sums
     over the whole data set (all pairs in O(n log n)), the solver is full-batch L-BFGS with the features' covariance
-    as preconditioner. HeadObjective and ridge are chosen by the exact metric on validation data, **with the original
+    as preconditioner. Objective and ridge are chosen by the exact metric on validation data, **with the original
     layer among the candidates**: on that data the head cannot lose. For metrics that decide at a threshold
     (F_β, IoU) the bias is tuned there too, for every candidate alike.
 

@@ -45,7 +45,7 @@ def minimise(
         start: Where to begin, ``(k, d)`` and ``(k,)``.
         centre: Where the ridge pulls to, ``(k, d)``.
         ridge: Above 0.
-        iterations: At most so many L-BFGS steps.
+        iterations: At most this many L-BFGS steps.
         tolerance: On the largest entry of the preconditioned gradient.
     """
     scale = (space.eigenvalues + ridge).rsqrt()

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 #: Rows per block of the covariance: keeps the float64 copy small.
 BLOCK = 8192
-#: Up to so many entries the fit runs in float64: it costs little and the line search never stalls on rounding.
+#: Up to this many entries the fit runs in float64: it costs little and the line search never stalls on rounding.
 SMALL = 1 << 23
 
 

@@ -1,10 +1,11 @@
 """ENGINE "smooth": the metric's own definition, with soft decisions and soft ranks."""
 
 from .classes import ClassDecisions
-from .companions import ByClasses, balanced_entropy, listwise_entropy
+from .companions import ByClasses, balanced_entropy, listwise_entropy, pairwise_logistic
 from .decisions import Decisions
 from .engine import QUICK, SmoothEngine
 from .form import HasSmooth, SmoothForm, SmoothSum
+from .ledger import Ratio
 from .ranking import Asked, Ranking, asked_items
 
 __all__ = [
@@ -15,10 +16,12 @@ __all__ = [
     "Decisions",
     "HasSmooth",
     "Ranking",
+    "Ratio",
     "SmoothEngine",
     "SmoothForm",
     "SmoothSum",
     "asked_items",
     "balanced_entropy",
     "listwise_entropy",
+    "pairwise_logistic",
 ]

@@ -53,7 +53,7 @@ class BoundedRanks:
     Args:
         scores: ``(b, l)``, detached.
         places: ``(b, p)`` positions of the asked items.
-        masses: ``(b, l, m)``; with ``hits`` the first is part of the second, and raises the metric.
+        masses: ``(b, l, m)``; with ``hits`` the first raises the metric.
         temperature: > 0.
         indicator: "lower" or "upper", of the metric.
         hits: See masses.
@@ -62,9 +62,9 @@ class BoundedRanks:
     def __init__(
         self, scores: Tensor, places: Tensor, masses: Tensor, temperature: float, indicator: str, *, hits: bool
     ) -> None:
-        self.scores, self.places, self.hits, self.lower = scores / temperature, places, hits, indicator == "lower"
+        self.scores, self.places, self.lower = scores / temperature, places, indicator == "lower"
         self.temperature = temperature
-        self.masses = torch.cat((masses[..., :1], masses[..., 1:] - masses[..., :1]), -1) if hits else masses
+        self.masses = masses
         self.sums = sums_of(self.scores, places)
         #: ``(m,)`` whether a mass is counted by its lower bound.
         raising = torch.arange(masses.shape[2], device=scores.device) < int(hits)
@@ -73,13 +73,10 @@ class BoundedRanks:
     def above(self) -> Tensor:
         """``(b, p, m)``, the item's own mass included."""
         own, counts = self._own(self.masses), self._counts()
-        found = torch.where(self._from_below, torch.maximum(counts, own), counts)
-        return found.cumsum(-1) if self.hits else found
+        return torch.where(self._from_below, torch.maximum(counts, own), counts)
 
     def gradient(self, slopes: Tensor) -> Tensor:
         """``(b, l)``: the gradient of ``Σ slopes · above`` with respect to the scores."""
-        if self.hits:
-            slopes = slopes.flip(-1).cumsum(-1).flip(-1)
         kept = ~self._from_below | (self._counts() > self._own(self.masses))
         slopes = slopes * kept
         rising = torch.where(self._from_below, -slopes, slopes)

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from .decisions import root_mean_square
 from .form import Measure, SmoothForm, Softness, found, value_and_slopes, wants_gradient, with_past
+from .ledger import FEW, Ratio, ledger
+
+#: Value; ``up``, ``down`` and positives of each class ``(b, 1, c)``; how many times more was counted than in this
+#: batch; this batch's counts.
+Priced = tuple[float, Tensor, Tensor, Tensor, float, Tensor]
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class ClassDecisions(SmoothForm):
         targets: ``(b, l)`` class ids.
         mass: ``(b, l)``, or None for ones.
         measure: The metric of counts ``(b, c)`` each, a scalar.
+        ratio: What ``measure`` says, where it is a ratio of lines in the classes' counts; see `Decisions`.
 
     Example:
         >>> import torch, aimfor
@@ -39,6 +44,7 @@ class ClassDecisions(SmoothForm):
     targets: Tensor
     mass: Tensor | None
     measure: Measure
+    ratio: Ratio | None = None
 
     def spread(self) -> float:
         x = self.rows.detach()
@@ -48,38 +54,67 @@ class ClassDecisions(SmoothForm):
     def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
         softness.refuse_bounds("decisions for the highest of several scores")
         x = self.rows.detach()
-        soft = torch.softmax(x / softness.temperature, -1)
-        truth = functional.one_hot(self.targets, x.shape[-1]).to(x.dtype)
-        mass = x.new_ones(self.targets.shape) if self.mass is None else self.mass
-        counts = _counts(soft, truth, mass)
-        joined, enlarge = with_past(counts, softness.past)
-        value, slopes = value_and_slopes(lambda leaf: self.measure(*leaf.unbind(0)), joined)
-        if value == 0.0 and _nothing_to_find(joined, slopes):
-            value = float("nan")
+        scaled = x if softness.temperature == 1.0 else x / softness.temperature
+        soft = torch.softmax(scaled, -1)
+        truth = torch.zeros_like(x).scatter_(-1, self.targets.unsqueeze(-1), 1.0)
+        few = self.ratio is not None and len(x) == 1 and x.shape[-1] <= FEW
+        value, up, down, positives, enlarge, counts = (self._from_few if few else self._from_tensors)(
+            soft, truth, softness.past
+        )
         if value != value:
             return self.rows.sum() * 0.0, value, counts
-        up, down = (slopes[0] - slopes[2]).to(x)[:, None], (slopes[1] - slopes[3]).to(x)[:, None]
         loss, share = (1.0 - softness.anchor) * (1.0 - value), softness.anchor
-        gradient = torch.zeros_like(x)
-        if share < 1.0 and wants_gradient(self.rows):
-            worth = (down + (up - down) * truth) * mass[..., None]
+        wanted, gradient = wants_gradient(self.rows), None
+        if share < 1.0 and wanted:
+            worth = torch.addcmul(down, up - down, truth)
+            worth = worth if self.mass is None else worth * self.mass[..., None]
             worth = soft * (worth - (soft * worth).sum(-1, keepdim=True))
-            gradient = worth * (-(1.0 - share) * enlarge / softness.temperature)
+            gradient = worth.mul_(-(1.0 - share) * enlarge / softness.temperature)
         if share:
             # What one example of its class is worth: a right decision instead of a wrong one for any other class.
             others = (down.sum(-1, keepdim=True) - down) / max(x.shape[-1] - 1, 1)
-            price = (up - others).clamp_min(0.0)
-            each = (truth * price).sum(-1) * mass
-            total = float((price[:, 0] * (joined[0] + joined[2]).to(x)).sum()) / enlarge
+            price = (up - others).clamp_min_(0.0)
+            total = float((price * positives).sum()) / enlarge
             if total > 0:
-                each = each * (share / total)
-                logs = torch.log_softmax(x / softness.anchor_temperature, -1)
-                loss -= float((each * (truth * logs).sum(-1)).sum())
-                steepness = 1.0 / softness.anchor_temperature
-                gradient = torch.addcmul(gradient, each[..., None], logs.exp() - truth, value=steepness)
-        if not wants_gradient(self.rows):
-            return x.new_tensor(loss), value, counts
-        return found(self.rows, loss, gradient), value, counts
+                each = (truth * (price * (share / total))).sum(-1, keepdim=True)
+                each = each if self.mass is None else each * self.mass[..., None]
+                same = softness.anchor_temperature == softness.temperature
+                logs = torch.log_softmax(scaled if same else x / softness.anchor_temperature, -1)
+                loss -= float((each * logs * truth).sum())
+                if wanted:
+                    off, steepness = (soft if same else logs.exp()) - truth, 1.0 / softness.anchor_temperature
+                    slope = off.mul_(each) if steepness == 1.0 else off.mul_(each).mul_(steepness)
+                    gradient = slope if gradient is None else gradient.add_(slope)
+        if not wanted:
+            return x.new_full((), loss), value, counts
+        return found(self.rows, loss, torch.zeros_like(x) if gradient is None else gradient), value, counts
+
+    def _from_few(self, soft: Tensor, truth: Tensor, past: Tensor | None) -> Priced:
+        """Counts, value and slopes as plain numbers."""
+        assert self.ratio is not None
+        if self.mass is None:
+            sums = torch.stack(((soft * truth).sum(-2), soft.sum(-2), truth.sum(-2))).view(3, -1).tolist()
+            everything = float(self.targets.shape[-1])
+        else:
+            mass = self.mass[..., None]
+            weighted, weights = mass * soft, mass * truth
+            sums = torch.stack(((weighted * truth).sum(-2), weighted.sum(-2), weights.sum(-2))).view(3, -1).tolist()
+            everything = float(self.mass.sum())
+        book = ledger(self.ratio, sums, [everything] * len(sums[0]), past)
+        counts = torch.tensor(book.own, dtype=torch.float64, device=soft.device).unsqueeze(1)
+        positives = list(map(float.__add__, book.joined[0], book.joined[2]))
+        up, down, positive = soft.new_tensor([book.up, book.down, positives]).view(3, 1, 1, -1).unbind(0)
+        return book.value, up, down, positive, book.enlarge, counts
+
+    def _from_tensors(self, soft: Tensor, truth: Tensor, past: Tensor | None) -> Priced:
+        """The same for many classes, for images, and for any measure."""
+        counts = _counts(soft, truth, soft.new_ones(self.targets.shape) if self.mass is None else self.mass)
+        joined, enlarge = with_past(counts, past)
+        value, slopes = value_and_slopes(lambda leaf: self.measure(*leaf.unbind(0)), joined)
+        if value == 0.0 and _nothing_to_find(joined, slopes):
+            value = float("nan")
+        up, down = (slopes[0] - slopes[2]).to(soft)[:, None], (slopes[1] - slopes[3]).to(soft)[:, None]
+        return value, up, down, (joined[0] + joined[2]).to(soft)[:, None], enlarge, counts
 
 
 def _counts(soft: Tensor, truth: Tensor, mass: Tensor) -> Tensor:

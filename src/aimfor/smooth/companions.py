@@ -1,4 +1,4 @@
-"""Anchors that read each score once: softmax cross-entropy of lists and of classes, logistic loss of rows."""
+"""Anchors: softmax cross-entropy of lists and of classes, logistic loss of pairs and of rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from .form import SmoothForm, Softness
-from .ranks import bounded_scores
+from .ranking import asked_items
+from .ranks import binary_logistic, bounded_scores, sums_of
 
 
 def listwise_entropy(scores: Tensor, grades: Tensor, where: Tensor | None, shares: Tensor) -> tuple[float, Tensor]:
@@ -35,15 +36,55 @@ def listwise_entropy(scores: Tensor, grades: Tensor, where: Tensor | None, share
     """
     if not scores.numel():
         return 0.0, torch.zeros_like(scores)
-    worth, x = grades.double(), bounded_scores(scores)
+    x = bounded_scores(scores)
     x = x if where is None else x.masked_fill(~where, -0.25 * torch.finfo(x.dtype).max)
-    size = x.shape[1] if where is None else where.sum(1, keepdim=True)
+    if len(x) == 1:
+        return _entropy_of_one(x, grades, x.shape[1] if where is None else int(where.sum()), float(shares))
+    worth, size = grades.double(), x.shape[1] if where is None else where.sum(1, keepdim=True)
     total = worth.sum(1, keepdim=True)
     ordered = (total > 0) & (total < worth.amax(1, keepdim=True) * size)
     share = shares[:, None] * ordered
     target = (worth * (share / torch.where(ordered, total, 1.0))).to(x)
     logs = torch.log_softmax(x, 1)
     return -float((target * logs).sum(dtype=torch.float64)), torch.addcmul(-target, logs.exp(), share.to(x))
+
+
+def _entropy_of_one(x: Tensor, grades: Tensor, size: int, share: float) -> tuple[float, Tensor]:
+    """The same for one list, whose sums are plain numbers."""
+    total = float(grades.sum(dtype=torch.float64))
+    if not share or not 0.0 < total < float(grades.amax()) * size:
+        return 0.0, torch.zeros_like(x)
+    target, logs = (grades * (share / total)).to(x), torch.log_softmax(x, 1)
+    loss = -float((target * logs).sum(dtype=torch.float64))
+    return loss, logs.exp_().mul_(share).sub_(target)
+
+
+def pairwise_logistic(scores: Tensor, positive: Tensor, negative: Tensor, shares: Tensor) -> tuple[float, Tensor]:
+    """``Σ_lists share mean_ij log(1 + exp(s_j − s_i))``, i a positive and j a negative of the list, and its gradient.
+
+    Args:
+        scores: ``(b, l)``, detached.
+        positive: ``(b, l)`` bool.
+        negative: The same; an item may be neither.
+        shares: ``(b,)`` float64 share of each list; one without a pair adds nothing.
+
+    Returns:
+        The sum, and ``(b, l)``.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.smooth import pairwise_logistic
+        >>> first = torch.tensor([[True, False]])
+        >>> found, slope = pairwise_logistic(torch.zeros(1, 2), first, ~first, torch.ones(1).double())
+        >>> round(found, 4), slope.tolist()
+        (0.6931, [[-0.5, 0.5]])
+    """
+    asked = asked_items(positive)
+    pairs = (positive.sum(1) * negative.sum(1)).double()
+    each = (shares / pairs.clamp_min(1.0)).to(scores)[:, None].expand(-1, asked.places.shape[1])
+    weight = each if asked.there is None else each * asked.there
+    total, slope, _ = binary_logistic(weight, negative.to(scores), sums_of(scores, asked.places))
+    return float(total.sum()), slope
 
 
 def balanced_entropy(scores: Tensor, positive: Tensor, negative: Tensor) -> tuple[float, Tensor]:
@@ -66,11 +107,11 @@ def balanced_entropy(scores: Tensor, positive: Tensor, negative: Tensor) -> tupl
         >>> round(found, 4), slope.tolist()
         (0.6931, [[-0.25, 0.125, 0.125]])
     """
-    p, q = positive.sum(1, keepdim=True), negative.sum(1, keepdim=True)
-    defined = (p > 0) & (q > 0)
-    half = 0.5 * defined / defined.sum().clamp_min(1)
-    a = (positive * (half / torch.where(defined, p, 1.0))).to(scores)
-    b = (negative * (half / torch.where(defined, q, 1.0))).to(scores)
+    sizes = torch.cat((positive.sum(1, keepdim=True), negative.sum(1, keepdim=True)), 1)
+    defined = (sizes > 0).all(1, keepdim=True)
+    shares = 0.5 * defined / (torch.where(defined, sizes, 1.0) * defined.sum().clamp_min(1))
+    up, down = shares.to(scores).split(1, 1)
+    a, b = positive.to(scores) * up, negative.to(scores) * down
     weight, x = a + b, bounded_scores(scores)
     # a · softplus(−x) + b · softplus(x), as softplus(−x) = softplus(x) − x
     loss = (weight * functional.softplus(x) - a * x).sum(dtype=torch.float64)
@@ -111,8 +152,12 @@ class ByClasses(SmoothForm):
             loss, value, _ = self.form.loss(replace(softness, anchor=0.0, temperature=temperature))
         if not share or value != value:
             return loss if loss.requires_grad or value == value else self.scores.sum() * 0.0, value, None
-        each = functional.cross_entropy(self.scores / softness.anchor_temperature, self.targets, reduction="none")
-        entropy = each.mean() if self.mass is None else (each * (self.mass / self.mass.sum())).sum()
+        tempered = self.scores / softness.anchor_temperature
+        if self.mass is None:
+            entropy = functional.cross_entropy(tempered, self.targets)
+        else:
+            each = functional.cross_entropy(tempered, self.targets, reduction="none")
+            entropy = (each * (self.mass / self.mass.sum())).sum()
         if softness.enlarge != 1.0:  # the gradient alone
             entropy = entropy + (softness.enlarge - 1.0) * (entropy - entropy.detach())
-        return ((1.0 - share) * loss if share < 1.0 else 0.0) + share * entropy, value, None
+        return entropy if share == 1.0 else (1.0 - share) * loss + share * entropy, value, None

@@ -22,8 +22,11 @@ from torch.nn import functional
 
 from .bounds import bounded, extended
 from .form import Measure, SmoothForm, Softness, found, value_and_slopes, wants_gradient, with_past
+from .ledger import FEW, Ratio, ledger
 
-Coefficients = tuple[float, float, float, float]
+#: Value; ``up`` and ``down`` of each row ``(…, 1)``; what all that was counted costs; how many times more that is than
+#: this batch; this batch's counts.
+Priced = tuple[float, Tensor, Tensor, float, float, Tensor]
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,8 @@ class Decisions(SmoothForm):
         positive: As rows, bool.
         mass: As rows, or None for ones.
         measure: The metric of counts ``(r,)`` (``()`` for one row), a scalar.
-        lines: For one row and a ratio of lines in the counts: numerator's and denominator's coefficients. They say what
-            ``measure`` says, and are evaluated without tensors, which is what small batches spend their time on.
+        ratio: What ``measure`` says, where it is a ratio of lines in the counts: for few rows it is evaluated without
+            tensors, which is what small batches spend their time on.
 
     Example:
         >>> import torch, aimfor
@@ -52,7 +55,7 @@ class Decisions(SmoothForm):
     positive: Tensor
     mass: Tensor | None
     measure: Measure
-    lines: tuple[Coefficients, Coefficients] | None = None
+    ratio: Ratio | None = None
 
     def spread(self) -> float:
         return root_mean_square(self.rows.detach(), self.mass)
@@ -67,40 +70,69 @@ class Decisions(SmoothForm):
             soft, steep = bounded(scaled, self.positive, softness.indicator)
         positive = self.positive.to(x.dtype)
         a = positive if self.mass is None else self.mass * positive
-        counts = self._counts(soft, a, bounds=steep is not None)
-        joined, enlarge = with_past(counts, softness.past)
-        value, slopes = self._price(joined, bounds=steep is not None)
-        if value == 0.0 and not bool((joined[0] + joined[2]).any()) and not bool((slopes[1] - slopes[3]).any()):
-            value = float("nan")  # no positive, and without one nothing changes the metric (F_β, IoU)
+        few = self.ratio is not None and steep is None and len(x) * (x.ndim - 1) <= FEW
+        priced = self._from_few if few else self._from_tensors
+        value, up, down, price, enlarge, counts = priced(soft, a, softness)
         if value != value:
             return self.rows.sum() * 0.0, value, counts
-        up, down = (slopes[0] - slopes[2]).to(x), (slopes[1] - slopes[3]).to(x)
-        if x.ndim == 2:
-            up, down = up[:, None], down[:, None]
         loss, share = (1.0 - softness.anchor) * (1.0 - value), softness.anchor
         b = 1.0 - a if self.mass is None else self.mass - a
-        gradient = None
-        if wants_gradient(self.rows):
+        wanted, gradient = wants_gradient(self.rows), None
+        if wanted and share < 1.0:
             worth = torch.addcmul(down * b, up, a)
             steep = soft - soft * soft if steep is None else steep
-            gradient = worth * steep * (-(1.0 - share) * enlarge / softness.temperature)
-        if share:
-            prices = up.clamp_min(0.0) * a - down.clamp_max(0.0) * b
-            # The prices of everything counted, the past included, on the scale of this batch.
-            total = float(prices_of_all(slopes, joined).sum()) / enlarge
-            if total > 0:
-                prices = prices * (share / total)
-                same = softness.anchor_temperature == softness.temperature
-                tempered = scaled if same else x / softness.anchor_temperature
-                entropy = functional.binary_cross_entropy_with_logits(tempered, positive, prices, reduction="sum")
-                loss += float(entropy)
-                if gradient is not None:
-                    certain = soft if same and softness.indicator == "sigmoid" else torch.sigmoid(tempered)
-                    steepness = 1.0 / softness.anchor_temperature
-                    gradient = torch.addcmul(gradient, prices, certain - positive, value=steepness)
-        if gradient is None:
-            return x.new_tensor(loss), value, counts
-        return found(self.rows, loss, gradient), value, counts
+            gradient = worth.mul_(steep).mul_(-(1.0 - share) * enlarge / softness.temperature)
+        # The prices of everything counted, the past included, on the scale of this batch.
+        if share and price > 0:
+            scale = share * enlarge / price
+            prices = torch.addcmul(b * (down.clamp_max(0.0) * -scale), a, up.clamp_min(0.0) * scale)
+            same = softness.anchor_temperature == softness.temperature
+            tempered = scaled if same else x / softness.anchor_temperature
+            entropy = functional.binary_cross_entropy_with_logits(tempered, positive, prices, reduction="sum")
+            loss += float(entropy)
+            if wanted:
+                certain = soft if same and softness.indicator == "sigmoid" else torch.sigmoid(tempered)
+                off, steepness = certain - positive, 1.0 / softness.anchor_temperature
+                if gradient is None:
+                    gradient = off.mul_(prices) if steepness == 1.0 else off.mul_(prices).mul_(steepness)
+                else:
+                    gradient = gradient.addcmul_(prices, off, value=steepness)
+        if not wanted:
+            return x.new_full((), loss), value, counts
+        return found(self.rows, loss, torch.zeros_like(x) if gradient is None else gradient), value, counts
+
+    def _from_few(self, soft: Tensor, a: Tensor, softness: Softness) -> Priced:
+        """Counts, value and prices as plain numbers."""
+        assert self.ratio is not None
+        if self.mass is None:
+            sums = torch.stack(((soft * a).sum(-1), soft.sum(-1), a.sum(-1))).view(3, -1).tolist()
+            everything = [float(soft.shape[-1])] * len(sums[0])
+        else:
+            mass = (soft * a).sum(-1), (soft * self.mass).sum(-1), a.sum(-1), self.mass.sum(-1)
+            *sums, everything = torch.stack(mass).view(4, -1).tolist()
+        book = ledger(self.ratio, sums, everything, softness.past)
+        counts = torch.tensor(book.own, dtype=torch.float64, device=soft.device).view(4, *soft.shape[:-1])
+        up, down = soft.new_tensor([book.up, book.down]).view(2, *soft.shape[:-1], 1).unbind(0)
+        return book.value, up, down, book.price(), book.enlarge, counts
+
+    def _from_tensors(self, soft: Tensor, a: Tensor, softness: Softness) -> Priced:
+        """The same for many rows, and for any measure."""
+        bounds = softness.indicator != "sigmoid"
+        counts = self._counts(soft, a, bounds)
+        joined, enlarge = with_past(counts, softness.past)
+        measure = self.measure
+        if bounds:
+            value, slopes = value_and_slopes(lambda at: extended(lambda inside: measure(*inside.unbind(0)), at), joined)
+        else:
+            value, slopes = value_and_slopes(lambda at: measure(*at.unbind(0)), joined)
+        up, down = slopes[0] - slopes[2], slopes[1] - slopes[3]
+        positives, negatives = joined[0] + joined[2], joined[1] + joined[3]
+        if value == 0.0 and not bool(positives.any()) and not bool(down.any()):
+            value = float("nan")  # no positive, and without one nothing changes the metric (F_β, IoU)
+        price = (
+            float((up.clamp_min(0.0) * positives - down.clamp_max(0.0) * negatives).sum()) if softness.anchor else 0.0
+        )
+        return value, up.to(soft).unsqueeze(-1), down.to(soft).unsqueeze(-1), price, enlarge, counts
 
     def _counts(self, soft: Tensor, a: Tensor, bounds: bool) -> Tensor:
         """float64 ``(4,)`` or ``(4, r)``; bounds of counts may be anything, others are at least 0 but for rounding."""
@@ -116,29 +148,6 @@ class Decisions(SmoothForm):
             return torch.stack((tp, fp, positives - tp, everything - positives - fp))
         fp = (decided - tp).clamp_min(0.0)
         return torch.stack((tp, fp, (positives - tp).clamp_min(0.0), (everything - positives - fp).clamp_min(0.0)))
-
-    def _price(self, counts: Tensor, bounds: bool) -> tuple[float, Tensor]:
-        if bounds:
-            return value_and_slopes(lambda leaf: extended(lambda inside: self.measure(*inside.unbind(0)), leaf), counts)
-        if self.lines is not None and counts.ndim == 1:
-            return ratio(self.lines, counts)
-        return value_and_slopes(lambda leaf: self.measure(*leaf.unbind(0)), counts)
-
-
-def ratio(lines: tuple[Coefficients, Coefficients], counts: Tensor) -> tuple[float, Tensor]:
-    """Value and slopes of one line of the counts over another."""
-    listed = counts.tolist()
-    above, below = (sum(k * count for k, count in zip(line, listed, strict=True)) for line in lines)
-    if below == 0.0:
-        return float("nan"), torch.zeros_like(counts)
-    value = above / below
-    return value, counts.new_tensor([(u - value * v) / below for u, v in zip(*lines, strict=True)])
-
-
-def prices_of_all(slopes: Tensor, counts: Tensor) -> Tensor:
-    """``max(0, up) · positives + max(0, −down) · negatives``: what all that was counted costs, ``()`` or ``(r,)``."""
-    up, down = slopes[0] - slopes[2], slopes[1] - slopes[3]
-    return up.clamp_min(0.0) * (counts[0] + counts[2]) - down.clamp_max(0.0) * (counts[1] + counts[3])
 
 
 def root_mean_square(x: Tensor, mass: Tensor | None) -> float:

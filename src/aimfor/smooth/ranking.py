@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,16 +13,20 @@ from torch import Tensor
 
 from .bounds import BoundedRanks
 from .form import SmoothForm, Softness, found, value_and_slopes, wants_gradient
+from .ledger import FEW, inverse_means
 from .ranks import SoftRanks, binary_logistic, graded_logistic, sharp_above, sums_of
-from .sums import DifferenceSums
+
+#: Up to so many items in all, sorting them takes fewer operations than counting them.
+SORTED = 1 << 12
 
 
 class Asked(NamedTuple):
     """The items whose ranks a metric asks for, list by list.
 
     Attributes:
-        places: ``(b, p)`` positions, padded.
+        places: ``(b, p)`` positions, padded with items that are not asked.
         there: ``(b, p)`` False for padding; None where there is none.
+        counts: How many each list has, where lists are few.
 
     Example:
         >>> import torch
@@ -32,11 +37,16 @@ class Asked(NamedTuple):
 
     places: Tensor
     there: Tensor | None
+    counts: list[int] | None = None
 
     def take(self, values: Tensor) -> Tensor:
         """``(b, l)`` values of all items to ``(b, p)`` of the asked ones, 0 for padding."""
         taken = values.gather(1, self.places)
         return taken if self.there is None else torch.where(self.there, taken, taken.new_zeros(()))
+
+    def ones(self, dtype: torch.dtype) -> Tensor:
+        """``(b, p)`` 1 for the asked items, 0 for padding."""
+        return torch.ones_like(self.places, dtype=dtype) if self.there is None else self.there.to(dtype)
 
 
 def asked_items(mask: Tensor) -> Asked:
@@ -49,11 +59,30 @@ def asked_items(mask: Tensor) -> Asked:
         [[0, 2]]
     """
     if len(mask) == 1:
-        return Asked(mask[0].nonzero().t(), None)
-    count = mask.sum(1)
-    longest = int(count.max()) if count.numel() else 0
-    places = mask.to(torch.uint8).sort(stable=True, dim=1, descending=True).indices[:, :longest]
-    return Asked(places, torch.arange(longest, device=mask.device) < count[:, None])
+        places = mask[0].nonzero().t()
+        return Asked(places, None, [places.shape[1]])
+    if mask.numel() <= SORTED:
+        count = mask.sum(1)
+        counts, longest = _known(count)
+        places = mask.to(torch.uint8).sort(stable=True, dim=1, descending=True).indices[:, :longest]
+        return Asked(places, torch.arange(longest, device=mask.device) < count[:, None], counts)
+    at = mask.reshape(-1).nonzero().squeeze(1)
+    lists = at // mask.shape[1]
+    count = torch.bincount(lists, minlength=len(mask))
+    counts, longest = _known(count)
+    numbers = torch.arange(max(longest, len(at)), device=mask.device)
+    # Padding must not be an asked item, whose mass would be there twice; a list that has any has others.
+    places = mask.view(torch.uint8).argmin(1, keepdim=True).repeat(1, longest)
+    places[lists, numbers[: len(at)] - (count.cumsum(0) - count)[lists]] = at - lists * mask.shape[1]
+    return Asked(places, numbers[:longest] < count[:, None], counts)
+
+
+def _known(count: Tensor) -> tuple[list[int] | None, int]:
+    """The counts as plain numbers, if they are few, and the largest."""
+    if len(count) > FEW:
+        return None, int(count.max())
+    counts = count.tolist()
+    return counts, max(counts, default=0)
 
 
 #: (masses above each asked item, ``(m, b, p)`` float64, the item's own included; relative softness ``(b, 1)``) to the
@@ -70,12 +99,15 @@ class Ranking(SmoothForm):
         asked: The items whose ranks matter (positives, usually).
         masses: Each ``(b, l)``: what is summed above an item; 0 where an item does not count.
         measure: The metric, a scalar; NaN where undefined.
-        grades: ``(b, l)``, bool where there are two: the anchor orders every pair of items with different grades.
-        counted: ``(b, l)`` weight of each item in the anchor, 0 where it does not count.
+        grades: ``(b, l)``, bool where there are two: the anchor orders every pair of items with different grades. With
+            two, the asked items have the higher one, and the last of the masses is that of the items with the lower.
+        counted: ``(b, l)`` weight of each item in the anchor, 0 where it does not count; None for ones.
         cuts: The measure has indicators of its own (a cut at k, a floor) and asks for the relative softness.
-        hits: The first of the masses is 0 off the asked items.
+        hits: The first of the masses is 0 off the asked items, and raises the metric.
         companion: The anchor of given scores ``(b, l)`` and its gradient, where it is not the pairs' logistic loss.
-        priced: The measure with its slopes, where they are known: what autograd would find, in fewer steps.
+        priced: The measure with its slopes, where they are known: what autograd would find, in fewer steps, and 0 for
+            padding.
+        shown: The exact metric, where it costs less than exact ranks; for losses that learn from the anchor alone.
 
     Example:
         >>> import torch, aimfor
@@ -90,61 +122,102 @@ class Ranking(SmoothForm):
     masses: tuple[Tensor, ...]
     measure: RankMeasure
     grades: Tensor
-    counted: Tensor
+    counted: Tensor | None
     cuts: bool = False
     hits: bool = False
     companion: Callable[[Tensor], tuple[float, Tensor]] | None = None
     priced: Callable[[Tensor, Tensor], tuple[float, Tensor]] | None = None
+    shown: Callable[[], float] | None = None
 
     def spread(self) -> float:
+        if self.counted is None:
+            return float(self._variances().mean().sqrt()) if self.scores.numel() else 0.0
         size = self.counted.double().sum(1)
         mean = (self._variances() * size).sum() / size.sum().clamp_min(torch.finfo(torch.float64).tiny)
         return float(mean.sqrt())
 
     def _variances(self) -> Tensor:
         """``(b,)`` float64, of the items that count in each list."""
-        x, mass = self.scores.detach().double(), self.counted.double()
+        x = self.scores.detach().double()
+        if self.counted is None and x.numel():
+            return x.var(1, correction=0)
+        mass = torch.ones_like(x) if self.counted is None else self.counted.double()
         size = mass.sum(1, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny)
         centre = (x * mass).sum(1, keepdim=True) / size
         return ((x - centre).square() * mass / size).sum(1)
 
     @cached_property
     def _stacked(self) -> Tensor:
-        return torch.stack(self.masses, -1).to(self.scores.dtype)
+        """``(b, l, m)``, each mass by itself in memory."""
+        if len(self.masses) == 1:
+            return self.masses[0].to(self.scores.dtype).unsqueeze(2)
+        return torch.stack(self.masses).to(self.scores.dtype).movedim(0, 2)
 
     def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
         x, share, wanted = self.scores.detach(), softness.anchor, wants_gradient(self.scores)
         # Where nothing is learned from the ranks, they only show a value, and exact ones cost less.
         sharp = softness.indicator == "sigmoid" and (share == 1.0 or softness.temperature == 0.0)
         ranks = None if sharp else self._ranks(x, softness)
-        above = sharp_above(x, self.asked.places, self._stacked) if ranks is None else ranks.above().double()
-        above = above.movedim(-1, 0)
-        relative = self._relative(softness) if self.cuts else above.new_ones(())
-        if ranks is None:
-            value, slopes = float(self.measure(above, relative)), above
-        elif self.priced is not None:
-            value, slopes = self.priced(above, relative)
+        if ranks is None and self.shown is not None:
+            value, slopes = self.shown(), x
         else:
-            value, slopes = value_and_slopes(lambda leaf: self.measure(leaf, relative), above)
+            above = sharp_above(x, self.asked.places, self._stacked) if ranks is None else ranks.above().double()
+            value, slopes = self._priced(above.movedim(2, 0), softness, learns=ranks is not None)
         if value != value:
             return self.scores.sum() * 0.0, value, None
         loss, gradient = (1.0 - share) * (1.0 - value), None
+        unit = softness.anchor_temperature
+        pairs = None
+        if isinstance(ranks, SoftRanks) and share and self._in_pairs and softness.temperature == unit:
+            pairs = self._pairs(x, share).unsqueeze(2)  # their sums are those of the ranks
+            loss += float(ranks.logistic(pairs).sum())
         if wanted and ranks is not None:
-            steep = slopes.movedim(0, -1).to(x) * (-(1.0 - share) * softness.enlarge)
-            if self.asked.there is not None:  # slopes cover padding too, where the metric multiplies by 0
-                steep = steep * self.asked.there[..., None]
-            gradient = ranks.gradient(steep)
-        if share:
-            unit = softness.anchor_temperature
-            sums = None if ranks is None or softness.temperature != unit else ranks.sums
-            companion, slope = self._companion(x, unit, sums)
+            steep = slopes.movedim(0, 2).to(x) * (-(1.0 - share) * softness.enlarge)
+            if self.asked.there is not None and self.priced is None:  # autograd's slopes cover padding too
+                steep = steep * self.asked.there.unsqueeze(2)
+            if pairs is None:
+                gradient = ranks.gradient(steep)
+            else:
+                pairs = pairs if softness.enlarge == 1.0 else pairs * softness.enlarge
+                gradient = ranks.gradient(steep, pairs)  # type: ignore[call-arg]
+        if share and pairs is None:
+            companion, slope = self._companion(x / unit)
             loss += share * companion
             if wanted:
                 scale = share * softness.enlarge / unit
                 gradient = slope * scale if gradient is None else gradient.add_(slope, alpha=scale)
         if gradient is None:
-            return x.new_tensor(loss), value, None
+            return x.new_full((), loss), value, None
         return found(self.scores, loss, gradient), value, None
+
+    def _priced(self, above: Tensor, softness: Softness, learns: bool) -> tuple[float, Tensor]:
+        """The metric of what stands above the items, and its slopes where something is learned from them."""
+        relative = self._relative(softness) if self.cuts else above  # without cuts nobody looks at it
+        if not learns:
+            return float(self.measure(above, relative)), above
+        if self.priced is not None:
+            return self.priced(above, relative)
+        return value_and_slopes(lambda leaf: self.measure(leaf, relative), above)
+
+    @property
+    def _in_pairs(self) -> bool:
+        """Whether the anchor is the logistic loss of pairs of an asked item and one with the last mass."""
+        return self.companion is None and self.grades.dtype == torch.bool
+
+    def _pairs(self, x: Tensor, share: float) -> Tensor:
+        """``(b, p)`` what an asked item's pairs weigh in that share of the mean over lists of the mean over pairs."""
+        weight = self.asked.ones(x.dtype) if self.counted is None else self.asked.take(self.counted.to(x))
+        if self.counted is None and self.asked.counts is not None:
+            sizes = [float(count * (x.shape[1] - count)) for count in self.asked.counts]
+            return weight * _by_list([share * one for one in inverse_means(sizes)], x)
+        above, below = weight.sum(1), self._stacked[..., -1].sum(1)
+        if len(x) <= FEW:
+            sizes = list(map(float.__mul__, above.tolist(), below.tolist()))
+            return weight * _by_list([share * one for one in inverse_means(sizes)], x)
+        pairs = above.double() * below
+        defined = pairs > 0
+        pairs = torch.where(defined, pairs, torch.inf) * defined.sum().clamp_min(1)
+        return weight * (share / pairs)[:, None].to(x)
 
     def _ranks(self, x: Tensor, softness: Softness) -> SoftRanks | BoundedRanks:
         places, masses, temperature = self.asked.places, self._stacked, softness.temperature
@@ -158,26 +231,28 @@ class Ranking(SmoothForm):
         """``(b, 1)``: the temperature in units of each list's own spread."""
         if softness.relative is not None:
             return self.scores.new_full((len(self.scores), 1), softness.relative, dtype=torch.float64)
+        if len(self.scores) == 1:
+            spread = math.sqrt(float(self._variances()))
+            return self.scores.new_full((1, 1), softness.temperature / (spread or 1.0), dtype=torch.float64)
         spreads = self._variances().sqrt()[:, None]
         return softness.temperature / torch.where(spreads > 0, spreads, 1.0)
 
-    def _companion(self, x: Tensor, unit: float, sums: DifferenceSums | None) -> tuple[float, Tensor]:
-        """Mean over the lists of the mean logistic loss of their pairs with different grades, of scores ``x / unit``.
-
-        With its gradient with respect to ``x / unit``; ``sums`` are those of ``x / unit``, if somebody has them.
-        """
+    def _companion(self, scaled: Tensor) -> tuple[float, Tensor]:
+        """Mean over the lists of the mean logistic loss of their pairs with different grades, and its gradient."""
         if self.companion is not None:
-            return self.companion(x / unit)
-        places, mass = self.asked.places, self.counted.to(x)
+            return self.companion(scaled)
+        places = self.asked.places
+        if self._in_pairs:
+            total, slope, _ = binary_logistic(self._pairs(scaled, 1.0), self._stacked[..., -1], sums_of(scaled, places))
+            return float(total.sum()), slope
+        mass = torch.ones_like(scaled) if self.counted is None else self.counted.to(scaled)
         weight = self.asked.take(mass)
-        if self.grades.dtype == torch.bool:
-            below = mass.masked_fill(self.grades, 0.0)
-            total, slope, weights = binary_logistic(weight, below, sums or sums_of(x / unit, places))
-        else:
-            total, slope, weights = graded_logistic(x / unit, places, weight, self.grades.to(x), mass)
-        if len(x) == 1:
-            size = float(weights)
-            return (float(total) / size, slope.div_(size)) if size > 0 else (0.0, slope.zero_())
+        total, slope, weights = graded_logistic(scaled, places, weight, self.grades.to(scaled), mass)
         defined = weights > 0
         sizes = torch.where(defined, weights, 1.0) * defined.sum().clamp_min(1)
-        return float((total / sizes).sum()), slope / sizes[:, None].to(x)
+        return float((total / sizes).sum()), slope / sizes[:, None].to(scaled)
+
+
+def _by_list(numbers: list[float], like: Tensor) -> Tensor | float:
+    """``(b, 1)``, or one number."""
+    return numbers[0] if len(numbers) == 1 else like.new_tensor(numbers)[:, None]

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from .grid import Grid, points_of
-from .sums import Blocks, DifferenceSums, blocks
+from .sums import Blocks, DifferenceSums, Term, blocks
 
 
 class SoftRanks:
@@ -37,12 +37,22 @@ class SoftRanks:
 
     def above(self) -> Tensor:
         """``(b, p, m)``, the item's own mass included."""
-        own = self.masses.gather(1, self.places[..., None].expand(-1, -1, self.masses.shape[2]))
+        if self.masses.shape[2] == 1:
+            own = self.masses[..., 0].gather(1, self.places).unsqueeze(2)
+        else:
+            own = self.masses.gather(1, self.places[..., None].expand(-1, -1, self.masses.shape[2]))
         return torch.add(self.sums.sums("sigmoid", self.masses), own, alpha=0.5)
 
-    def gradient(self, slopes: Tensor) -> Tensor:
-        """``(b, l)``: the gradient of ``Σ slopes · above`` with respect to the scores."""
-        gradient = self.sums.gradient("steep", self.masses, slopes)
+    def logistic(self, weight: Tensor) -> Tensor:
+        """``(b,)`` float64: ``Σ v_i w_j log(1 + exp((s_j − s_i) / T))``, w the last mass, v ``(b, p, 1)``."""
+        return self.sums.weighed("softplus", self.masses, weight)
+
+    def gradient(self, slopes: Tensor, weight: Tensor | None = None) -> Tensor:
+        """``(b, l)``: the gradient of ``Σ slopes · above`` with respect to the scores, and of `logistic` if weighed."""
+        terms: list[Term] = [("steep", slopes)]
+        if weight is not None:
+            terms.append(("sigmoid", weight))
+        gradient = self.sums.gradients(self.masses, terms)
         return gradient if self.temperature == 1.0 else gradient.div_(self.temperature)
 
 
@@ -89,7 +99,7 @@ def binary_logistic(weight: Tensor, below: Tensor, sums: DifferenceSums) -> tupl
         ``(b,)``, ``(b, l)``, ``(b,)``.
     """
     masses, asked = below[..., None], weight[..., None]
-    total = (sums.sums("softplus", masses) * asked).sum((1, 2), dtype=torch.float64)
+    total = sums.weighed("softplus", masses, asked)
     weights = weight.sum(1, dtype=torch.float64) * below.sum(1, dtype=torch.float64)
     return total, sums.gradient("sigmoid", masses, asked), weights
 
@@ -126,6 +136,8 @@ def graded_logistic(
 
 
 def bounded_scores(scores: Tensor) -> Tensor:
-    """Scores whose differences stay finite."""
+    """Scores whose differences stay finite, list after list in memory: columns of a table would be read across it."""
     most = 0.125 * torch.finfo(scores.dtype).max
-    return scores.clamp(-most, most)
+    if scores.is_contiguous():
+        return scores.clamp(-most, most)
+    return torch.clamp(scores, -most, most, out=scores.new_empty(scores.shape))

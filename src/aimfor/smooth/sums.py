@@ -11,7 +11,7 @@ Items j of a list have scores s_j; p of them, i, are asked. With masses w of the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import torch
@@ -19,6 +19,8 @@ from torch import Tensor
 from torch.nn import functional
 
 Kernel = Literal["sigmoid", "steep", "softplus"]
+#: A function, and what its sums are weighed by: ``(b, p, q)``, for the last q of the masses.
+Term = tuple[Kernel, Tensor]
 
 #: Differences in one block: 1 MB in float32, which stays in the cache.
 BLOCK = 1 << 18
@@ -42,8 +44,16 @@ class DifferenceSums(ABC):
         """``(b, l, m)`` masses of the items to ``(b, p, m)``."""
 
     @abstractmethod
+    def weighed(self, kernel: Kernel, masses: Tensor, asked: Tensor) -> Tensor:
+        """``(b,)`` float64: the sums of the last q masses, weighed by ``asked`` ``(b, p, q)`` and added up."""
+
+    @abstractmethod
+    def gradients(self, masses: Tensor, terms: Sequence[Term]) -> Tensor:
+        """``(b, l)`` of what `weighed` says of each term, added up; a term names the slope of its own function."""
+
     def gradient(self, slope: Kernel, masses: Tensor, asked: Tensor) -> Tensor:
-        """``(b, l)`` of the sums weighed by ``asked`` ``(b, p, m)``, m after m, added up."""
+        """`gradients` of one term."""
+        return self.gradients(masses, [(slope, asked)])
 
 
 class Blocks(DifferenceSums):
@@ -57,21 +67,59 @@ class Blocks(DifferenceSums):
     def __init__(self, scores: Tensor, places: Tensor) -> None:
         self.scores, self.places = scores, places
         self.asked = scores.gather(1, places)
-        keep = scores.numel() * places.shape[1] <= KEPT
-        self._kept: dict[tuple[int, int], Tensor] | None = {} if keep else None
+        pairs = scores.numel() * places.shape[1]
+        self._whole = 0 < pairs <= BLOCK
+        self._kept: dict[tuple[int, int], Tensor] | None = {} if pairs <= KEPT else None
+        self._last: tuple[Tensor, Kernel, Tensor] | None = None
 
     def sums(self, kernel: Kernel, masses: Tensor) -> Tensor:
-        parts = [self._matrix(kernel, rows, some) @ masses[rows] for rows, some in self._blocks()]
-        return parts[0] if len(parts) == 1 else self._joined(parts, masses.shape[2])
+        if self._whole:
+            found = torch.bmm(self._matrix(kernel), masses)
+        else:
+            parts = [torch.bmm(self._matrix(kernel, *block), masses[block[0]]) for block in self._blocks()]
+            found = self._joined(parts, masses.shape[2])
+        self._last = masses, kernel, found
+        return found
 
-    def gradient(self, slope: Kernel, masses: Tensor, asked: Tensor) -> Tensor:
-        parts, to_items = [], torch.zeros_like(masses)
+    def weighed(self, kernel: Kernel, masses: Tensor, asked: Tensor) -> Tensor:
+        kept = self._last
+        found = (self.sums(kernel, last(masses, asked.shape[2])) * asked).sum((1, 2), dtype=torch.float64)
+        self._last = kept  # gradients ask for the sums of the ranks again
+        return found
+
+    def gradients(self, masses: Tensor, terms: Sequence[Term]) -> Tensor:
+        q = max(asked.shape[2] for _, asked in terms)
+        of_items, of_asked = None, None
+        for slope, asked in sorted(terms, key=lambda term: -term[1].shape[2]):
+            at_asked, of_items = self._both_ways(slope, masses, asked, of_items)
+            part = added(at_asked * asked)
+            of_asked = part if of_asked is None else of_asked.add_(part)
+        assert of_items is not None
+        assert of_asked is not None
+        return added(of_items.mul_(last(masses, q))).scatter_add_(1, self.places, of_asked.neg_())
+
+    def _both_ways(self, kernel: Kernel, masses: Tensor, asked: Tensor, onto: Tensor | None) -> tuple[Tensor, Tensor]:
+        """``(b, p, q)`` sums of the last q masses over the items, and ``(b, l, q)`` of the weights over the asked.
+
+        These are added onto others, of as many masses or more.
+        """
+        q = asked.shape[2]
+        if self._whole:
+            matrix, kept = self._matrix(kernel), self._last
+            known = kept is not None and kept[0] is masses and kept[1] == kernel
+            at_asked = last(kept[2], q) if kept is not None and known else torch.bmm(matrix, last(masses, q))
+            if onto is None:
+                return at_asked, torch.bmm(matrix.mT, asked)
+            last(onto, q).baddbmm_(matrix.mT, asked)
+            return at_asked, onto
+        own, parts = last(masses, q), []
+        onto = torch.zeros_like(own) if onto is None else onto
+        to_last = last(onto, q)
         for rows, some in self._blocks():
-            matrix = self._matrix(slope, rows, some)
-            parts.append(matrix @ masses[rows])
-            to_items[rows] += matrix.mT @ asked[rows, some]
-        sums = parts[0] if len(parts) == 1 else self._joined(parts, masses.shape[2])
-        return to_items.mul_(masses).sum(-1).scatter_add_(1, self.places, sums.mul_(asked).sum(-1).neg_())
+            matrix = self._matrix(kernel, rows, some)
+            parts.append(torch.bmm(matrix, own[rows]))
+            to_last[rows] += torch.bmm(matrix.mT, asked[rows, some])
+        return self._joined(parts, q), onto
 
     def _joined(self, parts: list[Tensor], m: int) -> Tensor:
         """The blocks' answers in one tensor ``(b, p, m)``."""
@@ -80,21 +128,34 @@ class Blocks(DifferenceSums):
             found[rows, some] = part
         return found
 
-    def _matrix(self, kernel: Kernel, rows: slice, some: slice) -> Tensor:
-        """``(lists, asked, l)``: κ of the differences of one block."""
-        kept = None if self._kept is None else self._kept.get((rows.start, some.start))
+    def _matrix(self, kernel: Kernel, rows: slice | None = None, some: slice | None = None) -> Tensor:
+        """``(lists, asked, l)``: κ of the differences of one block, or of all."""
+        at = (rows.start, some.start) if rows is not None and some is not None else (0, 0)
+        kept = None if self._kept is None else self._kept.get(at)
         if kept is not None and kernel != "softplus":
             return kernel_of(kernel, kept, kept)
-        gaps = self.scores[rows, None, :] - self.asked[rows, some, None]
+        scores = self.scores if rows is None else self.scores[rows]
+        asked = self.asked if rows is None else self.asked[rows, some]
+        gaps = scores.unsqueeze(1) - asked.unsqueeze(2)
         if kernel == "softplus":
             return kernel_of(kernel, gaps)
         soft = gaps.sigmoid_()
         if self._kept is not None:
-            self._kept[rows.start, some.start] = soft
+            self._kept[at] = soft
         return kernel_of(kernel, soft, soft)
 
     def _blocks(self) -> Iterator[tuple[slice, slice]]:
         return blocks(self.places, self.scores.shape[1])
+
+
+def last(masses: Tensor, count: int) -> Tensor:
+    """The last so many of ``(b, l, m)`` masses."""
+    return masses if masses.shape[2] == count else masses[..., masses.shape[2] - count :]
+
+
+def added(parts: Tensor) -> Tensor:
+    """``(…, m)`` added up along m."""
+    return parts[..., 0] if parts.shape[-1] == 1 else parts.sum(-1)
 
 
 def blocks(places: Tensor, length: int) -> Iterator[tuple[slice, slice]]:

@@ -59,7 +59,7 @@ def compare(
     rows: Rows = None,
     quiet: Quiet = False,
 ) -> None:
-    """Does what `train` makes beat what people use on this data? With the same --out finished cells are used again."""
+    """Does what `train` makes beat what people use on this data? With the same --out, finished cells are reused."""
     with one_line_errors():
         from ...fitting.backbones import is_backbone
         from ...fitting.config import settings

@@ -39,7 +39,7 @@ def decide(
     encoding: Encoding = None,
     rows: Rows = None,
 ) -> None:
-    """A threshold for any scores that keeps its floors, guaranteed. Exit code 1: none can be guaranteed."""
+    """Find a threshold for any scores that is guaranteed to keep its floors. Exit code 1: none can be guaranteed."""
     with one_line_errors():
         folder = out or Path("decisions") / data.name.split(".")[0]
         if score_of or abstain is not None:
@@ -68,12 +68,12 @@ def decide(
 
 
 def _several(folder: Path, json: bool, unfit: dict[str, object], options: dict[str, Any]) -> None:
-    """Several classes: the other options do not go with them."""
+    """Several classes; the options in ``unfit`` cannot be combined with them."""
     from ..decide import command, several
 
     given = next((name for name, value in unfit.items() if value is not None), None)
     if given is not None:
-        raise InputError(given, "it with --score-of or --abstain", "one of them")
+        raise InputError(given, "the option together with --score-of or --abstain", "one of them")
     if not options["score_of"]:
         raise InputError(
             "score-of", "nothing", "CLASS=COLUMN for every class", "--score-of yes=p_yes --score-of no=p_no"

@@ -19,7 +19,7 @@ def embed(
     ],
     quiet: Quiet = False,
 ) -> None:
-    """Write one vector a picture; pictures of one class, seen in training or not, are near each other by cosine."""
+    """Write one vector per picture; pictures of one class, seen in training or not, are near each other by cosine."""
     with one_line_errors():
         from ..retrieval.command import embed as write
 

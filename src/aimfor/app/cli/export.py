@@ -21,7 +21,7 @@ def export(
     ] = False,
     trust: Trust = None,
 ) -> None:
-    """For deployment: a committee from raw columns to decisions (ONNX), or a network from encoded rows to scores."""
+    """Export for deployment: a committee from raw columns to decisions (ONNX), or a network on encoded rows."""
     with one_line_errors():
         from ..run.export import export as write
 

@@ -1,4 +1,4 @@
-"""The command line, one file a command: train, compare, predict, embed, search, decide, check, report, export, demo.
+"""The command line, one file per command: train, compare, predict, embed, search, decide, check, report, export, demo.
 
 Nothing heavy is imported before a command runs, so that ``--help`` answers at once. Whatever is wrong with the
 input ends with exit code 2 and one line.

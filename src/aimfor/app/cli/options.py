@@ -33,8 +33,8 @@ Positive = Annotated[str | None, typer.Option(help="The value of the target that
 Group = Annotated[
     str | None,
     typer.Option(
-        help="Column of groups: up to 50, and the report breaks rates down by them; "
-        "20 or more, and rows of one group stay together in every split."
+        help="Column of groups: with up to 50 the report breaks rates down by group; "
+        "with 20 or more, rows of one group stay together in every split."
     ),
 ]
 Query = Annotated[
@@ -72,7 +72,7 @@ SkipCorrupt = Annotated[
 ]
 Augment = Annotated[
     bool | None,
-    typer.Option("--augment/--no-augment", help="Pixels: change pictures at random while learning; on by default."),
+    typer.Option("--augment/--no-augment", help="Pixels: change pictures at random during training; on by default."),
 ]
 FineTune = Annotated[
     bool, typer.Option("--fine-tune", help="Backbones: the last block learns too, as one more member; takes minutes.")
@@ -117,7 +117,7 @@ def kinds_of(members: str | None, *, features: bool = False) -> tuple[str, ...] 
 def network_options(
     model: str, epochs: int | None, batch_size: int | None, learning_rate: float | None, hidden: int | None
 ) -> str | None:
-    """The first option that is about one network, so that a committee would not know what to do with it."""
+    """The first option that is about one network, with which a committee could do nothing."""
     from ...fitting.backbones import is_backbone
 
     given = {
@@ -138,16 +138,24 @@ def refuse_mixed(network: bool, members: str | None, fast: bool, budget: float |
     given = next((name for name, is_given in options.items() if is_given), None)
     if network and given is not None:
         raise InputError(
-            given, f"it with {why}", "options of the committee, or of one network", "Leave one of them out."
+            given,
+            f"the option together with {why}",
+            "options of the committee, or of one network",
+            "Leave one of them out.",
         )
 
 
 def refuse_with_query(other: str | None) -> None:
-    """Raises `InputError` for what ranked lists do not go with; None is nothing of the kind."""
+    """Raises `InputError` for what cannot be combined with ranked lists; None where there is nothing of the kind."""
     from ...errors import InputError
 
     if other is not None:
-        raise InputError("--query", f"it with {other}", "a table in memory and a committee", "Leave one of them out.")
+        raise InputError(
+            "--query",
+            f"the option together with {other}",
+            "a table in memory and a committee",
+            "Leave one of them out.",
+        )
 
 
 def refuse_for_streams(rows: int | None, image_size: int | None, budget: float | None, workers: int | None) -> None:

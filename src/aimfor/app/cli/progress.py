@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 
 from ...fitting.committee import Progress as CellProgress
@@ -17,6 +18,7 @@ from ..data.features import Work
 from ..run.evaluate import or_undefined
 from ..run.evaluating import EVALUATING
 from ..run.folder import Prepared
+from ..run.lock import locked
 from ..run.signals import stop_on_signal
 from ..run.training import finish, how_to_go_on
 from .bar import bar, console
@@ -35,6 +37,24 @@ def features(runs: Path, quiet: bool) -> Iterator[Work]:
             live.update(line[0], completed=done, value=f"{done} of {total} pictures")
 
         yield Work(runs, tell=tell, stop=stop)
+
+
+@contextmanager
+def learning(folder: Path, notes: Iterable[str], quiet: bool) -> Iterator[tuple[Progress, Callable[[], bool]]]:
+    """The notes, then a live bar and a question whether to stop, in a folder where nobody else works.
+
+    One that was stopped is told how to go on.
+    """
+    screen = console()
+    for note in () if quiet else notes:
+        screen.print(f"note: {note}")
+    live = bar(screen, quiet)
+    try:
+        with locked(folder / "config.json"), stop_on_signal(folder, how_to_go_on(folder)) as stop, live:
+            yield live, stop
+    except Interrupted:
+        screen.print(how_to_go_on(folder))
+        raise
 
 
 def training(folder: Path, ready: Prepared, recipe: Recipe | None, quiet: bool) -> None:

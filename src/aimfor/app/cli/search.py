@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -26,12 +25,9 @@ def search(
     """Find the nearest vectors by cosine, exactly; faiss does it where it is installed."""
     with one_line_errors():
         from ...checks import one_of
-        from ...fitting import checkpoint
         from ..retrieval.search import FORMATS, as_text
         from ..retrieval.search import search as find
+        from ..run.predict import put
 
         text = as_text(find(where, query, run, k), one_of("--format", kind, FORMATS))
-        if out is None:
-            sys.stdout.write(text)
-        else:
-            checkpoint.write_text(out, text)
+        put(text, out)

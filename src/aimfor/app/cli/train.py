@@ -92,7 +92,7 @@ def train(
     trust: Trust = None,
     quiet: Quiet = False,
 ) -> None:
-    """Train a committee on a table or on pictures, a network by a recipe, or masks, for a metric."""
+    """Train for a metric: a committee on a table or on pictures, a network by a recipe, or a network for masks."""
     with one_line_errors():
         from ...errors import InputError
         from ...fitting.backbones import LITE0, is_backbone
@@ -149,7 +149,9 @@ def train(
         one_network = (shaped if Path(data).is_dir() else named) or ("--shard" if shard else None)
         plan = find_recipe(recipe) if recipe else default_recipe("table", one_network=bool(one_network))
         if is_backbone(model) and plan is not None and masks is None:
-            raise InputError("--recipe" if recipe else str(one_network), f"it with {model}", "the committee alone")
+            raise InputError(
+                "--recipe" if recipe else str(one_network), f"the option together with {model}", "the committee alone"
+            )
         if query is not None:
             refuse_with_query("--recipe" if recipe else model if is_backbone(model) else one_network)
         streamed = masks is None and not is_backbone(model) and stream.is_wanted(data, bytes_of(memory))
@@ -159,7 +161,7 @@ def train(
         if streamed:
             refuse_for_streams(rows, image_size, budget, workers)
         elif shard:
-            raise InputError("--shard", "it for a table in memory", "a table that is read as a stream")
+            raise InputError("--shard", "the option for a table in memory", "a table that is read as a stream")
         given = settings(
             data=data,
             target=target,
@@ -205,12 +207,24 @@ def train(
             source = read_source(given, work)
             if source.images is not None:
                 if members is not None:
-                    raise InputError("--members", members, "none: pixels have a network alone", f"Or {LITE0}.")
+                    raise InputError(
+                        "--members", members, "none: on pixels the only member is a network", f"Or use --model {LITE0}."
+                    )
                 plan = plan if recipe or shaped else None
             if fine_tune and (source.pictures is None or source.label_names or fast):
-                raise InputError("--fine-tune", "it here", "a committee on one class a picture with --model", LITE0)
+                raise InputError(
+                    "--fine-tune",
+                    "the option for another kind of run",
+                    "a committee on one class per picture",
+                    f"Use it with --model {LITE0}.",
+                )
             if augment is not None and not fine_tune and (source.images is None or plan is not None):
-                raise InputError("--augment", "it here", "a committee of networks on pixels", "Leave it out.")
+                raise InputError(
+                    "--augment",
+                    "the option for another kind of run",
+                    "a committee of networks on pixels",
+                    "Leave it out.",
+                )
             if source.label_names:
                 folder, several = many.start(given, source, out, work)
             else:
@@ -222,7 +236,7 @@ def train(
 
 
 def _go_on(folder: Path, trust: str | None, quiet: bool) -> None:
-    """Finishes a run that was stopped, whatever kind it is of."""
+    """Finishes a run that was stopped, whatever kind of run it is."""
     from ..many import command as many
     from ..masks import command as masks
     from ..retrieval import command as retrieval

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
-import resource
+import sys
 import time
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +26,8 @@ from .entrants import COMMITTEE, FOR_TABLES, LIGHTGBM, Outcome, run_entrant
 from .rankers import RANKERS
 
 Cell = dict[str, Any]
+#: None on Windows.
+resource: Any = importlib.import_module("resource") if importlib.util.find_spec("resource") else None
 
 
 def key_of(cell: Cell, fingerprint: str) -> str:
@@ -56,7 +59,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     before = _reset_peak()
     began = time.monotonic()
     outcome = run_entrant(recipe, ready)
-    seconds, extra = time.monotonic() - began, max(0.0, _peak() - before)
+    seconds, after = time.monotonic() - began, _peak()
     test = _evaluated(ready, outcome)
     return {
         "recipe": recipe.name,
@@ -67,7 +70,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
         "from": outcome.note,
         "committee": outcome.facts.get("committee"),
         "seconds": seconds,
-        "megabytes": extra,
+        "megabytes": None if before is None or after is None else max(0.0, after - before),
         "rows": [len(ready.parts.train), len(ready.parts.validation), len(ready.parts.test)],
         "classes": ready.labels.classes,
         "notes": [*ready.notes, *outcome.facts.get("notes", [])],
@@ -96,8 +99,8 @@ def why_not(recipe: Recipe, ready: Prepared) -> str | None:
     return why_no_head(ready.objective) if reason is None and "head" in needed else reason
 
 
-def _reset_peak() -> float:
-    """Starts the peak anew where Linux allows it; returns the memory in use, in MB."""
+def _reset_peak() -> float | None:
+    """Starts the peak anew where Linux allows it; returns the memory in use, in MB, or None where nobody tells."""
     try:
         with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
             file.write("5")
@@ -106,11 +109,14 @@ def _reset_peak() -> float:
         return _peak()
 
 
-def _peak() -> float:
+def _peak() -> float | None:
     try:
         return _status("VmHWM")
     except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        if resource is None:
+            return None
+        most = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        return most / (1 << 20 if sys.platform == "darwin" else 1 << 10)  # macOS counts bytes, others kilobytes
 
 
 def _status(name: str) -> float:

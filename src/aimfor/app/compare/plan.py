@@ -178,7 +178,7 @@ def _numbers(cells: list[dict[str, Any]]) -> dict[str, Any]:
         "deviation": float(np.std(test, ddof=1)),
         "validation": float(np.mean([number_of(one["validation"]) for one in cells])),
         "seconds": float(np.mean([one["seconds"] for one in cells])),
-        "megabytes": float(np.max([one["megabytes"] for one in cells])),
+        "megabytes": max((one["megabytes"] for one in cells if one["megabytes"] is not None), default=None),
     }
 
 

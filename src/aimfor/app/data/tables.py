@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,6 @@ def _cure(error: Exception) -> tuple[str, str]:
 
 
 def _read_parquet(path: Path, rows: int | None) -> Any:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
@@ -104,13 +104,20 @@ def _read_parquet(path: Path, rows: int | None) -> Any:
             meta = file.metadata
             check_size(path, sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups)))
             return file.read()
-        batches, seen = [], 0
-        for batch in file.iter_batches(batch_size=min(rows, 65536)):
-            batches.append(batch.slice(0, rows - seen))
-            seen += batches[-1].num_rows
-            if seen >= rows:
-                break
-        return pa.Table.from_batches(batches, schema=file.schema_arrow)
+        return _first_rows(file.iter_batches(batch_size=min(rows, 65536)), rows, file.schema_arrow)
+
+
+def _first_rows(batches: Iterable[Any], rows: int, schema: Any) -> Any:
+    """A table of so many rows, from as few batches as hold them."""
+    import pyarrow as pa
+
+    kept, seen = [], 0
+    for batch in batches:
+        kept.append(batch.slice(0, rows - seen))
+        seen += kept[-1].num_rows
+        if seen >= rows:
+            break
+    return pa.Table.from_batches(kept, schema=schema)
 
 
 def _read_arrow(path: Path, rows: int | None) -> Any:
@@ -140,21 +147,14 @@ def csv_options(path: Path, encoding: str) -> dict[str, Any]:
 
 
 def _read_csv(path: Path, encoding: str, rows: int | None) -> Any:
-    import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
     options = csv_options(path, encoding)
     if rows is None:
         check_size(path, _text_size(path))
         return arrow_csv.read_csv(str(path), **options)
-    batches, seen = [], 0
     with arrow_csv.open_csv(str(path), **options) as reader:
-        for batch in reader:
-            batches.append(batch.slice(0, rows - seen))
-            seen += batches[-1].num_rows
-            if seen >= rows:
-                break
-        return pa.Table.from_batches(batches, schema=reader.schema)
+        return _first_rows(reader, rows, reader.schema)
 
 
 def _encoding(start: bytes, stated: str) -> str:

@@ -17,6 +17,7 @@ from ...fitting import checkpoint
 from ...rates import Certificate
 from ...rates.counts import Counts, Levels, counts_from_state
 from ...rates.watch import certify_so_far
+from ..run.lock import in_turn
 from .rows import in_words
 from .watched import watched
 
@@ -43,7 +44,7 @@ def look(
 
     Raises:
         InputError: No decision with a threshold, no run with a floor, a file that was counted before, columns or
-            labels that do not fit.
+            labels that do not fit, a log that cannot be written or that another look does not give free.
     """
     if not data.is_file():
         wrong = "which is a folder" if data.is_dir() else "which does not exist"
@@ -53,24 +54,25 @@ def look(
     log = log or what.folder / "check.jsonl"
     scores, targets, groups = what.read(data, encoding)
     print_of_file = hashlib.sha256(data.read_bytes()).hexdigest()
-    past = _past(log, repr(problem))
-    if print_of_file in [line.sha256 for line in past]:
-        raise InputError("data", f"{data.name}, which the log has counted before", "rows that arrived since")
-    counts = problem.count(scores, targets, groups=groups, decision=what.decision)
-    if past:
-        with checkpoint.reading(log):
-            counts = _counts(past[-1].counts, counts.levels.names).plus(counts)
-    new, total = len(scores) // what.copies, round(counts.total) // what.copies
-    certificate = certify_so_far(
-        problem.objective, problem.constraints, counts, confidence, direction=problem.direction
-    )
-    line = {
-        "file": data.name, "sha256": print_of_file, "rows": new, "total": total,
-        "verdict": certificate.verdict.value, "confidence": confidence, "problem": repr(problem),
-        "counts": _state(counts),
-    }  # fmt: skip
-    before = log.read_text(encoding="utf8").rstrip("\n") + "\n" if past else ""
-    checkpoint.write_text(log, before + json.dumps(line) + "\n")
+    counts, new = problem.count(scores, targets, groups=groups, decision=what.decision), len(scores) // what.copies
+    with in_turn(log):  # from reading what was counted to writing the sum
+        past = _past(log, repr(problem))
+        if print_of_file in [line.sha256 for line in past]:
+            raise InputError("data", f"{data.name}, which the log has counted before", "rows that arrived since")
+        if past:
+            with checkpoint.reading(log):
+                counts = _counts(past[-1].counts, counts.levels.names).plus(counts)
+        total = round(counts.total) // what.copies
+        certificate = certify_so_far(
+            problem.objective, problem.constraints, counts, confidence, direction=problem.direction
+        )
+        line = {
+            "file": data.name, "sha256": print_of_file, "rows": new, "total": total,
+            "verdict": certificate.verdict.value, "confidence": confidence, "problem": repr(problem),
+            "counts": _state(counts),
+        }  # fmt: skip
+        before = log.read_text(encoding="utf8").rstrip("\n") + "\n" if past else ""
+        checkpoint.write_text(log, before + json.dumps(line) + "\n")
     return Looked(certificate, total, new, log, what.words)
 
 

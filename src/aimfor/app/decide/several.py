@@ -62,7 +62,7 @@ def answer(request: Several) -> Found:
     }  # fmt: skip
     if request.abstain is not None:
         if request.maximize or request.minimize or request.subject_to:
-            raise InputError("abstain", "it with an objective or constraints", "one of the two questions")
+            raise InputError("abstain", "the option together with an objective or constraints", "one of the two")
         return _abstaining(request, request.abstain, [columns.ids(table) for table in tables], document)
     return _floors(request, columns, [columns.marked(table) for table in tables], document)
 

@@ -11,15 +11,12 @@ from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.committee import Progress
 from ...fitting.config import Settings
-from ...fitting.fit import Interrupted
-from ..cli.bar import bar, console
+from ..cli.bar import console
+from ..cli.progress import learning
 from ..data.features import Work
 from ..report.page import between, number, render
 from ..report.run import written
 from ..run.folder import read_source
-from ..run.lock import locked
-from ..run.signals import stop_on_signal
-from ..run.training import how_to_go_on
 from . import run as many
 from .sheets import write_label_sheets
 
@@ -38,22 +35,14 @@ def reopen(folder: Path, work: Work) -> many.Ready:
 
 def finish(folder: Path, ready: many.Ready, quiet: bool) -> None:
     """Learns with a live line, writes the report and says how good it is."""
-    screen = console()
-    for note in () if quiet else ready.notes:
-        screen.print(f"note: {note}")
-    live = bar(screen, quiet)
-    try:
-        with locked(folder / "config.json"), stop_on_signal(folder, how_to_go_on(folder)) as stop, live:
-            line = live.add_task("training", total=len(ready.names), value="")
+    with learning(folder, ready.notes, quiet) as (live, stop):
+        line = live.add_task("training", total=len(ready.names), value="")
 
-            def tell(name: str, progress: Progress) -> None:
-                done = ready.names.index(name) + progress.done / max(1, progress.total)
-                live.update(line, completed=done, value=f"{name}, {progress.title}")
+        def tell(name: str, progress: Progress) -> None:
+            done = ready.names.index(name) + progress.done / max(1, progress.total)
+            live.update(line, completed=done, value=f"{name}, {progress.title}")
 
-            metrics = many.finish(folder, ready, tell, stop, write_label_sheets)
-    except Interrupted:
-        screen.print(how_to_go_on(folder))
-        raise
+        metrics = many.finish(folder, ready, tell, stop, write_label_sheets)
     write_many_report(folder)
     table, test = Table(box=None, show_header=False, pad_edge=False), metrics["test"]
     table.add_row(
@@ -62,7 +51,7 @@ def finish(folder: Path, ready: many.Ready, quiet: bool) -> None:
     for one in metrics["labels"]:
         table.add_row(one["label"], f"{one['value']:.4f}, precision {one['precision']:.3f}, recall {one['recall']:.3f}")
     table.add_row("report", str(folder / "report.html"))
-    screen.print(table)
+    console().print(table)
 
 
 def write_many_report(folder: Path) -> Path:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from ..data.source import Source
 from ..data.sources import load
 from ..run.committee_files import CELLS, forget_cells, load_committee, save_committee
 from ..run.folder import new_run
+from ..run.predict import put
 
 LABELS = "labels.json"
 #: Share of the pictures that are for the test, and draws of them for intervals.
@@ -182,10 +182,7 @@ def predict(folder: Path, data: str, out: Path | None, encoding: str, rows: int 
     encoder.work = Work(folder.resolve().parent, write=False)
     source = load(data, None, labelled=False, encoding=encoding, rows=rows, lazy=True, skip_corrupt=skip_corrupt)
     text = _table(source, torch.from_numpy(encode(encoder, source)), names, thresholds, committees)
-    if out is None:
-        sys.stdout.write(text)
-    else:
-        checkpoint.write_text(out, text)
+    put(text, out)
 
 
 def _table(source: Source, x: Tensor, names: list[str], thresholds: list[float], committees: list[Committee]) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +12,9 @@ from rich.table import Table
 from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.config import Settings
-from ...fitting.fit import Interrupted
-from ..cli.bar import bar, console
+from ..cli.bar import console
+from ..cli.progress import learning
 from ..data.pictures import pictures_of
-from ..run.lock import locked
-from ..run.signals import stop_on_signal
-from ..run.training import how_to_go_on
 from . import run as masks
 from .data import Scenes
 from .report import PALETTE, write_mask_report
@@ -37,35 +32,21 @@ def resume(folder: Path, quiet: bool) -> None:
 
 
 def _finish(folder: Path, settings: Settings, scenes: Scenes, size: tuple[int, int], quiet: bool) -> None:
-    screen = console()
-    for note in () if quiet else scenes.notes:
-        screen.print(f"note: {note}")
-    try:
-        with locked(folder / "config.json"), _line(folder, quiet) as (tell, stop):
-            metrics = masks.finish(folder, settings, scenes, size, tell, stop)
-    except Interrupted:
-        screen.print(how_to_go_on(folder))
-        raise
+    with learning(folder, scenes.notes, quiet) as (live, stop):
+        line = live.add_task("training", total=1, value="")
+
+        def tell(done: int, total: int) -> None:
+            live.update(line, completed=done, total=total, value=f"{done} of {total} passes")
+
+        metrics = masks.finish(folder, settings, scenes, size, tell, stop)
     write_mask_report(folder, masks.load_run(folder), scenes)
-    screen.print(_summary(folder, metrics))
+    console().print(_summary(folder, metrics))
 
 
 def rewrite_mask_report(folder: Path) -> Path:
     """report.html anew, from the pictures and masks the run was trained on."""
     run = masks.load_run(folder)
     return write_mask_report(folder, run, masks.scenes_of(run.settings))
-
-
-@contextmanager
-def _line(folder: Path, quiet: bool) -> Iterator[Any]:
-    live = bar(console(), quiet)
-    with stop_on_signal(folder, how_to_go_on(folder)) as stop, live:
-        line = live.add_task("training", total=1, value="")
-
-        def tell(done: int, total: int) -> None:
-            live.update(line, completed=done, total=total, value=f"{done} of {total} passes")
-
-        yield tell, stop
 
 
 def _summary(folder: Path, metrics: dict[str, Any]) -> Table:

@@ -110,10 +110,10 @@ def read_scenes(
 
 
 def _of_coco(folder: Path, path: Path, classes: Path | None, ignore: int | None, group: str | None) -> Scenes:
-    """A COCO file names its classes and what does not count itself."""
+    """A COCO file says itself what its classes are and what does not count."""
     if classes is not None or ignore is not None:
         name = "--classes" if classes is not None else "--ignore"
-        raise InputError(name, "it with a COCO file", "what the file says itself", "Leave it out.")
+        raise InputError(name, "the option together with a COCO file", "none: the file says it itself", "Leave it out.")
     pictures, shapes, titles, notes = coco_scenes(folder, path)
     for row, one in enumerate(shapes):
         _checked(pictures, row, one)

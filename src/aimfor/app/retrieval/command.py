@@ -13,17 +13,13 @@ from ...fitting import checkpoint
 from ...fitting.backbones import is_backbone, load_backbone
 from ...fitting.config import Settings
 from ...fitting.embedding.near import is_retrieval
-from ...fitting.fit import Interrupted
-from ..cli.bar import bar, console
-from ..cli.progress import features
+from ..cli.bar import console
+from ..cli.progress import features, learning
 from ..data.features import SIDE, Work
 from ..data.images import image_files
 from ..data.pictures import pictures_of
 from ..data.sources import Source, load
 from ..report.page import between
-from ..run.lock import locked
-from ..run.signals import stop_on_signal
-from ..run.training import how_to_go_on
 from . import run as retrieval
 from .report import write_neighbours, write_retrieval_report
 from .vectors import Vectors, check_suffix, read_vectors, write_vectors
@@ -38,7 +34,9 @@ def train(settings: Settings, out: Path | None, quiet: bool, given: dict[str, ob
     """Starts a run and finishes it. ``given`` are options that mean nothing here."""
     for name, value in given.items():
         if value:
-            raise InputError(name, f"it with {settings.metric}", "no such option for neighbours", "Leave it out.")
+            raise InputError(
+                name, f"the option together with {settings.metric}", "no such option for neighbours", "Leave it out."
+            )
     with features(Path("runs") if out is None else out.resolve().parent, quiet) as work:
         folder, ready = retrieval.start(settings, _source(settings, work), out, work)
     _finish(folder, ready, quiet)
@@ -74,25 +72,17 @@ def _source(settings: Settings, work: Work) -> Source:
 
 
 def _finish(folder: Path, ready: retrieval.Ready, quiet: bool) -> None:
-    screen = console()
-    for note in () if quiet else ready.gallery.notes:
-        screen.print(f"note: {note}")
-    live = bar(screen, quiet)
-    try:
-        with locked(folder / "config.json"), stop_on_signal(folder, how_to_go_on(folder)) as stop, live:
-            line = live.add_task("training", total=1, value="")
+    with learning(folder, ready.gallery.notes, quiet) as (live, stop):
+        line = live.add_task("training", total=1, value="")
 
-            def tell(done: int, total: int) -> None:
-                live.update(line, completed=done, total=total, value=f"{done} of {total} steps")
+        def tell(done: int, total: int) -> None:
+            live.update(line, completed=done, total=total, value=f"{done} of {total} steps")
 
-            metrics = retrieval.finish(folder, ready, tell, stop)
-            vectors = torch.from_numpy(read_vectors(folder / retrieval.OWN).rows)
-            write_neighbours(folder, ready.gallery, vectors)
-    except Interrupted:
-        screen.print(how_to_go_on(folder))
-        raise
+        metrics = retrieval.finish(folder, ready, tell, stop)
+        vectors = torch.from_numpy(read_vectors(folder / retrieval.OWN).rows)
+        write_neighbours(folder, ready.gallery, vectors)
     write_retrieval_report(folder)
-    screen.print(_summary(folder, metrics))
+    console().print(_summary(folder, metrics))
 
 
 def _summary(folder: Path, metrics: dict[str, Any]) -> Table:

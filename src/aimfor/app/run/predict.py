@@ -6,7 +6,7 @@ import csv
 import io
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ...errors import InputError, nearest
 from ...fitting import checkpoint
+from ...fitting.columns.cells import Column
 from ...fitting.columns.kinds import Remarks
 from ..data.features import FeatureEncoder, Work
 from ..data.lists import grades_of, list_numbers
@@ -76,22 +77,31 @@ def predict(
     text = _ranked_table(source, title, names, scores) if ranked else _table(run, title, names, scores)
     for sentence in remarks.sentences:
         print(f"warning: {sentence}", file=sys.stderr)
+    put(text, out)
+    for line in found:
+        print(line, file=sys.stderr)
+
+
+def put(text: str, out: Path | None) -> None:
+    """To a file, whole or not at all, or to standard output."""
     if out is None:
         sys.stdout.write(text)
     else:
         checkpoint.write_text(out, text)
-    for line in found:
-        print(line, file=sys.stderr)
 
 
 def _names(source: Source, id_column: str | None) -> tuple[str, list[str]]:
     """What the first column is called, and what it says of each row."""
     if id_column is None:
         return "row", source.row_names or [str(number) for number in range(len(source))]
-    known = {**source.extras, **source.columns}
-    if id_column not in known:
-        raise InputError("--id", repr(id_column), "a column of the data", nearest(id_column, known))
-    return id_column, ["" if one is None else one for one in known[id_column].texts()]
+    return id_column, ids_in({**source.extras, **source.columns}, id_column)
+
+
+def ids_in(columns: Mapping[str, Column], name: str) -> list[str]:
+    """What the column says of each row, as it stands in the file. Raises `InputError` where there is none."""
+    if name not in columns:
+        raise InputError("--id", repr(name), "a column of the data", nearest(name, columns))
+    return ["" if one is None else one for one in columns[name].texts()]
 
 
 def _table(run: Run, title: str, names: list[str], scores: Tensor) -> str:

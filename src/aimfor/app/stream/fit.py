@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -18,7 +17,7 @@ from ...fitting.config import Recipe
 from ...fitting.fit import Event, end_if
 from ...fitting.losses import StageLoss, why_untrainable
 from ...fitting.models import build, scores_of, shaped
-from ...fitting.steps import make_optimizer, set_rate
+from ...fitting.steps import go_down, make_optimizer, set_rate
 from .batches import Place, StreamBatch
 from .prepare import Ready
 from .ranks import Ranks
@@ -49,7 +48,9 @@ def phases(recipe: Recipe, ready: Ready) -> list[str]:
         raise InputError("--recipe", f"{recipe.name}, which needs all rows in memory", f"{usable} for a stream")
     reason = why_untrainable(ready.objective) if "metric" in losses else None
     if reason is not None:
-        raise InputError("--recipe", f"{recipe.name} for {ready.objective.name}", "a pair that exists", reason)
+        raise InputError(
+            "--recipe", f"{recipe.name} for {ready.objective.name}", "a recipe that can train for this metric", reason
+        )
     return losses
 
 
@@ -120,12 +121,7 @@ class StreamFit:
         self.wrapped.train()
         set_rate(self.optimizer, settings.learning_rate, progress)
         self.optimizer.zero_grad(set_to_none=True)
-        value = self._value(batch)
-        if not math.isfinite(float(value.detach())):
-            came = f"{settings.learning_rate:g}, with which the loss is not finite"
-            raise InputError("--learning-rate", came, "a lower one")
-        value.backward()
-        self.optimizer.step()
+        go_down(self._value(batch), self.optimizer, settings.learning_rate)
 
     def _enter(self, phase: int) -> None:
         if phase != self.state.phase:

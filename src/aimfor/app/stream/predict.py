@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from ...errors import InputError, nearest
+from ...errors import InputError
 from ...fitting.columns import TableEncoder
 from ...fitting.columns.cells import Column
 from ...fitting.columns.kinds import Remarks
 from ..data.labels import labels_of
 from ..run.finished import Run, load_run
-from ..run.predict import evaluated, header, lines
+from ..run.predict import evaluated, header, ids_in, lines
 from .staging import csv_blocks
 from .table import columns_of_batch, open_table, partitions, tables_in
 
@@ -75,12 +75,10 @@ class _Scoring:
         self.remarks, self.labels, self.scores = Remarks(), list[Any](), list[torch.Tensor]()
 
     def lines(self, columns: dict[str, Column], first: int) -> Iterator[list[str]]:
-        names = [str(number) for number in range(first, first + len(next(iter(columns.values()))))]
         if self.id_column is not None:
-            if self.id_column not in columns:
-                expected, near = "a column of the data", nearest(self.id_column, columns)
-                raise InputError("--id", repr(self.id_column), expected, near)
-            names = ["" if one is None else one for one in columns[self.id_column].texts()]
+            names = ids_in(columns, self.id_column)
+        else:
+            names = [str(number) for number in range(first, first + len(next(iter(columns.values()))))]
         x = self.encoder.transform(columns, remarks=self.remarks, source="the data")
         scores = self.run.scores_of_encoded(torch.from_numpy(x))
         if self.evaluate:

@@ -59,7 +59,7 @@ class Ranks:
             # Gradients lie in the buffers that are sent: no copy there and back.
             return model if self.world == 1 else DistributedDataParallel(model, gradient_as_bucket_view=True)
         if self.world == 1:
-            came, remedy = "it in one process", "torchrun --nproc-per-node 2 -m aimfor train …"
+            came, remedy = "the option in one process", "Start it with torchrun --nproc-per-node 2 -m aimfor train …"
             raise InputError("--shard", came, "two processes or more", remedy)
         from .sharding import shard
 

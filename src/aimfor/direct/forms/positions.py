@@ -32,6 +32,7 @@ class PositionForm(LinearForm):
         discounts: ``(l,)`` float64, never rising.
         where: ``(b, l)`` bool or None.
         share: ``(b,)`` weight of each list in the mean, summing to 1; all 0 where no list is defined.
+        first: The discounts are 1 for so many places and 0 beyond, which needs no sort; None where they are others.
 
     Example:
         >>> import torch, aimfor
@@ -41,16 +42,29 @@ class PositionForm(LinearForm):
         ('PositionForm', 0.1403)
     """
 
-    def __init__(self, scores: Tensor, gains: Tensor, discounts: Tensor, where: Tensor | None, share: Tensor) -> None:
-        self._gains, self._discounts, self._where = gains, discounts, where
+    def __init__(
+        self,
+        scores: Tensor,
+        gains: Tensor,
+        discounts: Tensor,
+        where: Tensor | None,
+        share: Tensor,
+        first: int | None = None,
+    ) -> None:
+        self._gains, self._discounts, self._where, self._first = gains, discounts, where, first
         self._share = share.double()
         # The prediction is the order by score, whose discounts make the exact value too.
-        self._predicted = shared_discounts(self._masked(scores.detach().double()), discounts)
+        self._predicted = self._discounted(scores.detach().double())
         value = ((gains * self._predicted).sum(1) * self._share).sum()
         super().__init__(scores, 1.0 - torch.where(self._share.any(), value, torch.nan))
-        places = torch.cat((discounts.new_zeros(1), discounts.cumsum(0)))
-        sizes = torch.full(scores.shape[:1], scores.shape[1], device=scores.device) if where is None else where.sum(1)
-        self._unit = places[sizes].clamp_min(1.0)  # ΣD over a list's own length; D(1) = 1
+        self._unit = self._sums().clamp_min(1.0)  # ΣD over a list's own length; D(1) = 1
+
+    def _sums(self) -> Tensor:
+        """``(b,)`` float64: the sum of the discounts of as many places as a list has items."""
+        if self._where is None:
+            return self._discounts.sum().expand(len(self._gains))
+        sizes = self._where.sum(1)
+        return torch.cat((self._discounts.new_zeros(1), self._discounts.cumsum(0)))[sizes]
 
     def predict(self) -> Tensor:
         return self._scaled(self._predicted)
@@ -80,7 +94,11 @@ class PositionForm(LinearForm):
 
     def _coefficients(self, keys: Tensor) -> Tensor:
         """The discount of each item's place when ranked by ``keys``, scaled as in F."""
-        return self._scaled(shared_discounts(self._masked(keys), self._discounts))
+        return self._scaled(self._discounted(keys))
+
+    def _discounted(self, keys: Tensor) -> Tensor:
+        keys = self._masked(keys)
+        return shared_discounts(keys, self._discounts) if self._first is None else shared_first(keys, self._first)
 
     def _scaled(self, discount: Tensor) -> Tensor:
         if self._where is not None:
@@ -93,3 +111,12 @@ def shared_discounts(keys: Tensor, discounts: Tensor) -> Tensor:
     descending, order = keys.sort(dim=1, descending=True)
     mean = shared_worth(descending, discounts)
     return torch.empty_like(keys, dtype=mean.dtype).scatter_(1, order, mean)
+
+
+def shared_first(keys: Tensor, first: int) -> Tensor:
+    """`shared_discounts` where so many places are worth 1 and the others 0: the tie at the last of them shares it."""
+    if first >= keys.shape[1]:
+        return torch.ones_like(keys)
+    last = keys.topk(first, dim=1).values[:, -1:]
+    above, tied = (keys > last).double(), (keys == last).double()
+    return torch.addcmul(above, tied, (first - above.sum(1, keepdim=True)) / tied.sum(1, keepdim=True))

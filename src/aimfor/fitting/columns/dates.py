@@ -25,7 +25,7 @@ Moments = NDArray[np.datetime64]
 
 
 def parse(text: str, form: str) -> np.datetime64 | None:
-    """The moment that a cell says, or None."""
+    """The moment that a cell names, or None."""
     if form == ISO:
         return iso_time(text)
     try:
@@ -35,7 +35,7 @@ def parse(text: str, form: str) -> np.datetime64 | None:
 
 
 def best_format(texts: list[str], counts: NDArray[np.int64]) -> tuple[str | None, float, str | None]:
-    """The format that reads most cells, the share it reads, and another one that reads as many, if there is."""
+    """The format that reads most cells, the share it reads, and another one that reads as many, if there is one."""
     few = texts[:: max(1, len(texts) // 20)][:20]
     if sum(sum(c.isdigit() for c in text) >= 3 for text in few) < 0.7 * len(few):
         return None, 0.0, None

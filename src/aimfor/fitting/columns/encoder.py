@@ -92,7 +92,7 @@ class TableEncoder:
 
     @classmethod
     def restore(cls, state: Any) -> TableEncoder:
-        """From `state`. Raises `InputError` for one of another version, or that is damaged."""
+        """From `state`. Raises `InputError` for one of another version, or a damaged one."""
         if isinstance(state, dict) and state.get("version") != VERSION:
             raise InputError(
                 "run", "a config.json whose columns are of another version", "one of this version", "Train it again."

@@ -36,7 +36,7 @@ class Strict(BaseModel):
 
 @dataclass
 class Remarks:
-    """What was odd about new rows, one sentence a column and kind of oddity."""
+    """What was odd about new rows, one sentence for each column and kind of oddity."""
 
     sentences: list[str] = field(default_factory=list)
 

@@ -30,7 +30,7 @@ class Style(Strict):
     thousands: Literal["", ",", ".", " ", "'"] = ""
 
     def parse(self, text: str) -> float | None:
-        """The number that a cell says, or None. Percent are hundredths; ``(5)`` is what accountants write for -5."""
+        """The number that a cell holds, or None. Percentages are hundredths; ``(5)`` is an accountant's -5."""
         found = _DRESSED.fullmatch(text.translate(_ALIKE))
         if found is None or bool(found["open"]) != bool(found["close"]) or (found["sign"] and found["inner"]):
             return None

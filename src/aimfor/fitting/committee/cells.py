@@ -29,13 +29,13 @@ IMPORTED = (__name__, "lightgbm", "sklearn.linear_model", "torch._dynamo")
 
 @dataclass(frozen=True)
 class Table:
-    """All that cells depend on beside their own name.
+    """All that cells depend on besides their own names.
 
     Attributes:
         rows: All labelled rows.
         folds: Which of them are held out where.
         objective: The metric.
-        outputs: 1 for one score a row, else the number of classes.
+        outputs: 1 for one score per row, else the number of classes.
         seed: Decides everything random.
     """
 
@@ -161,7 +161,7 @@ class Runner:
         return self.stop() or self._late()
 
     def _spread(self, member: Member, todo: list[int], starts: list[Fitted] | None) -> Iterator[tuple[int, Cell]]:
-        """On the pool. A stop kills the workers: what they were at is done again, what they finished is kept."""
+        """On the pool. A stop kills the workers: what they were doing is done again, what they finished is kept."""
         if self._pool is None:
             self._pool = process_pool(self.workers, _hire, (self.table,), IMPORTED)
         waiting = {

@@ -1,4 +1,4 @@
-"""A fitted committee: who speaks with which share, from which score on it decides, and what was promised."""
+"""A fitted committee: who speaks with which share, above which score it decides, and what was promised."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BY_NAME = {member.name: member for member in every_member()}
 
 @dataclass
 class Seat:
-    """A member in the committee: one fitted copy a fold, one scale, one share of the vote.
+    """A member in the committee: one fitted copy per fold, one scale, one share of the vote.
 
     Example:
         >>> from aimfor.fitting.committee import fit_committee
@@ -43,7 +43,7 @@ class Seat:
     seconds: float
     #: What the folds' held-out rows said at every look; None for a seat that was restored.
     curves: dict[str, Any] | None = None
-    #: It sees so many columns from the left; None sees all.
+    #: It sees only so many columns, from the left; None sees all.
     columns: int | None = None
 
     def scores(self, x: Tensor) -> Tensor:
@@ -91,7 +91,7 @@ class Committee:
 
     Attributes:
         objective: The metric it was made for.
-        outputs: 1 for one score a row, else the number of classes.
+        outputs: 1 for one score per row, else the number of classes.
         seats: The members, with their shares of the vote.
         scale: From mixed scores to calibrated log-odds.
         threshold: Decisions are ``score > threshold.value``.
@@ -118,7 +118,7 @@ class Committee:
     notes: list[str] = field(default_factory=list)
 
     def scores(self, x: Tensor) -> Tensor:
-        """Calibrated log-odds ``(n,)``, or one score a class ``(n, c)``, float64."""
+        """Calibrated log-odds ``(n,)``, or one score per class ``(n, c)``, float64."""
         loud = [seat for seat in self.seats if seat.share >= SILENT]
         shares = torch.tensor([seat.share for seat in loud], dtype=torch.float64)
         return self.scale(mixed(torch.stack([seat.scores(x) for seat in loud]), shares / shares.sum()))

@@ -130,7 +130,7 @@ def _learn(table: Table, runner: Runner, able: list[Member], notes: list[str]) -
         missing = member.starts_from is not None and starts is None
         cells = None if missing else runner.cells(member, starts, number * len(table.folds), total)
         if cells is None:
-            notes.append(f"{member.title} left out: the time that was given was up before it had learned")
+            notes.append(f"{member.title} left out: the time limit was reached before it had learned")
             continue
         seat, scores = _seated(table, member, cells)
         seats.append(seat)

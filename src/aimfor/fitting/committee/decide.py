@@ -15,10 +15,10 @@ from ..objective import Objective
 from .folds import list_parts
 from .weights import Judge, choose, mixed
 
-#: Fewer rows than this do not move a threshold, and for accuracy fewer than that: even odds are right already, and the
-#: best of many thresholds on few rows is luck.
+#: Fewer rows than the first number (for accuracy, the second) do not move a threshold: even odds are right already, and
+#: the best of many thresholds on few rows is luck.
 ROWS_TO_TUNE, ROWS_TO_TUNE_ACCURACY = 50, 10_000
-#: Parts in which a promise is made by the others.
+#: Parts of the rows; what each is promised comes from the others.
 PARTS = 5
 
 

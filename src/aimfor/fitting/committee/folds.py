@@ -23,7 +23,7 @@ class Folds:
     """Held-out rows of each fold; every other row trains there.
 
     Attributes:
-        held: Row numbers, ascending, one tensor a fold. Disjoint; together all rows, or a part for one split.
+        held: Row numbers, ascending, one tensor per fold. Disjoint; together all rows, or a part for one split.
         n: Number of rows.
         notes: What was done differently from what a user would expect, in words.
     """

@@ -18,7 +18,7 @@ MOST = 15.0
 
 @dataclass(frozen=True)
 class Scale:
-    """``slope · score + offset``, one offset a class. The slope is never negative.
+    """``slope · score + offset``, one offset per class. The slope is never negative.
 
     Beyond ±15 only the logarithm of the excess is added: a member that is certain of everything cannot shout the others
     down, and the order of the rows stays as it was.

@@ -49,7 +49,7 @@ class MemoryStore:
 
 
 class FolderStore:
-    """One safetensors file a cell, written whole or not at all; a damaged one is named, not used.
+    """One safetensors file per cell, written whole or not at all; a damaged one is named, not used.
 
     Example:
         >>> import tempfile, torch

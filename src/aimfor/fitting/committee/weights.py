@@ -1,4 +1,4 @@
-"""Who speaks how loudly: non-negative weights of the members, chosen by the exact metric on out-of-fold rows.
+"""How loudly each member speaks: non-negative weights of the members, chosen by the exact metric on out-of-fold rows.
 
 Rules, all from member scores on a common scale ``(m, n)`` or ``(m, n, c)`` to weights ``(m,)`` that sum to 1:
 
@@ -128,7 +128,7 @@ def bagged(judge: Judge, seed: int = 0) -> Tensor:
 def convex(judge: Judge, seed: int = 0) -> Tensor:
     """`HeadFitter` on the members' scores, pulled towards the average; the average itself where it cannot be fitted."""
     plain = average(judge)
-    if judge.scores.ndim > 2 or judge.lists is not None:  # one share a member: a layer of classes would mix columns
+    if judge.scores.ndim > 2 or judge.lists is not None:  # one share per member: a layer of classes would mix columns
         return plain
     layer = torch.nn.Linear(len(judge.scores), 1).double()
     with torch.no_grad():

@@ -1,8 +1,8 @@
-"""Which embedding finds classes it has never seen: tried on classes kept aside, and the metric chooses.
+"""Which embedding finds classes it has never seen: tried on classes set aside, and the metric chooses.
 
 Classes, not examples, are dealt to folds. Each way (numbers as they are, whitened, or trained by one of three losses)
-learns from the other classes and is evaluated by the exact metric on the lists that the kept ones make; trained ways
-are evaluated after a quarter, a half and all of their steps. The best of all is then made from all classes.
+learns from the other classes and is evaluated by the exact metric on the lists that the held-out ones make; trained
+ways are evaluated after a quarter, a half and all of their steps. The best of all is then made from all classes.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def fit_embedding(
     tell: Callable[[int, int], None] | None = None,
     stop: Callable[[], bool] = Never,
 ) -> EmbeddingFit:
-    """Tries every way on classes kept aside and makes the best from all classes.
+    """Tries every way on classes set aside and makes the best from all classes.
 
     Args:
         data: The classes there are to learn from, at least two.
@@ -221,7 +221,7 @@ class _Count:
 def _evaluated(
     learn: Part, held: Part, way: str, metric: str, looks: list[int], seed: int, count: _Count
 ) -> list[float]:
-    """The metric on the kept classes at each look."""
+    """The metric on the held-out classes at each look."""
     depth = min(depth_of(metric), len(held.y) - 1)
     name = metric if not metric.startswith("recall@") else f"recall@{depth}"
 

@@ -45,10 +45,10 @@ class Masks:
 
 @dataclass
 class MaskFit:
-    """Fitted networks, one a fold, whose mean log-probabilities speak, and the offsets that decide.
+    """Fitted networks, one per fold, whose mean log-probabilities speak, and the offsets that decide.
 
     Attributes:
-        networks: One a fold.
+        networks: One per fold.
         offsets: Chosen on out-of-fold scores.
         folds: The fold that each picture was held out of.
         out_of_fold: ``(n, c, h, w)`` out-of-fold log-probabilities, float16; None for a restored one.
@@ -113,7 +113,7 @@ def fit_masks(
     tell: Callable[[int, int], None] | None = None,
     stop: Callable[[], bool] = Never,
 ) -> MaskFit:
-    """One network a fold, then the offsets of `fit_offsets` on what each says about the groups it has not seen.
+    """One network per fold, then the offsets of `fit_offsets` on what each says about the groups it has not seen.
 
     Args:
         data: Pictures with masks.
@@ -149,7 +149,7 @@ def fit_masks(
                 network.load_state_dict(before[0])
                 network.eval()
             else:
-                own = make_loss()  # a new one a fold: some remember the spread of scores
+                own = make_loss()  # a new one for each fold: some remember the spread of scores
                 told = _from(tell, fold * epochs, number * epochs)
                 _train(network, data, train, epochs, seed, own, told, stop)
                 kept.put(f"fold-{fold}", dict(network.state_dict()), {"key": key})
@@ -176,7 +176,7 @@ def out_of_fold_offsets(
 
 
 def _from(tell: Callable[[int, int], None] | None, done: int, total: int) -> Callable[[int], None]:
-    """Tells of epochs of one fold as part of them all."""
+    """Reports the epochs of one fold as a part of all epochs."""
     return lambda now: None if tell is None else tell(done + now, total)
 
 

@@ -19,7 +19,7 @@ class Decoder(nn.Module):
     """Feature maps from fine to coarse, ``(b, c_i, h_i, w_i)``, to scores ``(b, classes, h_0, w_0)``.
 
     Every map is brought to one width; from the coarsest on, each is enlarged and added to the next finer one (a feature
-    pyramid), and the sum is looked at once by 3 × 3 convolutions. Group norms: a picture's scores do not depend on who
+    pyramid), and the sum passes once through 3 × 3 convolutions. Group norms: a picture's scores do not depend on who
     else is in the batch.
     """
 
@@ -40,7 +40,7 @@ class Decoder(nn.Module):
 
 
 class SmallNetwork(nn.Module):
-    """The decoder with an encoder that starts from nothing; scores at half the picture's size."""
+    """The decoder with an encoder that is trained from scratch; scores at half the picture's size."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ def enlarged(scores: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def scores_of(network: nn.Module, maps: Sequence[Tensor], block: int = 8) -> Tensor:
-    """Of all pictures without gradient, float32; blocks of one size, so that company does not matter."""
+    """Of all pictures without gradient, float32; in blocks of one size, so that the others do not matter."""
     mode = network.training
     network.eval()
     found, n = [], len(maps[0])

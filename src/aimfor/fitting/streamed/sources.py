@@ -38,7 +38,7 @@ class ScoreSource:
         """Pass after pass of checked chunks: scores float32 or float64 ``(n,)``, labels bool ``(n,)``.
 
         Raises:
-            InputError: A chunk that is no scores and labels, or a later pass that differs from the first.
+            InputError: A chunk that does not hold scores and labels, or a later pass that differs from the first.
         """
         first = _Digest()
         yield self._checked(first)

@@ -218,7 +218,7 @@ def _compact(view: Array, wanted: Callable[[Array], Array]) -> int:
 
 
 def _pieces(values: Array) -> Iterator[tuple[int, int]]:
-    """Ranges of sorted values from the top, of about PIECE entries, that part no ties."""
+    """Ranges of sorted values from the top, of about PIECE entries, that separate no ties."""
     high = len(values)
     while high:
         low = int(np.searchsorted(values, values[max(0, high - PIECE)], "left"))

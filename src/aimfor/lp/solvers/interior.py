@@ -1,6 +1,6 @@
 """The default solver: a batched homogeneous self-dual interior-point method with Mehrotra's predictor and corrector.
 
-Of a program ``min c·x, Gx + s = h, Ex = f, s >= 0`` it follows the central path of
+For a program ``min c·x, Gx + s = h, Ex = f, s >= 0`` it follows the central path of
 
     G'z + E'y + cτ = 0,   Ex = fτ,   Gx + s = hτ,   κ + c·x + f·y + h·z = 0,   s, z, τ, κ >= 0,
 

@@ -21,7 +21,7 @@ class InteriorPoint(Method):
     jumps to the exact face. Only items it does not certify go on.
 
     Args:
-        limit: Most steps for an item.
+        limit: Maximum number of steps for an item.
         stages: Coarse tolerances at which to try the polish, before the solver's own.
 
     Example:
@@ -71,7 +71,7 @@ class PenaltyNewton(Method):
         epsilon: First ε, relative to the equilibrated program.
         factor: What ε is multiplied by.
         smallest: Where it stops falling.
-        outer: Most outer steps.
+        outer: Maximum number of outer steps.
         sketch: Approximate the Hessian of a dense program by this sketch (gradient and line search stay exact).
 
     Example:

@@ -14,6 +14,8 @@ from ....rates.binomial import lower_bound, upper_bound
 Interval = tuple[float, float]
 #: Rows in one draw; a larger part is described by draws of this many, whose spread is scaled down to the part's size.
 MOST_ROWS = 50_000
+#: Draws for the largest parts, and for the smallest.
+LEAST_DRAWS, MOST_DRAWS = 200, 400
 
 
 def exact_interval(successes: int, trials: int, level: float = 0.95) -> Interval:
@@ -39,7 +41,7 @@ def bootstrap_interval(
         seed: Of the draws.
     """
     rows = min(n, most_rows)
-    draws = int(np.clip(4_000_000 // max(rows, 1), 200, 400))
+    draws = int(np.clip(4_000_000 // max(rows, 1), LEAST_DRAWS, MOST_DRAWS))
     generator = torch.Generator().manual_seed(seed)
     seen = np.array([value(torch.randint(n, (rows,), generator=generator)) for _ in range(draws)])
     seen = seen[np.isfinite(seen)]

@@ -33,7 +33,7 @@ class Rows:
     lists: Tensor | None = None
 
     def first(self, columns: int | None) -> Rows:
-        """With so many columns from the left; None for all."""
+        """Only the first ``columns`` columns; None for all."""
         return self if columns is None else replace(self, x=self.x[:, :columns].contiguous())
 
     def take(self, rows: Tensor) -> Rows:
@@ -47,9 +47,9 @@ class Job:
 
     Attributes:
         train: What it learns from.
-        held: Rows of the other folds; used for nothing but when to stop.
+        held: The fold's held-out rows; used only to decide when to stop.
         objective: The metric.
-        outputs: 1 for one score a row, else the number of classes.
+        outputs: 1 for one score per row, else the number of classes.
         seed: Decides everything random.
         stop: Asked often; true ends the work with `Interrupted`.
         start: The fitted member this one starts from, where it names one.
@@ -75,7 +75,7 @@ class Fitted(ABC):
     @property
     @abstractmethod
     def looks(self) -> int:
-        """How many it can speak at."""
+        """At how many looks it can speak."""
 
     @property
     def ticks(self) -> list[int]:
@@ -84,11 +84,11 @@ class Fitted(ABC):
 
     @abstractmethod
     def scores(self, x: Tensor, look: int = -1) -> Tensor:
-        """Log-odds ``(n,)``, or one score a class ``(n, c)``, float64; higher is more likely."""
+        """Log-odds ``(n,)``, or one score per class ``(n, c)``, float64; higher is more likely."""
 
     @abstractmethod
     def cut(self, look: int) -> Self:
-        """The member at this look alone: what is kept in the end."""
+        """The member at this look alone, which is what is kept."""
 
     @abstractmethod
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -110,7 +110,7 @@ class Member(ABC):
     chosen_by_metric: bool = False
     #: What the looks are counted in.
     unit: str = "looks"
-    #: It sees so many columns from the left; None sees all.
+    #: It sees only so many columns, from the left; None sees all.
     columns: int | None = None
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """Members for features of a pretrained network (`Components`): columns whose sizes mean something, many of them.
 
-All see the columns as they are; trees see only the first few dozen, because they look at one column at a time and time
-grows with all of them.
+All see the columns as they are; trees see only the first few dozen, because they look at one column at a time and
+their time grows with the number of columns.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from ....errors import AimforError
+from ....errors import refusal
 from ....metrics.average_precision import AveragePrecision
 from ....metrics.base import Metric
 from ....refit import HeadFitter
@@ -123,11 +123,7 @@ class Head(Member):
 
     def why_not(self, objective: Objective, rows: Rows, outputs: int) -> str | None:
         some = rows.take(torch.cat([(rows.y == one).nonzero()[:3, 0] for one in rows.y.unique()]))
-        try:
-            _candidates(_metric(objective), some, some, (1.0,), 1)
-        except AimforError as error:
-            return str(error)
-        return None
+        return refusal(lambda: _candidates(_metric(objective), some, some, (1.0,), 1))
 
     def fit(self, job: Job) -> FittedHead:
         layers = _candidates(_metric(job.objective), job.train, job.held, self.ridges, 60)

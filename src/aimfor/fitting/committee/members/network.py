@@ -1,4 +1,4 @@
-"""The network by cross-entropy, and the same network trained on for the metric."""
+"""The network by cross-entropy, and the same network trained further for the metric."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from ....errors import AimforError
+from ....errors import refusal
 from ....loss import MetricLoss
+from ... import losses
 from ...losses import loss_on_logits, why_untrainable
 from ...models import in_blocks
 from ...objective import Objective
@@ -21,48 +21,65 @@ from .tabular_network import TabularNetwork, scores_with, together
 from .training import Schedule, Weights, train
 
 
-class FittedNetwork(Fitted):
-    """One network with its weights at each look."""
+class FittedByWeights(Fitted):
+    """One network with its weights at each look; a subclass knows how rows enter it and what else is stored."""
 
-    #: Made of (width, outputs); its weights are all that is stored.
-    network_class: ClassVar[type[nn.Module]] = TabularNetwork
-
-    def __init__(self, design: Design, network: nn.Module, outputs: int, weights: list[Weights]) -> None:
-        self.design, self.network, self.outputs, self.weights = design, network, outputs, weights
+    def __init__(self, network: nn.Module, outputs: int, weights: list[Weights]) -> None:
+        self.network, self.outputs, self.weights = network, outputs, weights
 
     @property
     def looks(self) -> int:
         return len(self.weights)
 
+    def inputs(self, x: Tensor) -> Tensor:
+        """Rows as the network takes them."""
+        return x
+
     def scores(self, x: Tensor, look: int = -1) -> Tensor:
         weights = self.weights[look]
-        return in_blocks(
-            lambda part: together(scores_with(self.network, weights, self.design(part).float())), x
-        ).double()
+        return in_blocks(lambda part: together(scores_with(self.network, weights, self.inputs(part))), x).double()
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        tensors = {f"{look}/{name}": one for look, part in enumerate(self.weights) for name, one in part.items()}
+        return tensors, {"outputs": self.outputs, "looks": self.looks}
+
+    @staticmethod
+    def split(tensors: dict[str, Tensor], looks: int) -> list[Weights]:
+        """The weights of each look."""
+        return [under(f"{look}/", tensors) for look in range(looks)]
+
+
+class FittedNetwork(FittedByWeights):
+    """A network on columns and their pieces."""
+
+    #: Made of (width, outputs); its weights are all that is stored.
+    network_class: ClassVar[type[nn.Module]] = TabularNetwork
+
+    def __init__(self, design: Design, network: nn.Module, outputs: int, weights: list[Weights]) -> None:
+        super().__init__(network, outputs, weights)
+        self.design = design
+
+    def inputs(self, x: Tensor) -> Tensor:
+        return self.design(x).float()
 
     def cut(self, look: int) -> Self:
         return type(self)(self.design, self.network, self.outputs, [self.weights[look]])
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        tensors = {f"{look}/{name}": one for look, part in enumerate(self.weights) for name, one in part.items()}
-        tensors |= {f"design/{name}": one for name, one in self.design.tensors.items()}
-        return tensors, {"outputs": self.outputs, "looks": self.looks}
+        tensors, facts = super().state()
+        return tensors | {f"design/{name}": one for name, one in self.design.tensors.items()}, facts
 
     @classmethod
     def restore(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Self:
         design, outputs = Design(under("design/", tensors)), int(facts["outputs"])
         with torch.random.fork_rng(devices=[]):
             network = cls.network_class(design.width, outputs)
-        weights = [under(f"{look}/", tensors) for look in range(facts["looks"])]
-        return cls(design, network, outputs, weights)
+        return cls(design, network, outputs, cls.split(tensors, facts["looks"]))
 
 
 def cross_entropy(scores: Tensor, rows: Rows) -> Tensor:
     """Of scores ``(n,)`` or ``(n, c)``, with the rows' weights."""
-    if scores.ndim == 1:
-        each = functional.binary_cross_entropy_with_logits(scores, rows.y.to(scores.dtype), reduction="none")
-    else:
-        each = functional.cross_entropy(scores, rows.y, reduction="none")
+    each = losses.cross_entropy(scores, rows.y, reduction="none")
     if rows.weights is None:
         return each.mean()
     mass = rows.weights.to(each.dtype)
@@ -121,7 +138,7 @@ def _loss_of_heads(scores: Tensor, batch: Rows, rows: Tensor) -> Tensor:
 
 
 class MetricNetwork(Network):
-    """The network at its chosen look, trained on by the metric's own engine on large batches.
+    """The network at its chosen look, trained further by the metric's own engine on large batches.
 
     The mean score of the heads is what the metric sees. A metric of decisions is trained around the threshold that is
     best on training rows at the start, because cross-entropy puts it nowhere near 0 for a rare class.
@@ -140,10 +157,8 @@ class MetricNetwork(Network):
         if reason is None and rows.weights is not None:
             some = torch.cat([(rows.y == one).nonzero()[:2, 0] for one in rows.y.unique()])
             scores = torch.zeros(len(some), *([] if outputs == 1 else [outputs]), requires_grad=True)
-            try:
-                MetricLoss(objective.metric)(scores, rows.y[some], weights=rows.weights[some])
-            except AimforError as error:
-                reason = str(error)
+            y, mass = rows.y[some], rows.weights[some]
+            reason = refusal(lambda: MetricLoss(objective.metric)(scores, y, weights=mass))
         return reason
 
     def fit(self, job: Job) -> FittedNetwork:
@@ -159,7 +174,7 @@ class MetricNetwork(Network):
 
 
 def train_for_metric(network: nn.Module, job: Job, own: Job, schedule: Schedule) -> list[Weights]:
-    """A network that has learned by cross-entropy, trained on for the metric.
+    """A network that has learned by cross-entropy, trained further for the metric.
 
     Args:
         network: Trained in place.

@@ -9,14 +9,14 @@ from torch import Tensor, nn
 
 from ...augment import NOTHING, Augment
 from ...losses import why_untrainable
-from ...models import build, in_blocks
+from ...models import build
 from ...objective import Objective
-from .base import Fitted, Job, Member, Rows, under
-from .network import cross_entropy, train_for_metric
-from .tabular_network import scores_with, together
+from .base import Job, Member, Rows
+from .network import FittedByWeights, cross_entropy, train_for_metric
+from .tabular_network import together
 from .training import Schedule, Weights, train
 
-#: Pictures a step, and steps in all: a network on pictures takes a hundred times as long as one on columns.
+#: Pictures per step, and steps in all: a network on pictures takes a hundred times as long as one on columns.
 BATCH, STEPS, LOOKS = 64, 320, 8
 
 
@@ -32,26 +32,19 @@ class _OneHead(nn.Module):
         return found.reshape(len(x), 1, -1)
 
 
-class FittedPictureNetwork(Fitted):
-    """One network with its weights at each look; which network it is, the member knows and no file says."""
+class FittedPictureNetwork(FittedByWeights):
+    """A network on pictures; which network it is, the member knows and no file says."""
 
     def __init__(self, network: nn.Module, shape: tuple[int, ...], outputs: int, weights: list[Weights]) -> None:
-        self.network, self.shape, self.outputs, self.weights = network, shape, outputs, weights
-
-    @property
-    def looks(self) -> int:
-        return len(self.weights)
-
-    def scores(self, x: Tensor, look: int = -1) -> Tensor:
-        weights = self.weights[look]
-        return in_blocks(lambda part: together(scores_with(self.network, weights, part)), x).double()
+        super().__init__(network, outputs, weights)
+        self.shape = shape
 
     def cut(self, look: int) -> Self:
         return type(self)(self.network, self.shape, self.outputs, [self.weights[look]])
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        tensors = {f"{look}/{name}": one for look, part in enumerate(self.weights) for name, one in part.items()}
-        return tensors, {"outputs": self.outputs, "looks": self.looks, "shape": list(self.shape)}
+        tensors, facts = super().state()
+        return tensors, facts | {"shape": list(self.shape)}
 
     @classmethod
     def restore(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Self:
@@ -67,11 +60,6 @@ class FittedPictureNetwork(Fitted):
         for part in weights:
             network.load_state_dict(part)  # raises for weights of another network
         return cls(network.eval(), shape, outputs, weights)
-
-    @staticmethod
-    def split(tensors: dict[str, Tensor], looks: int) -> list[Weights]:
-        """The weights of each look."""
-        return [under(f"{look}/", tensors) for look in range(looks)]
 
 
 class PictureNetwork(Member):
@@ -115,7 +103,7 @@ class PictureNetwork(Member):
 
 
 class PictureMetric(PictureNetwork):
-    """The network at its chosen look, trained on by the metric's own engine."""
+    """The network at its chosen look, trained further by the metric's own engine."""
 
     name = "pictures_metric"
     title = "network on pictures for the metric"

@@ -1,4 +1,4 @@
-"""Steps of a network with the running mean of its weights, looked at now and then by the held-out rows."""
+"""Steps of a network with the running mean of its weights, judged now and then on the held-out rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Schedule:
 
     Attributes:
         rate: Of AdamW.
-        batch: Rows a step.
+        batch: Rows per step.
         looks: At most.
         steps: Between two looks.
         patience: Looks without a better value before the end.

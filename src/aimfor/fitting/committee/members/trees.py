@@ -19,7 +19,7 @@ from .base import Fitted, Job, Member, Rows
 STEP, ROUNDS = 25, 400
 #: Looks without a lower cross-entropy on the held-out rows before a fold stops growing.
 PATIENCE = 4
-#: A part of the rows and columns a round. Chosen by out-of-fold cross-entropy on training rows of nine small tables.
+#: Each round sees a part of the rows and columns. Chosen by out-of-fold cross-entropy on rows of nine small tables.
 SETTINGS = {
     "num_leaves": 31,
     "min_data_in_leaf": 10,
@@ -131,7 +131,7 @@ class ExtraTrees(Trees):
 def grow(
     job: Job, settings: dict[str, Any], rounds: int, feval: Any = None, fitted: type[FittedTrees] = FittedTrees
 ) -> FittedTrees:
-    """Rounds until the held-out rows have seen nothing better for a while, looked at every `STEP` of them."""
+    """Rounds until the held-out rows show nothing better for a while, judged after every `STEP` rounds."""
     text, watch = boosted(settings, _dataset(job.train), _dataset(job.held), rounds, job.stop, feval)
     looks = list(range(STEP, watch.seen + 1, STEP)) or [watch.seen]
     return fitted(text(looks[-1]), looks, job.outputs)
@@ -140,7 +140,7 @@ def grow(
 def boosted(
     settings: dict[str, Any], train: Any, held: Any, rounds: int, stop: Callable[[], bool], feval: Any = None
 ) -> tuple[Callable[[int], str], Watch]:
-    """From LightGBM's own data sets: the model's text after so many rounds, and what the held-out rows saw."""
+    """From LightGBM's own data sets: the model's text after so many rounds, and its values on the held-out rows."""
     import lightgbm
 
     watch = Watch(stop)
@@ -149,7 +149,7 @@ def boosted(
 
 
 class Watch:
-    """Ends the rounds when the user asks, and when the held-out rows have seen nothing better for a while."""
+    """Ends the rounds when the user asks, and when the held-out rows show nothing better for a while."""
 
     order, before_iteration = 30, False
 

@@ -1,0 +1,117 @@
+"""What counts are worth where rows are few: plain numbers, as tensors of a few entries cost more than their sums.
+
+A metric that is a ratio of lines in the counts (F_β, IoU, accuracy, …), of one row or of several, has its value and its
+slopes in closed form. `Ledger` has what `Decisions` and `ClassDecisions` make of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import Tensor
+
+Coefficients = tuple[float, float, float, float]
+
+#: Up to so many rows; those of more are summed as tensors.
+FEW = 32
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """One line in the counts over another, of every row.
+
+    Attributes:
+        above: Coefficients of (tp, fp, fn, tn).
+        below: The same, below the line.
+        summed: The ratio of the rows' summed counts; else the mean of their ratios, without those that are 0/0.
+        positives: Rows without a positive are left out of the mean too.
+
+    Example:
+        >>> from aimfor.smooth.ledger import Ratio
+        >>> Ratio((1, 0, 0, 0), (1, 0, 1, 0)).of([[3.0, 1.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.0]])[0]
+        0.625
+    """
+
+    above: Coefficients
+    below: Coefficients
+    summed: bool = False
+    positives: bool = False
+
+    def of(self, counts: list[list[float]]) -> tuple[float, list[float], list[float]]:
+        """The value, and for each row what one more right and one more wrong decision for it are worth."""
+        rows = list(zip(*counts, strict=True))
+        whole = [tuple(map(sum, counts))] if self.summed else rows
+        above, below = ([sum(map(float.__mul__, line, row)) for row in whole] for line in self._lines())
+        kept = [d != 0.0 and (not self.positives or row[0] + row[2] > 0.0) for d, row in zip(below, whole, strict=True)]
+        number = sum(kept)
+        if not number:
+            return float("nan"), [0.0] * len(rows), [0.0] * len(rows)
+        values = [n / d if use else 0.0 for n, d, use in zip(above, below, kept, strict=True)]
+        (u, v, w, z), (a, b, c, e) = self._lines()
+        up, down = [], []
+        for value, d, use in zip(values, below, kept, strict=True):
+            each = 1.0 / (d * number) if use else 0.0
+            up.append(((u - w) - value * (a - c)) * each)
+            down.append(((v - z) - value * (b - e)) * each)
+        copies = len(rows) if self.summed else 1
+        return sum(values) / number, up * copies, down * copies
+
+    def _lines(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        return tuple(map(float, self.above)), tuple(map(float, self.below))
+
+
+class Ledger(NamedTuple):
+    """Counts of r rows, (tp, fp, fn, tn) each, and what they are worth.
+
+    Attributes:
+        own: This batch's counts.
+        joined: With those of the past.
+        enlarge: How many times more the joined are.
+        value: Of the joined counts; NaN where undefined.
+        up: ``∂/∂tp − ∂/∂fn`` of each row.
+        down: ``∂/∂fp − ∂/∂tn`` of each row.
+    """
+
+    own: list[list[float]]
+    joined: list[list[float]]
+    enlarge: float
+    value: float
+    up: list[float]
+    down: list[float]
+
+    def price(self) -> float:
+        """``max(0, up) · positives + max(0, −down) · negatives``, of all that was counted."""
+        tp, fp, fn, tn = self.joined
+        right = sum(max(0.0, u) * (t + f) for u, t, f in zip(self.up, tp, fn, strict=True))
+        return right - sum(min(0.0, d) * (f + t) for d, f, t in zip(self.down, fp, tn, strict=True))
+
+
+def ledger(ratio: Ratio, sums: list[list[float]], everything: list[float], past: Tensor | None) -> Ledger:
+    """From three sums of each row (soft decisions of positives, all soft decisions, positives) and all its mass."""
+    tp, decided, positives = sums
+    fp = [max(0.0, d - t) for d, t in zip(decided, tp, strict=True)]
+    fn = [max(0.0, p - t) for p, t in zip(positives, tp, strict=True)]
+    tn = [max(0.0, e - p - f) for e, p, f in zip(everything, positives, fp, strict=True)]
+    own, enlarge = [tp, fp, fn, tn], 1.0
+    joined = own
+    if past is not None:
+        joined = [list(map(float.__add__, a, b)) for a, b in zip(own, past.reshape(4, -1).tolist(), strict=True)]
+        size = sum(map(sum, own))
+        enlarge = sum(map(sum, joined)) / size if size > 0 else 1.0
+    value, up, down = ratio.of(joined)
+    if value == 0.0 and not any(down) and not any(joined[0]) and not any(joined[2]):
+        value = float("nan")  # no positive, and without one nothing changes the metric (F_β, IoU)
+    return Ledger(own, joined, enlarge, value, up, down)
+
+
+def inverse_means(sizes: list[float]) -> list[float]:
+    """What a sum over each row is multiplied by in the mean over rows of their means; 0 for rows without a size.
+
+    Example:
+        >>> from aimfor.smooth.ledger import inverse_means
+        >>> inverse_means([2.0, 0.0, 4.0])
+        [0.25, 0.0, 0.125]
+    """
+    number = sum(size > 0.0 for size in sizes)
+    return [1.0 / (size * number) if size > 0.0 else 0.0 for size in sizes]

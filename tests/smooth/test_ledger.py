@@ -1,0 +1,97 @@
+"""Plain numbers for few rows against tensors and autograd, and the anchors against their formulas."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+import aimfor
+from aimfor.metrics.smooth_pairs import misordered
+from aimfor.smooth import Ratio, balanced_entropy, classes, decisions
+from aimfor.smooth.form import value_and_slopes
+
+SQUARE = 4.0
+F2 = (1 + SQUARE, 0.0, 0.0, 0.0), (1 + SQUARE, 1.0, SQUARE, 0.0)
+ODD = (1.0, -0.5, 0.25, 2.0), (1.0, 0.5, 3.0, 1.5)
+
+
+def _by_formula(ratio: Ratio, counts: Tensor) -> Tensor:
+    lines = [torch.tensor(line, dtype=torch.float64) for line in (ratio.above, ratio.below)]
+    counts = counts.sum(1, keepdim=True) if ratio.summed else counts
+    above, below = (line @ counts for line in lines)
+    values = above / below
+    return torch.where(counts[0] + counts[2] > 0, values, torch.nan).nanmean() if ratio.positives else values.nanmean()
+
+
+@pytest.mark.parametrize("lines", [F2, ODD])
+@pytest.mark.parametrize("summed", [False, True])
+@pytest.mark.parametrize("positives", [False, True])
+def test_value_and_slopes_of_a_ratio_are_autograds(lines: tuple, summed: bool, positives: bool) -> None:
+    counts = 5 * torch.rand(4, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    counts[:, 2] = 0.0  # nothing there: 0/0
+    counts[[0, 2], 4] = 0.0  # no positive
+    ratio = Ratio(*lines, summed=summed, positives=positives)
+    value, up, down = ratio.of(counts.tolist())
+    expected, slopes = value_and_slopes(lambda leaf: _by_formula(ratio, leaf), counts)
+    assert value == pytest.approx(expected, rel=1e-13)
+    torch.testing.assert_close(torch.tensor(up, dtype=torch.float64), slopes[0] - slopes[2])
+    torch.testing.assert_close(torch.tensor(down, dtype=torch.float64), slopes[1] - slopes[3])
+    assert ratio.of([[0.0], [0.0], [0.0], [0.0]])[0] != ratio.of([[0.0], [0.0], [0.0], [0.0]])[0]
+
+
+@pytest.mark.parametrize(
+    "name", ["f1", "iou", "accuracy", "pairwise_f1", "f1_macro", "f1_micro", "multilabel_f1", "multilabel_f1_micro"]
+)
+@pytest.mark.parametrize("anchor", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("bank", [0, 100])
+def test_losses_do_not_see_how_few_rows_are_priced(
+    name: str, anchor: float, bank: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for few in (32, -1):
+        monkeypatch.setattr(decisions, "FEW", few)
+        monkeypatch.setattr(classes, "FEW", few)
+        generator = torch.Generator().manual_seed(1)
+        loss_fn = aimfor.MetricLoss(name, aimfor.SmoothEngine(0.6, anchor=anchor, bank=bank))
+        for step in range(3):
+            shape = {"binary": (40,), "multiclass": (40, 3), "multilabel": (40, 3)}[loss_fn.metric.layout]
+            scores = torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_()
+            labels = torch.rand(shape if loss_fn.metric.layout == "multilabel" else (40,), generator=generator)
+            labels = (labels * (3 if loss_fn.metric.layout == "multiclass" else 2)).long()
+            weights = torch.rand(40, generator=generator, dtype=torch.float64) if step else None
+            output = loss_fn.detailed(scores, labels, weights=weights)
+            found.append((few, output.loss.detach(), output.stats["value"], *torch.autograd.grad(output.loss, scores)))
+    for plain, tensors in zip(found[:3], found[3:], strict=True):
+        torch.testing.assert_close(plain[1:], tensors[1:], rtol=1e-12, atol=1e-13)
+
+
+def test_misordered_pairs_are_those_of_all_pairs() -> None:
+    generator = torch.Generator().manual_seed(2)
+    scores = torch.randint(0, 12, (3, 50), generator=generator).double()  # many ties
+    scores[1] = torch.rand(50, generator=generator)
+    a, b = torch.rand(2, 3, 50, generator=generator, dtype=torch.float64).unbind(0)
+    positive = torch.rand(3, 50, generator=generator) < 0.4
+    a, b = a * positive, b * ~positive
+    gaps = scores[:, None, :] - scores[:, :, None]
+    above = (gaps > 0).double() + 0.5 * (gaps == 0)
+    torch.testing.assert_close(misordered(scores, a, b), torch.einsum("ri,rj,rij->r", a, b, above))
+    torch.testing.assert_close(misordered(scores[1:2], a[1:2], b[1:2]), misordered(scores, a, b)[1:2])
+
+
+def test_balanced_entropy_is_its_formula() -> None:
+    generator = torch.Generator().manual_seed(3)
+    scores = torch.randn(4, 20, generator=generator, dtype=torch.float64).requires_grad_()
+    mass, positive = torch.rand(4, 20, generator=generator).double(), torch.rand(4, 20, generator=generator) < 0.4
+    positive[3] = False  # no positive: left out, and a third is no number of few digits
+    a, b = mass * positive, mass * ~positive
+    rows = [
+        0.5 * (a[r] * functional.softplus(-scores[r])).sum() / a[r].sum()
+        + 0.5 * (b[r] * functional.softplus(scores[r])).sum() / b[r].sum()
+        for r in range(3)
+    ]
+    expected = torch.stack(rows).mean()
+    value, slope = balanced_entropy(scores.detach(), a, b)
+    assert value == pytest.approx(expected.item(), rel=1e-13)
+    torch.testing.assert_close(slope, torch.autograd.grad(expected, scores)[0], rtol=1e-12, atol=1e-14)
