@@ -2,7 +2,7 @@
 
     python paper/benchmarks/bench_committee.py [10000x20 200000x40 1000x2000]
 
-Finished sizes are kept in results/committee_cost.json and not measured again. Time on two cores is stated as processor
+With sizes named, nothing is recorded. Time on two cores is stated as processor
 time divided by two, which does not depend on who else uses the machine; the command itself uses two processes.
 """
 
@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import RESULTS, record
+from common import record
 
 TARGETS = {"10000x20": "≤ 3 min", "200000x40": "≤ 20 min, ≤ 4,096 MB", "1000x2000": "not below LightGBM"}
-NAME = "committee_cost"
 
 
 def make(path: Path, rows: int, columns: int) -> None:
@@ -102,17 +101,14 @@ def lightgbm_value(data: Path) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("sizes", nargs="*", default=list(TARGETS))
-    path = RESULTS / f"{NAME}.json"
-    rows = json.loads(path.read_text())["rows"] if path.exists() else []
-    for size in parser.parse_args().sizes:
-        shown = " × ".join(f"{int(one):,}" for one in size.split("x"))
-        if any(row["rows × columns"] == shown for row in rows):
-            continue
+    parser.add_argument("sizes", nargs="*")
+    sizes, rows = parser.parse_args().sizes, []
+    for size in sizes or TARGETS:
         rows.append(measured(size))
         print(rows[-1], flush=True)
+    if not sizes:
         command = "python paper/benchmarks/bench_committee.py"
-        record(NAME, "What `aimfor train` costs (average precision, a tenth positives)", command, rows)
+        record("committee_cost", "What `aimfor train` costs (average precision, a tenth positives)", command, rows)
 
 
 if __name__ == "__main__":

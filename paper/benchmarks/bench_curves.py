@@ -9,8 +9,6 @@ n while a call takes less than `PATIENCE` seconds. Peers that are not installed 
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
-import importlib.util
 import statistics
 import time
 import warnings
@@ -19,6 +17,7 @@ from dataclasses import dataclass
 
 import torch
 from common import peak_extra_megabytes, record
+from peers import versions
 
 SIZES = (128, 1024, 8192, 65_536, 1_000_000)
 PATIENCE = 1.0
@@ -48,7 +47,8 @@ ENTRANTS = (
     Entrant("F1, smooth", "aimfor", "loss_fn = aimfor.MetricLoss('f1')"),
     Entrant("AP, smooth", "aimfor", "loss_fn = aimfor.MetricLoss('ap')"),
     Entrant("AP, direct", "aimfor", "loss_fn = aimfor.MetricLoss('ap', aimfor.DirectEngine(sign=1))"),
-    Entrant("NDCG, direct", "aimfor", "loss_fn = aimfor.MetricLoss('ndcg')"),
+    Entrant("NDCG, smooth", "aimfor", "loss_fn = aimfor.MetricLoss('ndcg')"),
+    Entrant("NDCG, direct", "aimfor", "loss_fn = aimfor.MetricLoss('ndcg', aimfor.DirectEngine())"),
     Entrant("F1, lp", "aimfor", "loss_fn = aimfor.MetricLoss('f1', aimfor.LPEngine())"),
     Entrant("AUROC: LibAUC AUCM", "libauc", LIBAUC.format("AUCMLoss", "device='cpu'"), COLUMNS.format("")),
     Entrant(
@@ -108,15 +108,15 @@ def main() -> None:
     sizes = [n for n in SIZES if n <= parser.parse_args().most]
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    there = [entrant for entrant in ENTRANTS if importlib.util.find_spec(entrant.needs) is not None]
-    absent = sorted({entrant.needs for entrant in ENTRANTS} - {entrant.needs for entrant in there})
+    packages = versions(list(dict.fromkeys(entrant.needs for entrant in ENTRANTS)))
+    there = [entrant for entrant in ENTRANTS if packages[entrant.needs] is not None]
     rows: list[dict[str, object]] = []
     going = there
     for n in sizes:
         going = [entrant for entrant in going if n <= entrant.most]
         found = times(going, n)
         rows += [row(entrant, n, found) for entrant in going]
-        keep(rows, absent, sizes[-1])
+        keep(rows, packages, sizes[-1])
         going = [entrant for entrant in going if found[entrant.name] < PATIENCE]
 
 
@@ -130,12 +130,13 @@ def row(entrant: Entrant, n: int, found: dict[str, float]) -> dict[str, object]:
     }
 
 
-def keep(rows: list[dict[str, object]], absent: list[str], most: int) -> None:
+def keep(rows: list[dict[str, object]], packages: dict[str, str | None], most: int) -> None:
     """Recorded after every n, so that an interrupted run leaves what it has."""
-    peers = [name for name in ("libauc", "ap_perf") if name not in absent]
-    versions = ", ".join(f"{name} {importlib.metadata.version(name.replace('_', '-'))}" for name in peers)
+    peers = {name: found for name, found in packages.items() if name not in ("torch", "aimfor")}
+    there = ", ".join(f"{name} {found}" for name, found in peers.items() if found is not None)
+    absent = [name for name, found in peers.items() if found is None]
     title = "Time and memory against the number of scores, 10 % positives, forward and backward"
-    title += f" (peers: {versions or 'none'}; not installed: {', '.join(absent) or 'none'})"
+    title += f" (peers: {there or 'none'}; not installed: {', '.join(absent) or 'none'})"
     order = [entrant.name for entrant in ENTRANTS]
     ordered = sorted(rows, key=lambda one: order.index(str(one["loss"])))
     record("curves", title, f"python paper/benchmarks/bench_curves.py --most {most}", ordered)

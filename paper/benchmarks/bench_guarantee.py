@@ -2,8 +2,12 @@
 
 Logistic regression on a third of the rows; the rest is the population. Calibration rows are drawn from it with
 replacement, so that the truth at any threshold is known exactly; both libraries may order their tests by the training
-rows. MAPIE asks for other versions than ours, so each part runs where its library is installed and the answers
-meet in JSON files:
+rows.
+
+    python paper/benchmarks/bench_guarantee.py DATA            all of it, every draw anew
+
+Where MAPIE asks for other versions than ours, each part runs where its library is installed, and the answers meet in
+JSON files. A part goes on where it stopped, and says how many draws it found:
 
     python paper/benchmarks/bench_guarantee.py scores DATA     (scikit-learn)
     python paper/benchmarks/bench_guarantee.py mapie           (an environment with mapie)
@@ -13,6 +17,7 @@ meet in JSON files:
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import sys
 import time
@@ -132,6 +137,7 @@ def run(library: str, budget: float) -> None:
     path = STORE / f"{library}.json"
     known = json.loads(path.read_text()) if path.exists() else {}
     STORE.mkdir(parents=True, exist_ok=True)
+    print(f"{library}: {len(known)} of {len(cells())} draws are kept from before", flush=True)
     for place, (name, floor, n, draw) in enumerate(cells()):
         key = f"{name}|{floor}|{n}|{draw}"
         if key not in known and time.time() - start < budget:
@@ -143,8 +149,13 @@ def run(library: str, budget: float) -> None:
             # MAPIE decides at probability >= threshold, aimfor at score > threshold.
             known[key] = {method: truth(files, name, cut, method == "aimfor") for method, cut in found.items()}
             if place % 30 == 29:
-                path.write_text(json.dumps(known))
-    path.write_text(json.dumps(known))
+                _keep(path, known)
+    _keep(path, known)
+
+
+def _keep(path: Path, known: dict[str, Any]) -> None:
+    """A draw on each line, so that two runs can be compared."""
+    path.write_text("{\n" + ",\n".join(f"{json.dumps(key)}: {json.dumps(one)}" for key, one in known.items()) + "\n}\n")
 
 
 def truth(files: dict[str, np.ndarray], name: str, cut: float | None, strict: bool) -> list[float] | None:
@@ -190,10 +201,18 @@ def table() -> None:
     rows.append(_totals(both))
     record(
         "guarantee",
-        "Guaranteed thresholds: recall kept, as a share of the oracle's, by aimfor and by every method of MAPIE 1.6",
-        "python paper/benchmarks/bench_guarantee.py",
+        f"Guaranteed thresholds: recall kept, as a share of the oracle's, by aimfor and by every method of {_mapie()}",
+        "python paper/benchmarks/bench_guarantee.py DATA",
         rows,
     )
+
+
+def _mapie() -> str:
+    """With its version, if it is the one of this environment."""
+    try:
+        return "MAPIE " + ".".join(importlib.metadata.version("mapie").split(".")[:2])
+    except importlib.metadata.PackageNotFoundError:
+        return "MAPIE"
 
 
 def _kept(answers: list[list[float] | None], best: float, floor: float) -> np.ndarray:
@@ -217,11 +236,23 @@ def _totals(both: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return row
 
 
+def everything(data: Path) -> None:
+    make_scores(data)
+    for library in ("mapie", "aimfor"):
+        (STORE / f"{library}.json").unlink(missing_ok=True)
+        run(library, float("inf"))
+    table()
+
+
 if __name__ == "__main__":
     words = sys.argv[1:]
+    if not words:
+        raise SystemExit(__doc__)
     if words[0] == "scores":
         make_scores(Path(words[1]))
     elif words[0] == "table":
         table()
+    elif words[0] in ("mapie", "aimfor"):
+        run(words[0], float(words[1]) if len(words) > 1 else float("inf"))
     else:
-        run(words[0], float(words[1]) if len(words) > 1 else 1e9)
+        everything(Path(words[0]))

@@ -71,13 +71,15 @@ def on_images(network: str, make: Callable[[int], nn.Module], size: int, repeats
 
 def on_masks(size: int, repeats: int) -> Any:
     masks = (torch.rand(size, 48, 64) < 0.2).long()
-    direct, shares = aimfor.MetricLoss("iou"), torch.tensor([0.8, 0.2])
+    smooth, direct = aimfor.MetricLoss("iou"), aimfor.MetricLoss("iou", aimfor.DirectEngine())
+    shares = torch.tensor([0.8, 0.2])
     losses: dict[str, tuple[Callable[[], nn.Module], Loss]] = {
         "cross-entropy": (
             SegNet,
             lambda s: functional.binary_cross_entropy_with_logits(s[0].squeeze(1), masks.float()),
         ),
         "IoU, soft counts": (SegNet, lambda s: soft_iou(s[0].reshape(-1), masks.reshape(-1), shares)),
+        "IoU, smooth (default)": (SegNet, lambda s: smooth(s[0].squeeze(1), masks)),
         "IoU, direct": (SegNet, lambda s: direct(s[0].squeeze(1), masks)),
     }
     return compared("SegNet", torch.randn(size, 3, 48, 64), losses, repeats)

@@ -160,12 +160,12 @@ if __name__ == "__main__":
     record(
         "lp_peers",
         "A batch of linear programs, forward and backward, against its peers",
-        "PYTHONPATH=src python paper/benchmarks/bench_lp.py",
-        peers(50, 20, 32, 5) + peers(200, 50, 32, 3),
+        "python paper/benchmarks/bench_lp.py",
+        peers(50, 20, 32, 15) + peers(200, 50, 32, 7),
     )
     record(
         "lp_backward",
         "Cost of the gradient rules, as a share of the forward pass",
-        "PYTHONPATH=src python paper/benchmarks/bench_lp.py",
+        "python paper/benchmarks/bench_lp.py",
         backward_share(200, 50, 32),
     )

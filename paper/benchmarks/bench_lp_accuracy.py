@@ -89,6 +89,6 @@ if __name__ == "__main__":
     record(
         "lp_accuracy",
         "Linear programs: statuses and values against HiGHS",
-        "PYTHONPATH=src python paper/benchmarks/bench_lp_accuracy.py",
+        "python paper/benchmarks/bench_lp_accuracy.py",
         rows,
     )

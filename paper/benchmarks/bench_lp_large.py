@@ -15,7 +15,7 @@ from aimfor.lp import ActiveSet, Envelope, Implicit, PairRows, PenaltyNewton, Sk
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "lp"))
 from random_programs import feasible_bounded, highs, item
 
-COMMAND = "PYTHONPATH=src python paper/benchmarks/bench_lp_large.py"
+COMMAND = "python paper/benchmarks/bench_lp_large.py"
 
 
 def auc_batch(items: int, p: int = 6, q: int = 8, d: int = 4) -> dict[str, Tensor]:

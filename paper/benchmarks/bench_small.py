@@ -1,6 +1,6 @@
 """What the default loss of every registered metric costs, in units of cross-entropy on the same batch, and its memory.
 
-PYTHONPATH=src python paper/benchmarks/bench_small.py [--only f1,ap] [--memory] [--exact]
+python paper/benchmarks/bench_small.py [--only f1,ap] [--memory] [--exact]
 
 Binary metrics stand beside binary cross-entropy, metrics of classes beside softmax cross-entropy of the same 3 columns,
 ranked lists beside binary cross-entropy of as many items. Targets are what a loader gives: int64.
@@ -142,7 +142,7 @@ def main() -> None:
         print(*row.values(), sep="\t", flush=True)
     if not options.only:
         title = "The default loss of every metric, forward and backward, in units of cross-entropy on the same batch"
-        record("small", title, COMMAND + " --memory", rows)
+        record("small", title, COMMAND + " --memory" * options.memory, rows)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """What soft decisions and soft ranks cost, beside cross-entropy, a dense smooth AP and brute-force evaluation.
 
-PYTHONPATH=src python paper/benchmarks/bench_smooth.py [decisions] [ranks] [retrieval] [peers] [faiss]
+python paper/benchmarks/bench_smooth.py [decisions] [ranks] [retrieval] [peers] [faiss]
 
-``peers`` needs pytorch-metric-learning; ``faiss`` a Python that has faiss-cpu, named by FAISS_PYTHON.
+``peers`` needs pytorch-metric-learning; ``faiss`` faiss-cpu, here or in the Python that FAISS_PYTHON names.
 """
 
 from __future__ import annotations
@@ -197,9 +197,8 @@ def beside_faiss() -> None:
         start = time.process_time()
         evaluate(x, y, k=[1, 10])
         ours = time.process_time() - start
-        done = subprocess.run(
-            [os.environ["FAISS_PYTHON"], "-c", FAISS, str(n)], capture_output=True, text=True, check=True
-        )
+        python = os.environ.get("FAISS_PYTHON", sys.executable)
+        done = subprocess.run([python, "-c", FAISS, str(n)], capture_output=True, text=True, check=True)
         theirs = float(done.stdout)
         rows.append(
             {

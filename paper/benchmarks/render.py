@@ -8,17 +8,38 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
 RESULTS = Path(__file__).parent / "results"
+#: Of run.py: the peers of its last run, and when each command was started, how long it took, whether it ended well.
+LOG = RESULTS / "run" / "log.json"
 INTRO = """# Benchmarks
 
 `make bench` measures every table again, beside every peer that is installed, and each regenerates alone with the
-command above it. Times are medians of CPU time on one thread; compare ratios, which were measured in the same run,
-rather than milliseconds, which depend on the machine.
+command above it. Times are medians of CPU time on one thread, or by the clock where processes work together; compare
+ratios, which were measured in the same run, rather than milliseconds, which depend on the machine.
 """
 #: Column of the curves → (file, label of the axis).
 PICTURES = {
     "ms": ("benchmarks_time.svg", "CPU ms, forward and backward"),
     "extra MB": ("benchmarks_memory.svg", "extra MB at the peak"),
 }
+
+
+def read_log() -> dict[str, Any]:
+    known: dict[str, Any] = json.loads(LOG.read_text(encoding="utf8")) if LOG.exists() else {}
+    return {"date": "", "peers": {}, "commands": {}} | known
+
+
+def write_log(log: dict[str, Any]) -> None:
+    LOG.parent.mkdir(parents=True, exist_ok=True)
+    LOG.write_text(json.dumps(log, indent=1, ensure_ascii=False) + "\n", encoding="utf8")
+
+
+def peers_line(log: dict[str, Any]) -> str:
+    """The packages that the last run had beside it, and those it had not; empty without a run."""
+    if not log["peers"]:
+        return ""
+    there = ", ".join(f"{name} {version}" for name, version in log["peers"].items() if version is not None)
+    absent = ", ".join(name for name, version in log["peers"].items() if version is None)
+    return f"Peers in the last run ({log['date']}): {there or 'none'}. Not installed: {absent or 'none'}.\n"
 
 
 def table(rows: list[dict[str, object]]) -> str:
@@ -57,6 +78,7 @@ def line_looks(names: list[str]) -> dict[str, dict[str, Any]]:
 
 def draw(rows: list[dict[str, Any]]) -> str:
     """Both axes logarithmic; ours as lines with dots, peers dashed with squares. Returns the pictures as Markdown."""
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     looks = line_looks(list(dict.fromkeys(str(row["loss"]) for row in rows)))
@@ -69,14 +91,15 @@ def draw(rows: list[dict[str, Any]]) -> str:
         axes.set(xscale="log", yscale="log", xlabel="number of scores", ylabel=label)
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        figure.savefig(ROOT / "docs" / file, metadata={"Date": None})
+        with rc_context({"svg.hashsalt": "aimfor"}):  # the same rows make the same file
+            figure.savefig(ROOT / "docs" / file, metadata={"Date": None})
     time, memory = (file for file, _ in PICTURES.values())
     shown = (f"![Time against the number of scores]({time})", f"![Memory against the number of scores]({memory})")
     return "\n\n".join(shown) + "\n"
 
 
 def main() -> None:
-    parts = [INTRO]
+    parts = [part for part in (INTRO, peers_line(read_log())) if part]
     for path in sorted(RESULTS.glob("*.json")):
         document = json.loads(path.read_text(encoding="utf8"))
         parts.append(f"## {document['title']}\n\n`{document['command']}`: {document['date']}, {document['setting']}\n")

@@ -1,6 +1,6 @@
 """A stranger's data: every set trains and reports with one command and no option but target and metric.
 
-    python benchmarks/strangers.py [--data FOLDER] [--only NAME …]
+    python paper/benchmarks/strangers.py [--data FOLDER] [--only NAME …]     (with --only nothing is recorded)
 
 The folder (AIMFOR_DATA) holds the 24 small tables, Adult, bank marketing, credit-card fraud, and cats and dogs, from
 which a folder of PNG files is made. Nothing is tuned here: the numbers are what a newcomer gets at the first try.
@@ -87,8 +87,9 @@ def main() -> None:
             print(row, flush=True)
     keys = {key: None for row in rows for key in row}
     table = [{key: row.get(key, "") for key in keys} for row in rows]
-    record("strangers", "A stranger's data: one command each, no option but target and metric",
-           "python benchmarks/strangers.py", table)  # fmt: skip
+    if not arguments.only:
+        title = "A stranger's data: one command each, no option but target and metric"
+        record("strangers", title, "python paper/benchmarks/strangers.py --data DATA", table)
 
 
 if __name__ == "__main__":

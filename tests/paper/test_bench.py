@@ -1,17 +1,19 @@
-"""`make bench`: what is run, what is left out, and the page."""
+"""`make bench`: what is run, what is left out, what is said about it, and the page."""
 
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "paper" / "benchmarks"))
 try:
-    run, render = importlib.import_module("run"), importlib.import_module("render")
+    run, render, peers = (importlib.import_module(name) for name in ("run", "render", "peers"))
 finally:
     sys.path.pop(0)
 
@@ -34,9 +36,107 @@ def test_commands_that_want_data_are_left_out_without_them() -> None:
     assert run.words("python paper/benchmarks/bench_sorted.py", None) is not None
 
 
-def test_a_missing_peer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "PEERS", ("torch", "surely_not_installed"))
-    assert run.absent_peers() == ["surely_not_installed"]
+def test_only_what_is_whole_and_new_enough_is_measured_already() -> None:
+    done = {"date": "2026-11-18", "minutes": 1.0, "finished": True}
+    assert run.is_done(["2026-11-18", "2026-11-19"], done, "2026-11-18")
+    assert run.is_done(["2026-11-18"], {}, "2026-11-18")  # measured by hand
+    assert not run.is_done(["2026-11-18", "2026-11-17"], done, "2026-11-18")
+    assert not run.is_done(["2026-11-18"], {**done, "finished": False}, "2026-11-18")  # stopped in its table
+    assert not run.is_done([], done, "2026-11-18")
+    assert not run.is_done(["2026-11-18"], done, None)
+
+
+def test_a_command_that_does_not_measure_its_tables_is_said_to_have_failed(
+    benches: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may keep the rows that it has, or write them under a command that is not there."""
+    for name in ("old", "new"):
+        (run.HERE / f"bench_{name}.py").write_text("print('nothing to do')")
+    assert start(monkeypatch, "--only", "old", "new") == 1
+    said = capsys.readouterr().out
+    assert "bench_old.py: failed, ended well without measuring again: old" in said
+    assert "bench_new.py: failed, no table stands under this command" in said
+
+
+@pytest.fixture
+def benches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of three scripts: one has recorded a table, one fails, one is new."""
+    folder, results = tmp_path / "paper" / "benchmarks", tmp_path / "paper" / "benchmarks" / "results"
+    results.mkdir(parents=True)
+    (tmp_path / "docs").mkdir()
+    write = (
+        "import json, pathlib; p = pathlib.Path('paper/benchmarks/results/{0}.json'); "
+        "p.write_text(json.dumps({{'title': '{0}', 'command': 'python paper/benchmarks/bench_{0}.py', "
+        "'date': '2999-01-01', 'setting': 'here', 'rows': [{{'n': 1}}]}}))"
+    )
+    for name in ("old", "new"):
+        (folder / f"bench_{name}.py").write_text(write.format(name))
+    (folder / "bench_bad.py").write_text("raise SystemExit(3)")
+    document = {"title": "old", "command": "python paper/benchmarks/bench_old.py", "date": "2026-11-01"}
+    (results / "old.json").write_text(json.dumps({**document, "setting": "there", "rows": [{"n": 2}]}))
+    for module, name, value in (
+        (run, "HERE", folder), (run, "ROOT", tmp_path), (render, "ROOT", tmp_path), (render, "RESULTS", results),
+        (render, "LOG", results / "run" / "log.json"), (peers, "PEERS", ()),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(peers, "versions", lambda: {"torch": "2", "surely_not_installed": None})
+    return results
+
+
+def start(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["run.py", *words])
+    return int(run.main())
+
+
+def test_a_run_goes_on_where_it_stopped_and_names_what_failed(
+    benches: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert start(monkeypatch) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2] == "python paper/benchmarks/bench_bad.py: failed with code 3, the page keeps its last rows"
+    assert lines[-1] == "not installed, and so not measured: surely_not_installed"
+    log: dict[str, Any] = json.loads((benches / "run" / "log.json").read_text())
+    assert [entry["finished"] for entry in log["commands"].values()] == [True, False, True]
+    page = (benches.parents[2] / "docs" / "benchmarks.md").read_text()
+    assert "## new" in page
+    assert "torch 2. Not installed: surely_not_installed." in page
+
+    assert start(monkeypatch, "--since", "2026-11-18") == 1  # all but the one that failed are measured
+    said = capsys.readouterr().out
+    assert "bench_old.py: measured already" in said
+    assert "bench_new.py: measured already" in said
+    assert "bench_bad.py: failed" in said
+
+    log["commands"]["python paper/benchmarks/bench_old.py"]["finished"] = False
+    render.write_log(log)
+    assert start(monkeypatch, "--since", "2026-11-18", "--list") == 0
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == [
+        "paper/benchmarks/bench_old.py",
+        "paper/benchmarks/bench_bad.py",
+    ]
+
+
+def test_a_peer_is_there_if_it_can_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "half_installed.py").write_text("import surely_not_installed")
+    (tmp_path / "crashes.py").write_text("import os; os.abort()")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    there, absent = {"pytest": pytest.__version__}, {"half_installed": None, "surely_not_installed": None}
+    assert peers.versions(("half_installed", "pytest", "surely_not_installed")) == there | absent
+    assert peers.versions(("crashes", *absent, "pytest")) == there | absent | {"crashes": None}
+
+
+def test_what_a_command_cannot_do_without_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "importable", lambda modules: set())
+    assert peers.missing_for("python paper/benchmarks/bench_smooth.py faiss") == "faiss"
+    assert peers.missing_for("python paper/benchmarks/bench_smooth.py") is None
+    for words in peers.NEEDS:
+        assert any(words in command for command in run.commands()), words
+
+
+def test_every_peer_is_one_that_a_script_measures() -> None:
+    scripts = [path.read_text(encoding="utf8") for path in run.HERE.glob("bench_*.py")]
+    for name in peers.PEERS:
+        assert any(name in script or name.upper() in script for script in scripts), name
 
 
 def test_curves_have_only_what_was_measured() -> None:
