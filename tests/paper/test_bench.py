@@ -139,6 +139,18 @@ def test_every_peer_is_one_that_a_script_measures() -> None:
         assert any(name in script or name.upper() in script for script in scripts), name
 
 
+def test_strangers_name_who_decides() -> None:
+    pytest.importorskip("typer")
+    sys.path.insert(0, str(run.HERE))
+    try:
+        strangers = importlib.import_module("strangers")
+    finally:
+        sys.path.pop(0)
+    members = [{"title": "trees", "weight": 0.25}, {"title": "a linear model", "weight": 0.75}]
+    assert strangers.loudest({"committee": {"members": members}}) == "a linear model 0.75"
+    assert strangers.loudest({"chosen": {"loss": "ce", "balanced": True}}) == "ce, balanced"
+
+
 def test_curves_have_only_what_was_measured() -> None:
     rows = [
         {"loss": "a", "n": 10, "ms": 1.0, "extra MB": ""},
