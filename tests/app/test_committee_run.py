@@ -191,7 +191,7 @@ def test_out_of_time_members_are_left_out_and_named(table: Path, tmp_path: Path)
     assert invoke(*words).exit_code == 0
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert [one["name"] for one in metrics["committee"]["members"]] == ["linear"]
-    assert any("time that was given" in note for note in metrics["notes"])
+    assert any("time limit was reached" in note for note in metrics["notes"])
 
 
 def test_several_classes(tmp_path: Path) -> None:

@@ -222,7 +222,7 @@ def test_out_of_time_the_first_member_stays_and_the_others_are_named() -> None:
     x, y = table(120)
     committee = fit_committee(x, y, Objective.of("ap"), folds=2, minutes=0.0)
     assert [seat.name for seat in committee.seats] == ["linear"]
-    assert len([note for note in committee.notes if "time that was given" in note]) == 4
+    assert len([note for note in committee.notes if "time limit was reached" in note]) == 4
 
 
 def test_a_cell_cut_short_on_disk_is_named_and_not_used(tmp_path: Path) -> None:
