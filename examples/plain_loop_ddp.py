@@ -46,4 +46,5 @@ if rank == 0:
     axes.set(xlabel="epoch", ylabel="AUROC of all rows", title="Balanced batches of 64, one process or several")
     figure.savefig("plain_loop_ddp.svg")
 if distributed:
+    del model  # first: the last to let go of the group must not be the model, or torch may wait for itself
     dist.destroy_process_group()

@@ -81,6 +81,7 @@ WORKER = """
     else:
         raise AssertionError("no error")
     dist.barrier()
+    del parallel  # see examples/plain_loop_ddp.py
     dist.destroy_process_group()
     print("worker", rank, "done")
 """

@@ -403,6 +403,7 @@ def test_two_processes_end_with_the_multipliers_of_one(tmp_path: Path) -> None:
         weights = [p.detach().clone() for p in model.parameters()]
         torch.save([weights, problem.multipliers], f"{path}.{world}.{rank}")
         if world > 1:
+            del model  # see examples/plain_loop_ddp.py
             dist.destroy_process_group()
     """
     path = str(tmp_path / "run")

@@ -23,6 +23,9 @@ from ...fitting.fit import Interrupted
 _PATIENCE = timedelta(days=7)
 #: Seconds in which a process that met an error says so before others complain that it is gone.
 _COURTESY = 2.0
+#: Seconds for gloo's threads to forget the last exchange, for which they need Python: the network may hold the group
+#: beyond its end, and would wait for those threads without letting them.
+_LAST_WORK = 0.02
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,7 @@ def started() -> Iterator[Ranks]:
         time.sleep(_COURTESY)  # the one that ended knows why
         raise (gone if ranks.may_complain() else Silent("")) from None
     finally:
+        time.sleep(_LAST_WORK)
         dist.destroy_process_group()
 
 
