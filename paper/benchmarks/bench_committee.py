@@ -10,18 +10,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import resource
-import subprocess
 import sys
 import tempfile
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from common import record
+from cost import cost_of
 
 TARGETS = {"10000x20": "≤ 3 min", "200000x40": "≤ 20 min, ≤ 4,096 MB", "1000x2000": "not below LightGBM"}
 
@@ -34,54 +30,19 @@ def make(path: Path, rows: int, columns: int) -> None:
     np.savez(path, X=x, y=(signal > np.quantile(signal, 0.9)).astype(np.int64))
 
 
-def group_megabytes(leader: int) -> float:
-    """Resident memory of all processes of the group, shared pages counted by share where the system tells."""
-    total = 0.0
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            if os.getpgid(int(entry.name)) != leader:
-                continue
-            text = (entry / "smaps_rollup").read_text()
-        except OSError:
-            continue
-        total += sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:")) / 1024
-    return total
-
-
-def trained(words: list[str]) -> dict[str, float]:
-    """Processor seconds, wall seconds and peak megabytes of a command and its workers."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    process = subprocess.Popen(words, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    peak, over = [0.0], threading.Event()
-
-    def watch() -> None:
-        while not over.wait(0.5):
-            peak[0] = max(peak[0], group_megabytes(process.pid))
-
-    threading.Thread(target=watch, daemon=True).start()
-    _, problem = process.communicate()
-    over.set()
-    if process.returncode:
-        raise SystemExit(problem.decode())
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"seconds": seconds, "wall": time.monotonic() - began, "megabytes": peak[0]}
-
-
 def measured(size: str) -> dict[str, Any]:
     rows, columns = map(int, size.split("x"))
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         make(place / "t.npz", rows, columns)
         words = ["train", str(place / "t.npz"), "--target", "y", "--metric", "ap", "--workers", "2", "-q"]
-        cost = trained([sys.executable, "-m", "aimfor", *words, "--out", str(place / "run")])
+        cost = cost_of([sys.executable, "-m", "aimfor", *words, "--out", str(place / "run")])
         metrics = json.loads((place / "run" / "metrics.json").read_text())
         trees = lightgbm_value(place / "t.npz")
     return {
         "rows × columns": f"{rows:,} × {columns:,}",
         "processor minutes / 2": f"{cost['seconds'] / 120:.1f}",
+        "wall minutes": f"{cost['wall'] / 60:.1f}",
         "peak MB": f"{cost['megabytes']:.0f}",
         "AP, committee": f"{metrics['test']['metric']:.4f}",
         "AP, LightGBM": f"{trees:.4f}",

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench_committee import trained
 from common import record
+from cost import cost_of
 
 SIDE, PICTURES = 144, 10_000
 TARGETS = {"first run": "≤ 8 min, ≤ 2,048 MB", "second run, features kept": "≤ 0.5 min"}
@@ -49,7 +49,7 @@ def main() -> None:
         words = [sys.executable, "-m", "aimfor", "train", str(place / "photos"), "--metric", "ap", "-q"]
         words += ["--model", "efficientnet-lite0", "--positive", "second"]
         for title, out in zip(TARGETS, ("one", "two"), strict=True):
-            cost = trained([*words, "--out", str(place / "runs" / out)])
+            cost = cost_of([*words, "--out", str(place / "runs" / out)])
             rows.append(_row(title, number, cost, place / "runs" / out))
             print(rows[-1], flush=True)
     if number == PICTURES:

@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import glance
+import quoted
+
 ROOT = Path(__file__).parent.parent.parent
 RESULTS = Path(__file__).parent / "results"
 #: Of run.py: the peers of its last run, and when each command was started, how long it took, whether it ended well.
@@ -16,6 +19,30 @@ INTRO = """# Benchmarks
 command above it. Times are medians of CPU time on one thread, or by the clock where processes work together; compare
 ratios, which were measured in the same run, rather than milliseconds, which depend on the machine.
 """
+#: Chapter of the page → its tables, in their order. A table that stands nowhere comes last.
+CHAPTERS = {
+    "Losses": (
+        *("small", "curves", "sorted", "auc_mu", "smooth_f1", "smooth_ap_peers", "direct_ap", "direct_ap_negative"),
+        *("direct_f1", "direct_iou", "iteration", "head"),
+    ),
+    "Linear programs": (
+        *("lp_peers", "lp_backward", "lp_accuracy", "lp_gram", "lp_memory", "lp_properties", "lp_reduction"),
+        "lp_blackbox",
+    ),
+    "One dual per example": (
+        *("lagrangian_cost", "lagrangian_epoch", "lagrangian_convergence", "lagrangian_projections"),
+        *("lagrangian_schedules", "lagrangian_plain"),
+    ),
+    "Constraints and guarantees": ("guarantee", "gap", "rates_cost", "rates_decide", "rates_calibration"),
+    "Exact metrics": ("exact_ndcg", "streamed", "retrieval", "retrieval_faiss"),
+    "The program": ("committee_cost", "pictures_cost", "strangers"),
+    "Large data and several processes": (
+        *("stream_fast", "stream_network", "stream_levels", "stream_loader", "stream_trees", "ranks", "bytes"),
+        "executors",
+    ),
+    "Before and now": ("before",),
+}
+LAST = "More"
 #: Column of the curves → (file, label of the axis).
 PICTURES = {
     "ms": ("benchmarks_time.svg", "CPU ms, forward and backward"),
@@ -98,15 +125,37 @@ def draw(rows: list[dict[str, Any]]) -> str:
     return "\n\n".join(shown) + "\n"
 
 
+def chapters() -> dict[str, dict[str, dict[str, Any]]]:
+    """The page: chapter → name of a table → what was recorded."""
+    stored = {path.stem: json.loads(path.read_text(encoding="utf8")) for path in sorted(RESULTS.glob("*.json"))}
+    order = {**CHAPTERS, LAST: tuple(name for name in stored if not any(name in names for names in CHAPTERS.values()))}
+    page = {title: {name: stored[name] for name in names if name in stored} for title, names in order.items()}
+    return {title: tables for title, tables in page.items() if tables}
+
+
+def opening(rows: dict[str, list[dict[str, Any]]]) -> list[str]:
+    """What the page says before its tables: how it came to be, and every peer in a line."""
+    beside = glance.glance(rows)
+    parts = [INTRO, peers_line(read_log())]
+    if beside:
+        parts += ["## Beside every peer, at its own job\n", "Read from the tables below.\n", table(beside) + "\n"]
+    return [part for part in (*parts, glance.kept(rows.get("guarantee", []))) if part]
+
+
 def main() -> None:
-    parts = [part for part in (INTRO, peers_line(read_log())) if part]
-    for path in sorted(RESULTS.glob("*.json")):
-        document = json.loads(path.read_text(encoding="utf8"))
-        parts.append(f"## {document['title']}\n\n`{document['command']}`: {document['date']}, {document['setting']}\n")
-        if path.stem == "curves":
-            parts.append(draw(document["rows"]))
-        parts.append(table(document["rows"]) + "\n")
+    page = chapters()
+    rows = {name: document["rows"] for tables in page.values() for name, document in tables.items()}
+    parts = opening(rows)
+    for title, tables in page.items():
+        parts.append(f"## {title}\n")
+        for name, document in tables.items():
+            source = f"`{document['command']}`: {document['date']}, {document['setting']}"
+            parts.append(f"### {document['title']}\n\n{source}\n")
+            if name == "curves":
+                parts.append(draw(document["rows"]))
+            parts.append(table(document["rows"]) + "\n")
     (ROOT / "docs" / "benchmarks.md").write_text("\n".join(parts))
+    quoted.write(ROOT / "docs", rows)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import os
 import shlex
 import subprocess
@@ -33,9 +32,9 @@ ROOT = HERE.parent.parent
 def recorded() -> dict[str, dict[str, str]]:
     """Commands in the order of the page, each with its tables and the days on which they were measured."""
     found: dict[str, dict[str, str]] = {}
-    for path in sorted(render.RESULTS.glob("*.json")):
-        document = json.loads(path.read_text(encoding="utf8"))
-        found.setdefault(str(document["command"]), {})[path.stem] = str(document["date"])
+    for tables in render.chapters().values():
+        for name, document in tables.items():
+            found.setdefault(str(document["command"]), {})[name] = str(document["date"])
     return found
 
 

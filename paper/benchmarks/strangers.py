@@ -12,15 +12,14 @@ import argparse
 import concurrent.futures
 import json
 import os
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from common import record
-from typer.testing import CliRunner
-
-from aimfor.app.cli.main import app
+from cost import cost_of
 
 
 def png_folder(source: Path, out: Path) -> Path:
@@ -57,30 +56,23 @@ def loudest(metrics: dict[str, Any]) -> str:
     return str(metrics["chosen"]["loss"]) + (", balanced" if metrics["chosen"]["balanced"] else "")
 
 
-def seconds() -> float:
-    """CPU time of this process and of those that it has waited for."""
-    return sum(os.times()[:4])
-
-
 def one(name: str, path: Path, target: str | None, metric: str, out: Path) -> dict[str, Any]:
-    """One command through the program's own entry point. Seconds are CPU time: the machine may be busy."""
+    """One command. Seconds are CPU time of all its processes: the machine may be busy."""
     words = ["train", str(path), *(["--target", target] if target else []), "--metric", metric]
-    began = seconds()
-    done = CliRunner().invoke(app, [*words, "--out", str(out / name)])
-    row: dict[str, Any] = {"set": name, "metric": metric, "exit code": done.exit_code}
-    if done.exit_code == 0:
-        metrics = json.loads((out / name / "metrics.json").read_text())
-        row |= {
-            "validation": round(metrics["validation"], 4),
-            "test": round(metrics["test"]["metric"], 4),
-            "test positives": metrics["test"]["positives"],
-            "loudest member": loudest(metrics),
-            "report kB": round((out / name / "report.html").stat().st_size / 1000),
-            "seconds": round(seconds() - began, 1),
-        }
-    else:
-        row["message"] = done.stderr.strip().splitlines()[-1]
-    return row
+    row: dict[str, Any] = {"set": name, "metric": metric}
+    try:
+        cost = cost_of([sys.executable, "-m", "aimfor", *words, "--out", str(out / name)])
+    except RuntimeError as error:
+        return row | {"message": str(error).strip().splitlines()[-1]}
+    metrics = json.loads((out / name / "metrics.json").read_text())
+    return row | {
+        "validation": round(metrics["validation"], 4),
+        "test": round(metrics["test"]["metric"], 4),
+        "test positives": metrics["test"]["positives"],
+        "loudest member": loudest(metrics),
+        "report kB": round((out / name / "report.html").stat().st_size / 1000),
+        "seconds": round(cost["seconds"], 1),
+    }
 
 
 def main() -> None:

@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
+from programs import finished
+
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "paper" / "benchmarks"))
 try:
-    run, render, peers = (importlib.import_module(name) for name in ("run", "render", "peers"))
+    modules = ("run", "render", "peers", "glance", "quoted")
+    run, render, peers, glance, quoted = (importlib.import_module(name) for name in modules)
 finally:
     sys.path.pop(0)
 
@@ -168,3 +171,85 @@ def test_no_two_lines_of_a_picture_look_alike() -> None:
     assert len({tuple(look.items()) for look in looks.values()}) == len(names)
     with pytest.raises(ValueError, match="11 lines for the 10 colours"):
         render.line_looks([f"ours {k}" for k in range(11)])
+
+
+def test_every_table_has_its_chapter() -> None:
+    page = render.chapters()
+    assert list(page) == list(render.CHAPTERS)
+    assert sum(map(len, page.values())) == len(list(render.RESULTS.glob("*.json")))
+
+
+def test_the_first_table_has_every_peer_where_it_was_measured_with_a_right_answer() -> None:
+    size, other = "(200, 50), 32", "(50, 20), 32"
+    programs = [
+        ("aimfor, interior point", other, "1.0", "0.0"),
+        ("aimfor, interior point", size, "10.0", "1e-14"),
+        ("layers, quick", size, "1.0", "1.1"),  # and wrong
+        ("layers, slow", size, "50.0", "1e-8"),
+        ("wrong, only", size, "2.0", "0.5"),
+    ]
+    columns = ("method", "(m, v), batch", "forward + backward, ms", "worst")
+    curves = [("AUROC, sorted", 128, 1.0), ("AUROC, sorted", 1024, 2.0), ("AUROC: LibAUC AUCM", 128, 5.0)]
+    tables = {
+        "curves": [dict(zip(("loss", "n", "ms"), row, strict=True)) for row in curves],
+        "lp_peers": [dict(zip(columns, row, strict=True)) for row in programs],
+        "exact_ndcg": [{"n": "1,000", "ours, ms": 20, "torchmetrics, ms": 10}],
+    }
+    assert [tuple(row.values()) for row in glance.glance(tables)] == [
+        ("LibAUC AUCM", "AUROC loss of 128 scores, both passes", "1 ms", "5 ms", "5"),
+        ("layers", f"linear programs {size}, both passes", "10 ms", "50 ms", "5"),
+        ("torchmetrics", "exact NDCG of 1,000 scores", "20 ms", "10 ms", "0.5"),
+    ]
+    assert glance.glance({}) == []
+    assert {"LibAUC", "AP-Perf", "cvxpylayers", "qpth", "torchmetrics", "faiss"} <= {
+        row["peer"].removesuffix(" AUCM") for row in glance.glance(recorded())
+    }
+
+
+def recorded() -> dict[str, list[dict[str, Any]]]:
+    return {name: one["rows"] for part in render.chapters().values() for name, one in part.items()}
+
+
+def test_pages_quote_the_tables_of_today() -> None:
+    tables, names = recorded(), set()
+    for path in (ROOT / "docs").rglob("*.md"):
+        page = path.read_text(encoding="utf8")
+        assert quoted.quote(page, tables) == page, path.name
+        names |= {name for name in quoted.QUOTES if f"<!-- bench: {name} -->" in page}
+    assert names == set(quoted.QUOTES)
+
+
+def test_a_quote_is_written_where_its_place_is_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quoted, "QUOTES", {"n": lambda tables: f"now {tables['t'][0]['n']}\nand on"})
+    page = "- a\n  <!-- bench: n -->\n  was 1\n  <!-- end -->\n  b\n<!-- other -->\n"
+    after = quoted.quote(page, {"t": [{"n": 2}]})
+    assert after == "- a\n  <!-- bench: n -->\n  now 2\n  and on\n  <!-- end -->\n  b\n<!-- other -->\n"
+    assert quoted.quote(after, {"t": [{"n": 2}]}) == after
+
+
+def test_leads_that_chance_could_explain_are_counted_as_neither() -> None:
+    rows = [{"aimfor ahead by": text} for text in ("+2.0 ± 1.0", "+0.5 ± 1.0", "-0.5 ± 1.0", "-0.3 ± 0.1", "")]
+    said = " ".join(glance.kept(rows).split())
+    assert "in 4 settings" in said
+    assert said.endswith("methods in 1, surely less in 1, and neither in 2.")
+    assert glance.kept([]) == ""
+
+
+def test_a_command_is_charged_for_workers_that_nobody_waits_for(tmp_path: Path) -> None:
+    """A pool's processes are children of a server that its command leaves behind."""
+    work = tmp_path / "work.py"
+    work.write_text(
+        "import multiprocessing, time\n"
+        "def burn():\n"
+        "    while time.process_time() < 1.0: pass\n"
+        "if __name__ == '__main__':\n"
+        "    one = multiprocessing.get_context('forkserver').Process(target=burn)\n"
+        "    one.start(); one.join()\n"
+    )
+    code = """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        from cost import cost_of
+        print(cost_of([sys.executable, sys.argv[2]])["seconds"])
+    """
+    assert float(finished(run.HERE, work, code=code).stdout) >= 1.0

@@ -1,0 +1,105 @@
+"""Numbers that other pages quote from the tables: written between two comments, never by hand.
+
+A page says `<!-- bench: NAME -->` … `<!-- end -->`, and `make bench` writes what NAME has to say there.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+Tables = Mapping[str, list[dict[str, Any]]]
+_QUOTE = re.compile(r"^( *)<!-- bench: (\w+) -->\n.*?<!-- end -->", re.DOTALL | re.MULTILINE)
+#: Losses of the curves as the choosing page calls them.
+COSTS = {
+    "AUROC, sorted": "AUROC, sorted, default",
+    "F1, smooth": "F1, smooth, default",
+    "AP, smooth": "AP, smooth, default",
+    "NDCG, direct": "NDCG, direct",
+    "AP, direct": "AP, direct, sign +1",
+    "F1, lp": "F1, lp",
+}
+
+
+def costs(tables: Tables) -> str:
+    """What losses cost, of all defaults the dearest, and what is left of that in a training step."""
+    at = {(row["loss"], int(row["n"])): row for row in tables["curves"]}
+    lines = ["| loss | n = 128 | n = 8,192 | n = 1,000,000 |", "|---|---|---|---|"]
+    for loss, title in COSTS.items():
+        small, large = (f"{at[loss, n]['× cross-entropy']} × cross-entropy" for n in (128, 8_192))
+        most = at[loss, 1_000_000]
+        lines.append(f"| {title} | {small} | {large} | {float(most['ms']):.0f} ms, {float(most['extra MB']):.0f} MB |")
+    few, many = (_dearest(tables, n) for n in ("≤ 8", "≤ 15"))
+    step = {(row["network"], row["loss"]): row["ratio"] for row in tables["iteration"]}
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"Of the defaults of all metrics the dearest is {few} at n = 128, and {many} at n = 8,192 "
+            "([table of defaults](benchmarks.md)).",
+            "In a training step the network is most of the work: with a small CNN at batch 128, AUROC makes the step "
+            f"{step['small CNN', 'AUROC']} times as long",
+            f"as cross-entropy does; with ResNet-20 at batch 64, {step['ResNet-20', 'AUROC']} times.",
+        ]
+    )
+
+
+def _dearest(tables: Tables, limit: str) -> str:
+    column = f"× cross-entropy ({limit})"
+    most = max(tables["small"], key=lambda row: float(row[column]))
+    return f"{most['metric']} with {most[column]} times cross-entropy"
+
+
+def slow(tables: Tables) -> str:
+    at = {int(row["n"]): row for row in tables["curves"] if row["loss"] == "AUROC, sorted"}
+    most = at[1_000_000]
+    return (
+        f"**Is it slow?** AUROC costs {at[128]['× cross-entropy']} times cross-entropy at n = 128 and "
+        f"{at[8_192]['× cross-entropy']} times at n = 8,192;\n"
+        f"a million scores take {float(most['ms']):.0f} ms and {float(most['extra MB']):.0f} MB."
+    )
+
+
+def rate_step(tables: Tables) -> str:
+    row = next(row for row in tables["rates_cost"] if str(row["loss"]).startswith("maximize recall"))
+    step, alone = (float(row[f"{part} / cross-entropy's"]) for part in ("step", "loss alone"))
+    return (
+        f"A training step costs {step:.1f} times that of cross-entropy at batch 512 (an MLP of 100-64-1;\n"
+        f"the loss alone {alone:.1f} times)."
+    )
+
+
+def loader(tables: Tables) -> str:
+    (read,), (train,) = tables["stream_loader"], tables["stream_fast"]
+    speed, share = read["million rows per CPU-second"], read["share of load + step"]
+    limit, peak, each = (train[key] for key in ("limit", "peak MB of a process", "CPU s per million training rows"))
+    return (
+        f"With 20 columns of float64 the loader gives {speed} million rows per CPU-second, {share} of a step of\n"
+        f"the small network ([benchmarks](benchmarks.md)). {train['rows']} such rows trained by `aimfor train --fast`\n"
+        f"in a memory cgroup of {limit}: peak {peak} MB, {each} CPU-seconds per million rows"
+    )
+
+
+QUOTES: dict[str, Callable[[Tables], str]] = {"costs": costs, "slow": slow, "rate_step": rate_step, "loader": loader}
+
+
+def quote(page: str, tables: Tables) -> str:
+    """The page with what the tables say today in every quoted place, indented as the place is."""
+
+    def say(found: re.Match[str]) -> str:
+        said = f"<!-- bench: {found[2]} -->\n{QUOTES[found[2]](tables)}\n<!-- end -->"
+        return textwrap.indent(said, found[1])
+
+    return _QUOTE.sub(say, page)
+
+
+def write(docs: Path, tables: Tables) -> None:
+    """Writes the pages whose numbers have changed."""
+    for path in sorted(docs.rglob("*.md")):
+        before = path.read_text(encoding="utf8")
+        after = quote(before, tables)
+        if after != before:
+            path.write_text(after, encoding="utf8")
