@@ -22,7 +22,17 @@ ratios, which were measured in the same run, rather than milliseconds, which dep
 #: Chapter of the page → its tables, in their order. A table that stands nowhere comes last.
 CHAPTERS = {
     "Losses": (
-        *("small", "curves", "sorted", "auc_mu", "smooth_f1", "smooth_ap_peers", "direct_ap", "direct_ap_negative"),
+        *(
+            "small",
+            "curves",
+            "sorted",
+            "auc_mu",
+            "smooth_f1",
+            "smooth_ap",
+            "smooth_ap_peers",
+            "direct_ap",
+            "direct_ap_negative",
+        ),
         *("direct_f1", "direct_iou", "iteration", "head"),
     ),
     "Linear programs": (
