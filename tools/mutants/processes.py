@@ -57,8 +57,9 @@ def start(tests: list[str], work: Callable[[Session], None]) -> None:
     """Collects the tests and calls ``work`` in their place."""
     import pytest
 
-    quiet = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=line", "--assert=plain", "-k", "not compile"]
-    pytest.main([*quiet, *tests], plugins=[Session(work)])
+    quiet = ["-q", "-p", "no:cacheprovider", "-n", "0", "--tb=line", "--assert=plain", "-k", "not compile"]
+    if pytest.main([*quiet, *tests], plugins=[Session(work)]) == pytest.ExitCode.USAGE_ERROR:
+        raise RuntimeError("pytest did not take the words of this tool")
 
 
 def in_child(work: Callable[[], int], log: Path) -> int:
