@@ -60,3 +60,18 @@ def test_the_meta_device_is_refused_by_a_sentence(name: str) -> None:
     for call in (aimfor.MetricLoss(name), metric_from_name(name).value):
         with pytest.raises(aimfor.InputError, match="meta device"):
             call(scores, targets)
+
+
+@every_pair
+def test_a_second_derivative_is_refused_and_a_recorded_first_one_is_the_plain_one(
+    name: str, engine: type[Engine]
+) -> None:
+    s = sample(metric_from_name(name).layout, seed=1, ties=False)
+    leaf = s.scores.clone().requires_grad_()
+    losses = [aimfor.MetricLoss(name, engine())(leaf, s.targets).square() for _ in range(2)]
+    (plain,) = torch.autograd.grad(losses[0], leaf)
+    (recorded,) = torch.autograd.grad(losses[1], leaf, create_graph=True)
+    assert torch.equal(plain, recorded)
+    if engine.name not in ("lp", "direct"):  # bounds of counts and linear steps are ordinary functions of the scores
+        with pytest.raises(RuntimeError, match=r"differentiate twice|not have been used|first derivatives"):
+            torch.autograd.grad(recorded.sum(), leaf)

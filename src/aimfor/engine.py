@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import wraps
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 __all__ = ["Batch", "Engine", "EngineOutput", "Status"]
 
@@ -90,6 +92,42 @@ class Batch:
         return mask if self.weights is None else mask * self.weights
 
 
+class Stats(Mapping[str, Any]):
+    """Numbers worth logging. One that costs more than the loss is given as a function, and found when it is read.
+
+    Example:
+        >>> from aimfor.engine import Stats
+        >>> stats = Stats({"temperature": 1.0, "value": lambda: 0.5}) | {"batches": 3}
+        >>> stats["value"], len(stats)
+        (0.5, 3)
+    """
+
+    def __init__(self, numbers: Mapping[str, Any]) -> None:
+        self._numbers: dict[str, Any] = dict(numbers._numbers if isinstance(numbers, Stats) else numbers)
+
+    def __getitem__(self, name: str) -> Any:
+        number = self._numbers[name]
+        if callable(number):
+            number = self._numbers[name] = number()
+        return number
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __or__(self, more: Mapping[str, Any]) -> Stats:
+        """Both, nothing found yet; where they share a name, the second's."""
+        return Stats({**self._numbers, **Stats(more)._numbers})
+
+    def __reduce__(self) -> tuple[type[Stats], tuple[dict[str, Any]]]:
+        return Stats, (dict(self),)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+
 @dataclass(frozen=True)
 class EngineOutput:
     """A loss attached to the graph, how it came about, and numbers worth logging.
@@ -97,7 +135,8 @@ class EngineOutput:
     Attributes:
         loss: Scalar tensor; finite, always.
         status: How the solve ended.
-        stats: Detached numbers for logs (names and meaning stand in the engine's documentation).
+        stats: Detached numbers for logs (names and meaning stand in the engine's documentation). Some are found when
+            they are read (`Stats`), from the scores as they were.
 
     Example:
         >>> import torch, aimfor
@@ -109,6 +148,11 @@ class EngineOutput:
     loss: Tensor
     status: Status = Status.ok
     stats: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_stats(self, more: Mapping[str, Any]) -> EngineOutput:
+        """The same with more numbers."""
+        known = self.stats
+        return EngineOutput(self.loss, self.status, known | more if isinstance(known, Stats) else {**known, **more})
 
 
 class Engine(nn.Module, ABC):
@@ -162,6 +206,20 @@ class Engine(nn.Module, ABC):
 
     def end_epoch(self) -> None:
         """Called once per epoch by training loops; engines with dual variables take their step here."""
+
+
+def once(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """A backward pass that cannot be differentiated again, as torch's `once_differentiable` makes it.
+
+    That costs as much as scaling a small batch's gradient, so it is asked only when somebody records the backward pass.
+    """
+    careful = once_differentiable(backward)
+
+    @wraps(backward)
+    def run(ctx: Any, *grads: Any) -> Any:
+        return (careful if torch.is_grad_enabled() else backward)(ctx, *grads)
+
+    return run
 
 
 def attached_zero(scores: Tensor) -> Tensor:

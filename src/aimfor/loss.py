@@ -128,7 +128,8 @@ class MetricLoss(nn.Module):
             if self.reduction == "none":
                 raise InputError("reduction", "'none' inside torch.func", "'mean'", "Map over the lists with vmap.")
             return compiled.transformed(self, scores, targets, weights, where, index, groups)
-        return self.detailed(scores, targets, weights=weights, where=where, index=index, groups=groups).loss
+        rest = {"weights": weights, "where": where, "index": index, "groups": groups}
+        return self._without_autocast(scores, targets, rest).loss
 
     def detailed(
         self,
@@ -142,6 +143,9 @@ class MetricLoss(nn.Module):
     ) -> EngineOutput:
         """As `forward`, with the status of the solve and numbers worth logging. Same arguments."""
         rest = {"weights": weights, "where": where, "index": index, "groups": groups}
+        return self._without_autocast(scores, targets, rest).with_stats(self.counts.stats())
+
+    def _without_autocast(self, scores: Tensor, targets: Tensor, rest: dict[str, Any]) -> EngineOutput:
         if isinstance(scores, Tensor) and not scores.is_meta and torch.is_autocast_enabled(scores.device.type):
             with torch.autocast(scores.device.type, enabled=False):
                 return self._run(scores, targets, rest)
@@ -170,7 +174,8 @@ class MetricLoss(nn.Module):
                 raise
             advice = f"{error.remedy} {self._about_weights()}".strip()
             raise InputError(error.argument, error.came, error.expected, advice) from None
-        return self._noticed(scores, batch, output)
+        self._notice(scores, batch, output)
+        return output
 
     def _about_weights(self) -> str:
         """Which engines would take any weights, read off the registry."""
@@ -183,7 +188,7 @@ class MetricLoss(nn.Module):
             return f"No engine takes other weights for {self.metric!r}."
         return f"Any weights >= 0 are taken for {self.metric!r} by: {', '.join(takers)}."
 
-    def _noticed(self, scores: Tensor, batch: Batch, output: EngineOutput) -> EngineOutput:
+    def _notice(self, scores: Tensor, batch: Batch, output: EngineOutput) -> None:
         """Warnings and counters; nothing here changes the loss."""
         checked = batch.scores if self.validate else None
         self._probabilities.look(scores, checked, self.metric.decided_at(batch))
@@ -191,7 +196,6 @@ class MetricLoss(nn.Module):
             self.counts.add(output)
         bank = getattr(self.engine, "bank", False) is None
         self._degenerate.look(output, self.counts, self.metric, bank)
-        return dataclasses.replace(output, stats={**output.stats, **self.counts.stats()})
 
     def value(
         self,

@@ -77,6 +77,24 @@ def test_real_valued_relevance_equals_scikit_learn() -> None:
     )
 
 
+@pytest.mark.parametrize("k", [None, 7, 1500])
+@pytest.mark.parametrize("grades", ["whole", "many", "real", "none"])
+def test_a_long_list_equals_scikit_learn(k: int | None, grades: str) -> None:
+    """Whether its grades are counted or sorted."""
+    generator = torch.Generator().manual_seed(2)
+    scores = torch.randn(3000, generator=generator, dtype=torch.float64)
+    targets = torch.randint({"many": 200, "none": 1}.get(grades, 5), (3000,), generator=generator)
+    targets = targets + 0.5 if grades == "real" else targets
+    for gain in ("linear", "exponential") if grades == "whole" else ("linear",):
+        gains = targets if gain == "linear" else 2**targets - 1
+        expected = ndcg_score(gains[None].double(), scores[None], k=k) if grades != "none" else math.nan
+        found = float(aimfor.NDCG(k, gain).value(scores, targets))
+        assert found == pytest.approx(expected, rel=1e-12, nan_ok=True)
+        padded = torch.cat((scores, torch.full((500,), 9.0))), torch.cat((targets, targets[:500]))
+        where = torch.arange(3500) < 3000
+        assert float(aimfor.NDCG(k, gain).value(*padded, where=where)) == pytest.approx(found, rel=1e-12, nan_ok=True)
+
+
 def test_float32_scores_are_summed_in_float64() -> None:
     scores, grades = torch.randn(3, 400), torch.randint(0, 5, (3, 400))
     value = aimfor.NDCG().value(scores, grades)

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 import aimfor
 from aimfor.metrics.smooth_pairs import misordered
-from aimfor.smooth import Ratio, balanced_entropy, classes, decisions
+from aimfor.smooth import MeanOfRatios, Ratio, balanced_entropy, classes, decisions
 from aimfor.smooth.form import value_and_slopes
 
 SQUARE = 4.0
@@ -38,12 +38,35 @@ def test_value_and_slopes_of_a_ratio_are_autograds(lines: tuple, summed: bool, p
     assert value == pytest.approx(expected, rel=1e-13)
     torch.testing.assert_close(torch.tensor(up, dtype=torch.float64), slopes[0] - slopes[2])
     torch.testing.assert_close(torch.tensor(down, dtype=torch.float64), slopes[1] - slopes[3])
-    assert ratio.of([[0.0], [0.0], [0.0], [0.0]])[0] != ratio.of([[0.0], [0.0], [0.0], [0.0]])[0]
+    many = ratio.of_many(counts)
+    assert many[0] == pytest.approx(expected, rel=1e-13)
+    torch.testing.assert_close(many[1], slopes[0] - slopes[2])
+    torch.testing.assert_close(many[2], slopes[1] - slopes[3])
+    for value, up, down in (ratio.of([[0.0], [0.0], [0.0], [0.0]]), ratio.of_many(torch.zeros(4, 1).double())):
+        assert value != value
+        assert not any(up)
+        assert not any(down)
+
+
+def test_a_mean_of_ratios_is_autograds_and_undefined_where_one_of_them_is() -> None:
+    recalls = MeanOfRatios((Ratio((1, 0, 0, 0), (1, 0, 1, 0)), Ratio((0, 0, 0, 1), (0, 1, 0, 1))))
+    counts = torch.tensor([[3.0], [1.0], [2.0], [5.0]], dtype=torch.float64)
+    value, slopes = value_and_slopes(lambda at: aimfor.metrics.BalancedAccuracy().of_counts(*at).squeeze(), counts)
+    assert value == pytest.approx((3 / 5 + 5 / 6) / 2)
+    for found, up, down in (recalls.of(counts.tolist()), recalls.of_many(counts)):
+        assert found == pytest.approx(value, rel=1e-14)
+        assert float(up[0]) == pytest.approx(float(slopes[0] - slopes[2]), rel=1e-14)
+        assert float(down[0]) == pytest.approx(float(slopes[1] - slopes[3]), rel=1e-14)
+    only_positives = [[3.0], [0.0], [2.0], [0.0]]
+    for found, _, _ in (recalls.of(only_positives), recalls.of_many(torch.tensor(only_positives).double())):
+        assert found != found
 
 
 @pytest.mark.parametrize(
-    "name", ["f1", "iou", "accuracy", "pairwise_f1", "f1_macro", "f1_micro", "multilabel_f1", "multilabel_f1_micro"]
-)
+    "name",
+    ["f1", "iou", "accuracy", "balanced_accuracy", "pairwise_f1", "f1_macro", "f1_micro", "multilabel_f1",
+     "multilabel_f1_micro"],
+)  # fmt: skip
 @pytest.mark.parametrize("anchor", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("bank", [0, 100])
 def test_losses_do_not_see_how_few_rows_are_priced(

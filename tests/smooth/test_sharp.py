@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import pickle
+import warnings
+import weakref
+
 import pytest
 import torch
 
 import aimfor
+from aimfor import InputError, Status
 from aimfor.smooth.ranks import SoftRanks, sharp_above
 
 
@@ -36,3 +42,48 @@ def test_a_loss_that_is_all_anchor_shows_the_exact_value(name: str) -> None:
         targets = torch.randint(2, (60, 3), generator=generator)
     shown = loss_fn.detailed(scores.requires_grad_(), targets).stats["value"]
     assert shown == pytest.approx(float(loss_fn.value(scores, targets)))
+
+
+@pytest.mark.parametrize("name", ["auroc", "auc_mu", "multilabel_auroc", "precision@2"])
+def test_a_value_that_is_found_when_it_is_read_is_still_known_to_be_undefined(name: str) -> None:
+    loss_fn = aimfor.MetricLoss(name, aimfor.SmoothEngine(anchor=1.0))
+    shape = (6,) if name in ("auroc", "precision@2") else (6, 3)
+    scores = torch.randn(shape, requires_grad=True)
+    targets = torch.zeros((6, 3) if name == "multilabel_auroc" else (6,), dtype=torch.int64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", aimfor.DegenerateBatchWarning)
+        output = loss_fn.detailed(scores, targets)
+    assert output.status is Status.undefined_batch
+    assert output.stats["value"] != output.stats["value"]
+    assert output.loss.item() == 0.0
+    output.loss.backward()
+    assert not scores.grad.any()
+
+
+def test_a_value_is_not_read_from_scores_that_have_changed_since() -> None:
+    loss_fn, targets = aimfor.MetricLoss("precision@2"), torch.tensor([1, 0, 1, 0])
+    scores = torch.tensor([3.0, 2.0, 1.0, 0.0])
+    first, second = loss_fn.detailed(scores, targets), loss_fn.detailed(scores, targets)
+    assert first.stats["value"] == 0.5
+    scores.neg_()
+    assert first.stats["value"] == 0.5  # read before
+    with pytest.raises(InputError, match="changed in place"):
+        second.stats["value"]
+    with torch.inference_mode():
+        assert loss_fn.detailed(torch.tensor([3.0, 2.0, 1.0, 0.0]), targets).stats["value"] == 0.5
+
+
+def test_stats_that_are_kept_do_not_keep_the_graph_and_can_be_pickled() -> None:
+    class Marker:
+        """Lives as long as the graph, whose hook knows it."""
+
+    loss_fn, targets, marker = aimfor.MetricLoss("precision@2"), torch.tensor([1, 0, 1, 0]), Marker()
+    scores = torch.nn.Linear(3, 1)(torch.randn(4, 3))
+    scores.register_hook(lambda gradient, marker=marker: gradient)
+    kept, alive = loss_fn.detailed(scores, targets).stats, weakref.ref(marker)
+    del scores, marker
+    gc.collect()
+    assert alive() is None
+    copy = pickle.loads(pickle.dumps(kept))
+    assert dict(copy) == dict(kept)
+    assert copy["batches"] == 1

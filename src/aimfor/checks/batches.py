@@ -218,10 +218,12 @@ def lists(
         scores, targets, weights, where = padded_lists(scores, targets, groups, weights, where)
     shape = scores.shape
     targets, mask = reshape_like("targets", targets, shape), mask_like(where, shape, scores)
-    one_list = not ragged and core_shape(shape) == core_shape(shape[:1])
-    rows = torch.Size([1, scores.numel()]) if one_list else shape
-    scores, targets = scores.reshape(rows), targets.reshape(rows)
-    mask = None if mask is None else mask.reshape(rows)
+    one_list = not ragged and (len(shape) == 1 or core_shape(shape) == core_shape(shape[:1]))
+    rows = shape
+    if one_list:
+        rows = torch.Size([1, scores.numel()])
+        scores, targets = scores.reshape(rows), targets.reshape(rows)
+        mask = None if mask is None else mask.reshape(rows)
     scores, targets = blank_masked(scores, targets, mask)
     checked = _list_weights(weights, rows, mask, scores, graded)
     if values:

@@ -14,6 +14,7 @@ from ..direct import DirectEngine, HasArgmax, PositionForm
 from ..direct.forms.positions import shared_first
 from ..engine import Batch, Engine
 from ..smooth import QUICK, HasSmooth, Ranking, SmoothEngine, asked_items
+from ..smooth.form import Shown, later
 from .base import Metric
 from .lists import list_weights, mean_over_lists, pairwise, shares_of_lists, soft_cut, without_item_weights
 
@@ -40,9 +41,7 @@ class _AtK(Metric, HasArgmax, HasSmooth):
 
     def exact(self, batch: Batch) -> Tensor:
         gains, _, defined = self._parts(batch)
-        keys = batch.scores.detach().double()
-        keys = keys if batch.where is None else keys.masked_fill(~batch.where, -torch.inf)
-        return mean_over_lists((gains * shared_first(keys, self.k)).sum(1), defined, list_weights(batch))
+        return _mean_of_first(batch.scores.detach(), batch.where, self.k, gains, defined, list_weights(batch))
 
     def argmax_form(self, batch: Batch) -> PositionForm:
         gains, discounts, defined = self._parts(batch)
@@ -56,7 +55,7 @@ class _AtK(Metric, HasArgmax, HasSmooth):
         own, there = asked.take(gains), asked.take(counted)
         room = counted.sum(1).clamp_max(float(self.k))
 
-        def measure(above: Tensor, relative: Tensor) -> Tensor:
+        def measure(above: Tensor, relative: Tensor | float) -> Tensor:
             inside = there * soft_cut(above[0], self.k, relative)
             found = (own * inside).sum(1)
             if self.crowded:
@@ -72,8 +71,15 @@ class _AtK(Metric, HasArgmax, HasSmooth):
             counted,
             cuts=True,
             companion=pairwise(batch, gains > 0),
-            shown=lambda: float(self.exact(batch)),
+            exact=lambda: self._shown(batch, gains, defined, by_list),
         )
+
+    def _shown(self, batch: Batch, gains: Tensor, defined: Tensor, by_list: Tensor | None) -> Shown:
+        """The exact value, found when it is read."""
+        if not bool((defined if by_list is None else defined * by_list).any()):
+            return float("nan")
+        keys, where, k = batch.scores.detach(), batch.where, self.k
+        return later(keys, lambda: float(_mean_of_first(keys, where, k, gains, defined, by_list)))
 
     def default_engine(self) -> Engine:
         """The pairs alone: from scratch neither the soft places nor the true ones' argmax were better."""
@@ -132,3 +138,12 @@ class RecallAtK(_AtK):
 
     def _denominator(self, positives: Tensor) -> Tensor:
         return positives
+
+
+def _mean_of_first(
+    scores: Tensor, where: Tensor | None, k: int, gains: Tensor, defined: Tensor, by_list: Tensor | None
+) -> Tensor:
+    """The mean over lists of the gains in the first k places."""
+    keys = scores.double()
+    keys = keys if where is None else keys.masked_fill(~where, -torch.inf)
+    return mean_over_lists((gains * shared_first(keys, k)).sum(1), defined, by_list)

@@ -78,33 +78,43 @@ class _AtR(_OfLists):
     def smooth_form(self, batch: Batch) -> Ranking:
         hit = _hits(batch)
         asked, by_list = asked_items(hit > 0), list_weights(batch)
-        own = asked.take(hit).double()
-        limit = own.sum(1, keepdim=True)
+        alone = asked.counts is not None and len(hit) == 1 and by_list is None  # of one list all is a number
 
-        def measure(above: Tensor, relative: Tensor) -> Tensor:
-            places = above.sum(0)  # positives and others above an item
+        def measure(above: Tensor, relative: Tensor | float) -> Tensor:
+            own = asked.ones(torch.float64)
+            places, limit = above.sum(0), own.sum(1, keepdim=True)  # positives and others above an item
             return self._of_places(own, above[0], places, soft_cut(places, limit, relative), by_list)
 
-        def priced(above: Tensor, relative: Tensor) -> tuple[float, Tensor]:
+        def priced(above: Tensor, relative: Tensor | float) -> tuple[float, Tensor]:
             """``Σ share · inside · precision / R`` and its derivatives."""
-            tp = above[0]
-            places = (above.sum(0) if self.precise else tp).clamp_min(1.0)
-            share = own * worth_of_lists(batch, limit[:, 0])
+            limit: Tensor | float
+            share: Tensor | float
+            if alone and asked.counts is not None:
+                limit, share = float(asked.counts[0]), 1.0 / max(1, asked.counts[0])
+            else:
+                own = asked.ones(torch.float64)
+                limit = own.sum(1, keepdim=True)
+                share = own * worth_of_lists(batch, limit[:, 0])
+            places = (above.sum(0) if self.precise else above[0]).clamp_min(1.0)
             width = cut_width(limit, relative)
             inside = torch.sigmoid((limit + 0.5 - places) / width)
-            worth = share * inside
-            value = worth * tp / places if self.precise else worth
-            steep = value * (inside - 1.0) / width
+            worth = inside * share
+            off = inside.sub_(1.0).div_(width)
             if self.precise:
-                steep = steep - value / places
-            slopes = torch.stack((worth / places + steep, steep)) if self.precise else steep[None]
-            return float(value.sum()) if own.shape[1] else float("nan"), slopes
+                inverse = places.reciprocal()
+                value = worth * above[0] * inverse
+                steep = off.sub_(inverse).mul_(value)
+                slopes = torch.stack((torch.addcmul(steep, worth, inverse), steep))
+            else:
+                value = worth
+                slopes = off.mul_(value)[None]
+            return float(value.sum()) if asked.places.shape[1] else float("nan"), slopes
 
         counted = None if batch.where is None else batch.where.to(hit.dtype)
         everything = torch.ones_like(hit) if counted is None else counted
         # Without precisions nobody asks for the positives above an item.
         masses = (hit, everything - hit) if self.precise else (everything,)
-        anchor = listwise(batch, hit, limit[:, 0] > 0)
+        anchor = listwise(batch, hit, asked)
         return Ranking(
             batch.scores,
             asked,
@@ -116,6 +126,7 @@ class _AtR(_OfLists):
             hits=self.precise,
             companion=anchor,
             priced=priced,
+            ones=counted is None and not self.precise,
         )
 
     def _of_places(self, hit: Tensor, tp: Tensor, places: Tensor, inside: Tensor, by_list: Tensor | None) -> Tensor:
@@ -187,11 +198,11 @@ class HitAtK(_OfLists):
         asked, by_list = asked_items(hit > 0), list_weights(batch)
         own, defined = asked.take(hit), hit.sum(1) > 0
 
-        def measure(above: Tensor, relative: Tensor) -> Tensor:
+        def measure(above: Tensor, relative: Tensor | float) -> Tensor:
             inside = own * soft_cut(above[0], self.k, relative)
             return mean_over_lists(1.0 - (1.0 - inside).prod(1), defined, by_list)
 
-        anchor = listwise(batch, hit, defined)
+        anchor = listwise(batch, hit)
         return Ranking(batch.scores, asked, (counted,), measure, hit, counted, cuts=True, companion=anchor)
 
 
@@ -223,10 +234,10 @@ class ReciprocalRank(_OfLists):
         )
         asked = Asked(first, defined[:, None])
 
-        def measure(above: Tensor, relative: Tensor) -> Tensor:
+        def measure(above: Tensor, relative: Tensor | float) -> Tensor:
             return mean_over_lists((1.0 / (1.0 + above[0])).sum(1), defined, by_list)
 
-        def priced(above: Tensor, relative: Tensor) -> tuple[float, Tensor]:
+        def priced(above: Tensor, relative: Tensor | float) -> tuple[float, Tensor]:
             shares = shares_of_lists(batch, defined)[:, None]
             inverse = 1.0 / (1.0 + above)
             worth = inverse * shares
@@ -235,7 +246,7 @@ class ReciprocalRank(_OfLists):
 
         counted = None if batch.where is None else batch.where.to(hit.dtype)
         below = (1.0 if counted is None else counted) - hit
-        anchor = listwise(batch, hit, defined)
+        anchor = listwise(batch, hit)
         return Ranking(batch.scores, asked, (below,), measure, hit, counted, companion=anchor, priced=priced)
 
 

@@ -34,7 +34,7 @@ class AtRate(Metric, HasRates, HasSmooth):
     copies_tie: ClassVar[bool] = True
 
     def smooth_form(self, batch: Batch) -> Ranking:
-        def best(curve: Curve, relative: Tensor) -> Tensor:
+        def best(curve: Curve, relative: Tensor | float) -> Tensor:
             wanted, floored, floor = self.rates(curve)
             return (wanted * soft_floor(floored, floor, relative)).amax()
 
@@ -222,7 +222,7 @@ class AUPRC(Metric, HasRates, HasSmooth):
     def smooth_form(self, batch: Batch) -> Ranking:
         floors = torch.tensor(grid(self.points), dtype=torch.float64, device=batch.scores.device)[:, None]
 
-        def mean_of_best(curve: Curve, relative: Tensor) -> Tensor:
+        def mean_of_best(curve: Curve, relative: Tensor | float) -> Tensor:
             met = soft_floor(curve.tp / curve.positives, floors, relative)
             return (_precision(curve) * met).amax(1).mean()
 
@@ -252,12 +252,12 @@ def _quick() -> RateEngine:
     return RateEngine(temperature=QUICK, threshold_rate=0.5 * QUICK**2)
 
 
-def soft_floor(rate: Tensor, floor: Tensor | float, relative: Tensor) -> Tensor:
+def soft_floor(rate: Tensor, floor: Tensor | float, relative: Tensor | float) -> Tensor:
     """The indicator of ``rate >= floor``, made soft over a tenth of ``relative``."""
     return torch.sigmoid((rate - floor + ROUNDING**0.5) / (0.1 * relative))
 
 
-def _curve_ranking(batch: Batch, measure: Callable[[Curve, Tensor], Tensor]) -> Ranking:
+def _curve_ranking(batch: Batch, measure: Callable[[Curve, Tensor | float], Tensor]) -> Ranking:
     """Every positive's score as a threshold: a metric of the soft counts there."""
     weights = batch.effective_weights()
     mass = torch.ones_like(batch.scores, dtype=torch.float64) if weights is None else weights.double()
@@ -266,7 +266,7 @@ def _curve_ranking(batch: Batch, measure: Callable[[Curve, Tensor], Tensor]) -> 
     asked, positives, negatives = asked_items(hit > 0), hit.sum(), (mass - hit).sum()
     thresholds = asked.take(batch.scores.detach()[None])[0]
 
-    def of_counts(above: Tensor, relative: Tensor) -> Tensor:
+    def of_counts(above: Tensor, relative: Tensor | float) -> Tensor:
         if not positives > 0:
             return nan_like(batch)
         return measure(Curve(above[0, 0], above[1, 0], thresholds, positives, negatives), relative)

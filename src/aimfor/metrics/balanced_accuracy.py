@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ..engine import Batch, Engine
-from ..smooth import QUICK, SmoothEngine
+from ..smooth import QUICK, MeanOfRatios, Ratio, SmoothEngine
 from .by_class import DecidedByClass
+
+#: Of the positives and of the negatives.
+_RECALLS = MeanOfRatios((Ratio((1, 0, 0, 0), (1, 0, 1, 0)), Ratio((0, 0, 0, 1), (0, 1, 0, 1))))
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,9 @@ class BalancedAccuracy(DecidedByClass):
 
     def of_counts(self, tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
         return (tp / (tp + fn) + tn / (tn + fp)) / 2
+
+    def as_ratio(self) -> MeanOfRatios:
+        return _RECALLS
 
     @staticmethod
     def of_class_counts(tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:

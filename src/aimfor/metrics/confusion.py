@@ -17,7 +17,7 @@ from .. import checks
 from ..direct import ArgmaxForm, CountForm, CountRule, HasArgmax, rows_of
 from ..engine import Batch, Engine
 from ..errors import InputError
-from ..smooth import QUICK, Decisions, HasSmooth, Ratio, SmoothEngine, SmoothForm
+from ..smooth import QUICK, Decisions, HasSmooth, MeanOfRatios, Ratio, SmoothEngine, SmoothForm
 from .base import Metric
 from .programs import RatioOfCounts
 
@@ -102,8 +102,11 @@ class CountMetric(Metric, HasArgmax, HasSmooth):
 
     def smooth_form(self, batch: Batch) -> SmoothForm:
         rows = batch.scores - self.threshold if self.threshold else batch.scores
-        ratio = Ratio(*self.lines()) if isinstance(self, RatioOfCounts) else None
-        return Decisions(batch.scores, rows, batch.targets, batch.effective_weights(), self.of_counts, ratio)
+        return Decisions(batch.scores, rows, batch.targets, batch.effective_weights(), self.of_counts, self.as_ratio())
+
+    def as_ratio(self) -> Ratio | MeanOfRatios | None:
+        """The metric as ratios of lines in the counts, whose slopes are in closed form; None where it is none."""
+        return Ratio(*self.lines()) if isinstance(self, RatioOfCounts) else None
 
     def default_engine(self) -> Engine:
         # Pictures and several classes learn as fast at 1.

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from ..engine import Batch, Engine
 from ..errors import InputError
-from ..smooth import QUICK, SmoothEngine, listwise_entropy, pairwise_logistic
+from ..smooth import QUICK, Asked, SmoothEngine, listwise_entropy, pairwise_logistic
 from ..smooth.ledger import FEW, inverse_means
+from ..smooth.sums import SMALL
 from ..ties import last_places
 
 
@@ -22,7 +23,7 @@ def sorted_lists(scores: Tensor) -> tuple[Tensor, Tensor]:
 
 def rows_of_numbers(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """0 and 1, list after list in memory: lists that are columns of a table would be read across it again and again."""
-    if mask.is_contiguous():
+    if mask.is_contiguous() or mask.numel() <= SMALL:
         return mask.to(dtype)
     return torch.empty(mask.shape, dtype=dtype, device=mask.device).copy_(mask)
 
@@ -64,17 +65,23 @@ def worth_of_lists(batch: Batch, totals: Tensor | list[int]) -> Tensor | float:
         return (
             worth[0]
             if len(worth) == 1
-            else torch.tensor(worth, dtype=torch.float64, device=batch.scores.device)[:, None]
+            else torch.tensor([[one] for one in worth], dtype=torch.float64, device=batch.scores.device)
         )
     defined = totals > 0
     return (shares_of_lists(batch, defined) / torch.where(defined, totals, 1.0))[:, None]
 
 
-def listwise(batch: Batch, grades: Tensor, defined: Tensor) -> Callable[[Tensor], tuple[float, Tensor]]:
-    """The anchor of metrics of lists: of scores ``(b, l)``, softmax cross-entropy against ``(b, l)`` grades' shares."""
+def listwise(batch: Batch, grades: Tensor, asked: Asked | None = None) -> Callable[[Tensor], tuple[float, Tensor]]:
+    """The anchor of metrics of lists: of scores ``(b, l)``, softmax cross-entropy against ``(b, l)`` grades' shares.
+
+    Grades are >= 0; lists in which all are 0 have no part in it. ``asked`` are the others, where they are known.
+    """
 
     def companion(scores: Tensor) -> tuple[float, Tensor]:
-        return listwise_entropy(scores, grades, batch.where, shares_of_lists(batch, defined))
+        if len(grades) != 1 or batch.weights is not None:
+            return listwise_entropy(scores, grades, batch.where, shares_of_lists(batch, grades.sum(1) > 0))
+        known = batch.where is None and asked is not None and 0 < asked.places.shape[1] < grades.shape[1]
+        return listwise_entropy(scores, grades, batch.where, None, ordered=known)
 
     return companion
 
@@ -94,12 +101,12 @@ def engine_of_lists() -> Engine:
     return SmoothEngine(anchor=0.5, anchor_temperature=QUICK)
 
 
-def soft_cut(ranks: Tensor, k: Tensor | float, relative: Tensor) -> Tensor:
+def soft_cut(ranks: Tensor, k: Tensor | float, relative: Tensor | float) -> Tensor:
     """The indicator of ``rank <= k``, made soft over a share ``relative`` of k places (of 10, for a smaller k)."""
     return torch.sigmoid((k + 0.5 - ranks) / cut_width(k, relative))
 
 
-def cut_width(k: Tensor | float, relative: Tensor) -> Tensor:
+def cut_width(k: Tensor | float, relative: Tensor | float) -> Tensor | float:
     """In places: the temperature of the cut."""
     return relative * (k.clamp_min(10.0) if isinstance(k, Tensor) else max(k, 10.0))
 

@@ -32,6 +32,8 @@ GAINS = ("linear", "exponential")
 HIGHEST_EXPONENT = 1000
 #: So many places' discounts are kept.
 FIRST = 1 << 10
+#: Whole grades below this are counted in a long list instead of being sorted.
+MOST_GRADES = 64
 
 
 @dataclass(frozen=True)
@@ -104,16 +106,31 @@ class NDCG(Metric, HasArgmax, HasSmooth):
         gains = self.gains(batch.targets)
         gains = gains if batch.where is None else gains * batch.where
         discounts = self.discounts(gains.shape[1], gains.device)
-        # Only items with a gain count. In one long list they are few, and sorting them is what the ideal costs.
-        return gains, discounts, self._best(gains[gains > 0][None] if len(gains) == 1 else gains)
+        if len(gains) > 1:
+            return gains, discounts, self._best(gains)
+        counts = _counts_of_grades(batch.targets[0]) if gains.shape[1] > FIRST else None
+        if counts is not None:
+            return gains, discounts, self._ideal_of(counts, discounts)
+        # Only items with a gain count. In one list they may be few, and sorting them is what the ideal costs.
+        return gains, discounts, self._best(gains[gains > 0][None])
+
+    def _ideal_of(self, counts: Tensor, discounts: Tensor) -> Tensor:
+        """``(1,)`` the DCG of the ideal order, in which the items of a grade stand side by side; no sort."""
+        highest_first = counts.flip(0)
+        ends = highest_first.cumsum(0)
+        through = torch.cat((discounts.new_zeros(1), discounts.cumsum(0)))
+        gains = self.gains(torch.arange(len(counts), device=counts.device)).flip(0)
+        return (gains * (through[ends] - through[ends - highest_first])).sum(0, keepdim=True)
 
     def _best(self, gains: Tensor) -> Tensor:
         """``(b,)`` the DCG of ``(b, p)`` gains in the ideal order."""
-        best = gains.sort(dim=1, descending=True).values
-        best = best if self.k is None else best[:, : self.k]
+        if self.k is not None and self.k < gains.shape[1]:
+            best = gains.topk(self.k, dim=1).values
+        else:
+            best = gains.sort(dim=1, descending=True).values
         if best.shape[1] <= FIRST:
-            return (best * _first_discounts(best.device)[: best.shape[1]]).sum(1)
-        return (best * self.discounts(best.shape[1], best.device)).sum(1)
+            return best @ _first_discounts(best.device)[: best.shape[1]]
+        return best @ self.discounts(best.shape[1], best.device)
 
     @staticmethod
     def _dcg(batch: Batch, gains: Tensor, discounts: Tensor) -> Tensor:
@@ -132,29 +149,43 @@ class NDCG(Metric, HasArgmax, HasSmooth):
         own = asked.take(gains)
         ideal = self._best(own)
 
-        def measure(above: Tensor, relative: Tensor) -> Tensor:
+        def measure(above: Tensor, relative: Tensor | float) -> Tensor:
             discount = _discount(above[0])
             if self.k is not None:
                 discount = discount * soft_cut(above[0], self.k, relative)
             return mean_over_lists((own * discount).sum(1) / ideal, ideal > 0, by_list)
 
-        def priced(above: Tensor, relative: Tensor) -> tuple[float, Tensor]:
+        def priced(above: Tensor, relative: Tensor | float) -> tuple[float, Tensor]:
             """``Σ share · gain · discount / ideal`` and its derivatives."""
             ranks = above[0].clamp_min(1.0)  # lists without an item ask for place 0
             worth, next_rank = own * worth_of_lists(batch, ideal), ranks + 1.0
             discount = next_rank.log2().reciprocal_()
             slope = (discount * discount).div_(next_rank.mul_(-math.log(2.0)))
-            if self.k is not None:
+            if self.k is None:
+                value = worth * discount
+                slope.mul_(worth)
+            else:
                 width = cut_width(self.k, relative)
                 inside = torch.sigmoid((self.k + 0.5 - ranks) / width)
-                slope = inside * (slope - discount * (1.0 - inside) / width)
-                discount = discount * inside
-            return float((worth * discount).sum()) if own.shape[1] else float("nan"), (worth * slope)[None]
+                worth = worth * inside
+                value = worth * discount
+                slope.mul_(worth).add_(inside.sub_(1.0).mul_(value).div_(width))
+            return float(value.sum()) if own.shape[1] else float("nan"), slope[None]
 
         counted = None if batch.where is None else batch.where.to(batch.scores.dtype)
         masses = (torch.ones_like(batch.scores) if counted is None else counted,)
-        anchor, cuts = listwise(batch, gains, ideal > 0), self.k is not None
-        return Ranking(batch.scores, asked, masses, measure, gains, counted, cuts=cuts, companion=anchor, priced=priced)
+        return Ranking(
+            batch.scores,
+            asked,
+            masses,
+            measure,
+            gains,
+            counted,
+            cuts=self.k is not None,
+            companion=listwise(batch, gains, asked),
+            priced=priced,
+            ones=counted is None,
+        )
 
     def argmax_form(self, batch: Batch) -> PositionForm:
         gains, discounts, ideal = self._ideal(batch)
@@ -167,6 +198,14 @@ class NDCG(Metric, HasArgmax, HasSmooth):
 
     def engine_for_logits(self) -> Engine:
         return DirectEngine()
+
+
+def _counts_of_grades(targets: Tensor) -> Tensor | None:
+    """How many items of ``(l,)`` have the grades 0, 1, 2, …; None where grades are not few whole numbers."""
+    if not float(targets.max()) < MOST_GRADES:
+        return None
+    whole = targets.long()
+    return torch.bincount(whole) if torch.equal(whole.to(targets.dtype), targets) else None
 
 
 @lru_cache(maxsize=4)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..smooth import Ranking, SmoothForm, SmoothSum, asked_items, balanced_entropy
-from ..smooth.form import Softness, found, wants_gradient
+from ..smooth.form import Shown, Softness, found, later, number, wants_gradient
 from ..sorted import PairForm, PairProblem
 from ..sorted.kernels import top_fraction
 from ..ties import of_first, of_last, runs_of
@@ -51,16 +51,16 @@ class PairRows(SmoothForm):
     def spread(self) -> float:
         return self.ranking.spread()
 
-    def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
+    def loss(self, softness: Softness) -> tuple[Tensor, Shown, Tensor | None]:
         share = softness.anchor
         learns = softness.indicator != "sigmoid" or (share < 1.0 and softness.temperature > 0.0)
         if learns or (share and not self.balanced):
             return self.ranking.loss(softness)
-        x = self.scores.detach()
-        value = float(self._metric(misordered(x, self.a, self.b)))
+        x, unit = self.scores.detach(), softness.anchor_temperature
+        value = self.shown(softness)
         if value != value:
             return self.scores.sum() * 0.0, value, None
-        loss, unit = (1.0 - share) * (1.0 - value), softness.anchor_temperature
+        loss = 0.0 if share == 1.0 else (1.0 - share) * (1.0 - number(value))
         if not share:
             return x.new_full((), loss), value, None
         companion, slope = self._anchor(x / unit)
@@ -76,16 +76,18 @@ class PairRows(SmoothForm):
         asked = asked_items(positive)
         own = asked.take(self.a)
 
-        def measure(above: Tensor, relative: Tensor) -> Tensor:
-            return self._metric((own * above[0]).sum(1))
+        def measure(above: Tensor, relative: Tensor | float) -> Tensor:
+            return _metric((own * above[0]).sum(1), self.a, self.b, self.scale)
 
         anchor = self._anchor if self.balanced else None
         return Ranking(self.scores, asked, (self.b,), measure, positive, self.a + self.b, companion=anchor)
 
-    def _metric(self, misordered: Tensor) -> Tensor:
-        """From ``(r,)`` the mass of misordered pairs in each row."""
-        pairs = self.a.sum(1) * self.b.sum(1)
-        return 1.0 - self.scale * torch.where(pairs > 0, misordered / pairs, torch.nan).nanmean()
+    def shown(self, softness: Softness) -> Shown:
+        """The exact value, found when it is read: it takes a sort."""
+        x, a, b, scale = self.scores.detach(), self.a, self.b, self.scale
+        if not bool((a.sum(1) * b.sum(1)).any()):
+            return float("nan")
+        return later(x, lambda: float(_metric(misordered(x, a, b), a, b, scale)))
 
     def _anchor(self, scores: Tensor) -> tuple[float, Tensor]:
         return balanced_entropy(scores, self.a, self.b)
@@ -103,6 +105,12 @@ def _rows(problem: PairProblem, scale: float, balanced: bool = False) -> PairRow
     if problem.top < 1.0 and b.numel():
         b = top_fraction(scores.detach().double()[0], b[0], problem.top)[None]
     return PairRows(scores, a, b, scale, balanced)
+
+
+def _metric(misordered: Tensor, a: Tensor, b: Tensor, scale: float) -> Tensor:
+    """From ``(r,)`` the mass of misordered pairs in each row."""
+    pairs = a.sum(1) * b.sum(1)
+    return 1.0 - scale * torch.where(pairs > 0, misordered / pairs, torch.nan).nanmean()
 
 
 def misordered(scores: Tensor, a: Tensor, b: Tensor) -> Tensor:

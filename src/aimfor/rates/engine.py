@@ -98,22 +98,23 @@ class RateEngine(Engine):
         state = self._state_for(form.anchors)
         weights = form.scores.new_ones(form.scores.shape) if form.weights is None else form.weights
         positive = weights * form.positive
-        counted = torch.stack((positive.sum(), (weights - positive).sum())).detach().cpu().double()
-        seen = state[0, [POSITIVES, NEGATIVES]] + counted
-        mass, total = float(counted.sum()), float(seen.sum())
-        if mass == 0.0 or float(seen[0]) == 0.0 or float(seen[1]) == 0.0:
+        negative = weights - positive
+        counted = torch.stack((positive.sum(), negative.sum())).detach().cpu().double()
+        positives, negatives = (state[0, POSITIVES : NEGATIVES + 1] + counted).tolist()
+        mass = sum(counted.tolist())
+        if mass == 0.0 or positives == 0.0 or negatives == 0.0:
             return undefined(form.scores)
         # Weights that make a sum over this batch an unbiased mean over each class of everything seen.
-        scale = total / mass
-        by_class = (weights - positive) * (scale / float(seen[1])), positive * (scale / float(seen[0]))
-        prices = self._prices(form.anchors, state, float(seen[1]) / float(seen[0]))
+        scale = (positives + negatives) / mass
+        by_class = negative * (scale / negatives), positive * (scale / positives)
+        prices = self._prices(form.anchors, state, negatives / positives)
         up, down = (each[:, None].to(form.scores) * share for each, share in zip(prices, by_class, strict=True))
         thresholds = state[:, THRESHOLD]
         loss, slopes = PricedDecisions.apply(
             form.scores, thresholds.to(form.scores), up, down, self.proxy, self.temperature
         )
         if self.training and torch.is_grad_enabled():
-            self._count(form, positive, weights, state, counted, slopes)
+            self._count(form, positive, negative, state, counted, slopes)
         stats = {"thresholds": thresholds.tolist(), "multipliers": state[:, MULTIPLIER].tolist()}
         return EngineOutput(loss, stats=stats)
 
@@ -123,11 +124,11 @@ class RateEngine(Engine):
         return form.price + multiplier * form.b * unit, form.gain + multiplier * form.a
 
     def _count(
-        self, form: RateForm, positive: Tensor, weights: Tensor, state: Tensor, counted: Tensor, slopes: Tensor
+        self, form: RateForm, positive: Tensor, negative: Tensor, state: Tensor, counted: Tensor, slopes: Tensor
     ) -> None:
         """Exact counts at every threshold, and the thresholds' own gradient."""
         passed = form.scores.detach()[None] > state[:, THRESHOLD, None].to(form.scores)
-        hits = passed.to(weights.dtype) @ torch.stack((positive, weights - positive), 1)
+        hits = passed.to(positive.dtype) @ torch.stack((positive, negative), 1)
         fresh = torch.cat((hits.cpu().double(), counted.expand(len(state), 2), slopes[:, None].cpu().double()), 1)
         processes = 1 if form.joined else distributed.world_size()
         if processes > 1:

@@ -19,7 +19,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from ..engine import once
 
 PROXIES = ("sigmoid", "logistic", "hinge")
 
@@ -53,6 +54,10 @@ class PricedDecisions(torch.autograd.Function):
             high, slope = proxy(kind, above)
             net = up - down
             total, gradient = (net * high).sum() + down.sum(), net * slope
+        elif kind == "logistic":  # softplus(−s) = softplus(s) − s
+            both, unit = up + down, 1.0 / math.log(2.0)
+            total = (both * torch.nn.functional.softplus(above) - down * above).sum() * unit
+            gradient = torch.addcmul(-down, both, torch.sigmoid(above)).mul_(unit)
         else:
             (high, rise), (low, fall) = proxy(kind, above), proxy(kind, -above)
             total, gradient = (up * high).sum() + (down * low).sum(), up * rise - down * fall
@@ -66,7 +71,7 @@ class PricedDecisions(torch.autograd.Function):
         return total, own
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None, None]:
         (gradient,) = ctx.saved_tensors
         return gradient * grads[0], None, None, None, None, None

@@ -8,11 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from .. import checks, distributed
 from ..bank import ScoreBank
-from ..engine import Batch, EngineOutput, undefined
+from ..engine import Batch, EngineOutput, once, undefined
 from ..errors import InputError
 from ..metrics import NDCG, AveragePrecision, HitAtK, MAPAtR, Metric, PrecisionAtK, ReciprocalRank, RPrecision
 from ..smooth import HasSmooth
@@ -265,7 +264,7 @@ class _Lists(torch.autograd.Function):
         return queries.new_tensor(total)
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         of_queries, of_references = ctx.saved_tensors
         return of_queries * grad, of_references * grad, None, None, None, None, None

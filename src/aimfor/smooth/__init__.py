@@ -5,7 +5,7 @@ from .companions import ByClasses, balanced_entropy, listwise_entropy, pairwise_
 from .decisions import Decisions
 from .engine import QUICK, SmoothEngine
 from .form import HasSmooth, SmoothForm, SmoothSum
-from .ledger import Ratio
+from .ledger import MeanOfRatios, Ratio
 from .ranking import Asked, Ranking, asked_items
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "ClassDecisions",
     "Decisions",
     "HasSmooth",
+    "MeanOfRatios",
     "Ranking",
     "Ratio",
     "SmoothEngine",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .form import SmoothForm, Softness
+from .form import Shown, SmoothForm, Softness
 from .ranking import asked_items
 from .ranks import binary_logistic, bounded_scores, sums_of
 
 
-def listwise_entropy(scores: Tensor, grades: Tensor, where: Tensor | None, shares: Tensor) -> tuple[float, Tensor]:
+def listwise_entropy(
+    scores: Tensor, grades: Tensor, where: Tensor | None, shares: Tensor | None, *, ordered: bool = False
+) -> tuple[float, Tensor]:
     """``−Σ_lists share Σ_j (g_j / Σ g) log softmax(s)_j``, softmax cross-entropy of each list, and its gradient.
 
     A list whose items have all one grade says nothing about an order, and has no part in it.
@@ -22,7 +25,8 @@ def listwise_entropy(scores: Tensor, grades: Tensor, where: Tensor | None, share
         scores: ``(b, l)``, detached.
         grades: ``(b, l)``, bool or numbers >= 0, 0 where an item does not count.
         where: ``(b, l)`` bool, the items that count; None for all of them.
-        shares: ``(b,)`` float64 share of each list.
+        shares: ``(b,)`` float64 share of each list; None for one list that is all there is.
+        ordered: It is known that such a list has more than one grade.
 
     Returns:
         The sum, and ``(b, l)``.
@@ -39,24 +43,27 @@ def listwise_entropy(scores: Tensor, grades: Tensor, where: Tensor | None, share
     x = bounded_scores(scores)
     x = x if where is None else x.masked_fill(~where, -0.25 * torch.finfo(x.dtype).max)
     if len(x) == 1:
-        return _entropy_of_one(x, grades, x.shape[1] if where is None else int(where.sum()), float(shares))
+        items = x.shape[1] if where is None else int(where.sum())
+        return _entropy_of_one(x, grades, math.inf if ordered else items, 1.0 if shares is None else float(shares))
+    assert shares is not None
     worth, size = grades.double(), x.shape[1] if where is None else where.sum(1, keepdim=True)
     total = worth.sum(1, keepdim=True)
-    ordered = (total > 0) & (total < worth.amax(1, keepdim=True) * size)
-    share = shares[:, None] * ordered
-    target = (worth * (share / torch.where(ordered, total, 1.0))).to(x)
+    differ = (total > 0) & (total < worth.amax(1, keepdim=True) * size)
+    share = shares[:, None] * differ
+    target = (worth * (share / torch.where(differ, total, 1.0))).to(x)
     logs = torch.log_softmax(x, 1)
     return -float((target * logs).sum(dtype=torch.float64)), torch.addcmul(-target, logs.exp(), share.to(x))
 
 
-def _entropy_of_one(x: Tensor, grades: Tensor, size: int, share: float) -> tuple[float, Tensor]:
-    """The same for one list, whose sums are plain numbers."""
+def _entropy_of_one(x: Tensor, grades: Tensor, size: float, share: float) -> tuple[float, Tensor]:
+    """The same for one list, whose sums are plain numbers; of infinite size if its grades are known to differ."""
     total = float(grades.sum(dtype=torch.float64))
-    if not share or not 0.0 < total < float(grades.amax()) * size:
+    if not share or not total or (size < math.inf and total >= float(grades.amax()) * size):
         return 0.0, torch.zeros_like(x)
     target, logs = (grades * (share / total)).to(x), torch.log_softmax(x, 1)
     loss = -float((target * logs).sum(dtype=torch.float64))
-    return loss, logs.exp_().mul_(share).sub_(target)
+    shares = logs.exp_()
+    return loss, (shares if share == 1.0 else shares.mul_(share)).sub_(target)
 
 
 def pairwise_logistic(scores: Tensor, positive: Tensor, negative: Tensor, shares: Tensor) -> tuple[float, Tensor]:
@@ -83,8 +90,7 @@ def pairwise_logistic(scores: Tensor, positive: Tensor, negative: Tensor, shares
     pairs = (positive.sum(1) * negative.sum(1)).double()
     each = (shares / pairs.clamp_min(1.0)).to(scores)[:, None].expand(-1, asked.places.shape[1])
     weight = each if asked.there is None else each * asked.there
-    total, slope, _ = binary_logistic(weight, negative.to(scores), sums_of(scores, asked.places))
-    return float(total.sum()), slope
+    return binary_logistic(weight, negative.to(scores), sums_of(scores, asked.places))
 
 
 def balanced_entropy(scores: Tensor, positive: Tensor, negative: Tensor) -> tuple[float, Tensor]:
@@ -144,14 +150,15 @@ class ByClasses(SmoothForm):
     def spread(self) -> float:
         return self.form.spread()
 
-    def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
+    def loss(self, softness: Softness) -> tuple[Tensor, Shown, Tensor | None]:
         share = softness.anchor
-        learns = share < 1.0
-        with torch.set_grad_enabled(torch.is_grad_enabled() and learns):
-            temperature = softness.temperature if learns else 0.0  # else only a value to show
-            loss, value, _ = self.form.loss(replace(softness, anchor=0.0, temperature=temperature))
+        if share == 1.0:
+            with torch.no_grad():
+                loss, value = self.scores, self.form.shown(softness)
+        else:
+            loss, value, _ = self.form.loss(replace(softness, anchor=0.0))
         if not share or value != value:
-            return loss if loss.requires_grad or value == value else self.scores.sum() * 0.0, value, None
+            return loss if value == value else self.scores.sum() * 0.0, value, None
         tempered = self.scores / softness.anchor_temperature
         if self.mass is None:
             entropy = functional.cross_entropy(tempered, self.targets)

@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from .bounds import bounded, extended
 from .form import Measure, SmoothForm, Softness, found, value_and_slopes, wants_gradient, with_past
-from .ledger import FEW, Ratio, ledger
+from .ledger import FEW, MeanOfRatios, Ratio, ledger
 
 #: Value; ``up`` and ``down`` of each row ``(…, 1)``; what all that was counted costs; how many times more that is than
 #: this batch; this batch's counts.
@@ -55,7 +55,7 @@ class Decisions(SmoothForm):
     positive: Tensor
     mass: Tensor | None
     measure: Measure
-    ratio: Ratio | None = None
+    ratio: Ratio | MeanOfRatios | None = None
 
     def spread(self) -> float:
         return root_mean_square(self.rows.detach(), self.mass)
@@ -120,12 +120,7 @@ class Decisions(SmoothForm):
         bounds = softness.indicator != "sigmoid"
         counts = self._counts(soft, a, bounds)
         joined, enlarge = with_past(counts, softness.past)
-        measure = self.measure
-        if bounds:
-            value, slopes = value_and_slopes(lambda at: extended(lambda inside: measure(*inside.unbind(0)), at), joined)
-        else:
-            value, slopes = value_and_slopes(lambda at: measure(*at.unbind(0)), joined)
-        up, down = slopes[0] - slopes[2], slopes[1] - slopes[3]
+        value, up, down = self._worth(joined, bounds)
         positives, negatives = joined[0] + joined[2], joined[1] + joined[3]
         if value == 0.0 and not bool(positives.any()) and not bool(down.any()):
             value = float("nan")  # no positive, and without one nothing changes the metric (F_β, IoU)
@@ -133,6 +128,18 @@ class Decisions(SmoothForm):
             float((up.clamp_min(0.0) * positives - down.clamp_max(0.0) * negatives).sum()) if softness.anchor else 0.0
         )
         return value, up.to(soft).unsqueeze(-1), down.to(soft).unsqueeze(-1), price, enlarge, counts
+
+    def _worth(self, joined: Tensor, bounds: bool) -> tuple[float, Tensor, Tensor]:
+        """The metric of the counts, and what one more right and one more wrong decision of each row are worth."""
+        if self.ratio is not None and not bounds:
+            value, up, down = self.ratio.of_many(joined.reshape(4, -1))
+            return value, up.view(joined.shape[1:]), down.view(joined.shape[1:])
+
+        def measure(counts: Tensor) -> Tensor:
+            return self.measure(*counts.unbind(0))
+
+        value, slopes = value_and_slopes((lambda at: extended(measure, at)) if bounds else measure, joined)
+        return value, slopes[0] - slopes[2], slopes[1] - slopes[3]
 
     def _counts(self, soft: Tensor, a: Tensor, bounds: bool) -> Tensor:
         """float64 ``(4,)`` or ``(4, r)``; bounds of counts may be anything, others are at least 0 but for rounding."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .. import checks
 from ..bank import ScoreBank
-from ..engine import Batch, Engine, EngineOutput, undefined, unit_of
+from ..engine import Batch, Engine, EngineOutput, Stats, undefined, unit_of
 from ..errors import InputError
 from .bounds import INDICATORS
 from .form import HasSmooth, SmoothForm, Softness
@@ -146,7 +146,7 @@ class SmoothEngine(Engine):
         stats = {"value": value, "temperature": softness.temperature}
         if value != value:
             return undefined(form.scores, stats), counts
-        return EngineOutput(loss, stats=stats), counts
+        return EngineOutput(loss, stats=Stats(stats) if callable(value) else stats), counts
 
     def _softness(self, form: SmoothForm) -> Softness:
         given = self.temperature

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from ..engine import Batch
+from ..engine import Batch, once
 from ..errors import InputError
 
 #: A metric of float64 counts (tp, fp, fn, tn), each ``(r,)``: a scalar, NaN where undefined.
 Measure = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+#: The metric to show beside a loss: a number, or a function where nothing is learned from it and it costs more than
+#: the loss. A metric that is undefined is always a number, NaN.
+Shown = float | Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -63,11 +66,15 @@ class SmoothForm(ABC):
         """The scale of the scores: their standard deviation, about the threshold where there is one; 0 if all equal."""
 
     @abstractmethod
-    def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
+    def loss(self, softness: Softness) -> tuple[Tensor, Shown, Tensor | None]:
         """(loss attached to the graph, the smooth metric's value, this batch's soft counts ``(4, r)`` if it has any).
 
         A value of NaN means that the metric is undefined on this batch.
         """
+
+    def shown(self, softness: Softness) -> Shown:
+        """The value alone, sharp: nothing is learned from it."""
+        return self.loss(replace(softness, anchor=0.0, temperature=0.0))[1]
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,8 @@ class SmoothSum(SmoothForm):
         return sum(spreads) / len(spreads) if spreads else 0.0
 
     def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
-        found = [(scale, *part.loss(softness)[:2]) for scale, part in self.parts]
+        parts = [(scale, part.loss(softness)) for scale, part in self.parts]
+        found = [(scale, loss, number(value)) for scale, (loss, value, _) in parts]
         defined = [(scale, loss, value) for scale, loss, value in found if value == value]
         if not defined:
             return self.scores.sum() * 0.0, float("nan"), None
@@ -125,17 +133,22 @@ def value_and_slopes(measure: Callable[[Tensor], Tensor], at: Tensor) -> tuple[f
     return float(value.detach()), slopes
 
 
+#: Scores from which on a copy of a table's gradient costs more than writing it by columns.
+COLUMNS = 1 << 14
+
+
 class Found(torch.autograd.Function):
     """A loss whose gradient was found with it: backward only scales."""
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, loss: float, gradient: Tensor) -> Tensor:
         ctx.save_for_backward(gradient)
-        ctx.columns = not scores.is_contiguous() and scores.mT.is_contiguous() if scores.ndim == 2 else False
+        large = scores.ndim == 2 and scores.numel() >= COLUMNS
+        ctx.columns = large and not scores.is_contiguous() and scores.mT.is_contiguous()
         return scores.new_full((), loss)  # `new_tensor` takes three times as long
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @once
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (gradient,) = ctx.saved_tensors
         if ctx.columns:  # of a table, which takes the gradient as it lies in memory and copies any other
@@ -146,6 +159,33 @@ class Found(torch.autograd.Function):
 def found(scores: Tensor, loss: float, gradient: Tensor) -> Tensor:
     """``loss`` as a scalar of scores' dtype whose gradient with respect to ``scores`` is ``gradient``."""
     return Found.apply(scores, loss, gradient)  # type: ignore[no-any-return]
+
+
+def later(scores: Tensor, find: Callable[[], float]) -> Callable[[], float]:
+    """A value to be found when somebody reads it, from scores that must not have changed until then.
+
+    Args:
+        scores: Detached, as is everything in ``find``: a log that keeps the value must not keep the graph.
+        find: The value.
+    """
+    version = None if scores.is_inference() else scores._version
+
+    def read() -> float:
+        if version is not None and scores._version != version:
+            raise InputError(
+                "scores",
+                "a tensor that was changed in place after its loss was found",
+                "the scores that the value is asked for",
+                'Read stats["value"] first, or pass a copy.',
+            )
+        return find()
+
+    return read
+
+
+def number(shown: Shown) -> float:
+    """The value itself."""
+    return shown() if callable(shown) else shown
 
 
 def with_past(counts: Tensor, past: Tensor | None) -> tuple[Tensor, float]:

@@ -149,7 +149,7 @@ class Grid(DifferenceSums):
         """Nobody asks for the single sums, so that all is done at the points."""
         moments = self._gathered(masses)[:, masses.shape[2] - asked.shape[2] :]
         self._weight = asked, self.asked.gathered(asked)
-        return ((moments @ self._kernel(kernel)) * self._weight[1]).sum((1, 2))
+        return ((moments @ self._kernel(kernel)) * self._weight[1]).sum()
 
     def gradients(self, masses: Tensor, terms: Sequence[Term]) -> Tensor:
         values = [self._of_asked(asked) @ self._kernel(slope).T for slope, asked in terms]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 Coefficients = tuple[float, float, float, float]
@@ -57,8 +58,53 @@ class Ratio:
         copies = len(rows) if self.summed else 1
         return sum(values) / number, up * copies, down * copies
 
+    def of_many(self, counts: Tensor) -> tuple[float, Tensor, Tensor]:
+        """The same from ``(4, r)`` float64 counts, in tensors."""
+        rows = counts.shape[1]
+        counts = counts.sum(1, keepdim=True) if self.summed else counts
+        lines = counts.new_tensor(self._lines())
+        above, below = (lines @ counts).unbind(0)
+        kept = below != 0.0
+        if self.positives:
+            kept &= counts[0] + counts[2] > 0.0
+        number = int(kept.sum())
+        if not number:
+            nothing = counts.new_zeros(rows)
+            return float("nan"), nothing, nothing
+        each = torch.where(kept, below, torch.inf).mul_(number).reciprocal_()
+        worth = above * each
+        (u, v, w, z), (a, b, c, e) = self._lines()
+        share = worth * number
+        up, down = each * ((u - w) - share * (a - c)), each * ((v - z) - share * (b - e))
+        return float(worth.sum()), up.expand(rows), down.expand(rows)
+
     def _lines(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         return tuple(map(float, self.above)), tuple(map(float, self.below))
+
+
+@dataclass(frozen=True)
+class MeanOfRatios:
+    """The mean of several ratios of the same counts, undefined where one of them is (balanced accuracy).
+
+    Example:
+        >>> from aimfor.smooth.ledger import MeanOfRatios, Ratio
+        >>> both = MeanOfRatios((Ratio((1, 0, 0, 0), (1, 0, 1, 0)), Ratio((0, 0, 0, 1), (0, 1, 0, 1))))
+        >>> both.of([[3.0], [1.0], [1.0], [1.0]])[0]
+        0.625
+    """
+
+    parts: tuple[Ratio, ...]
+
+    def of(self, counts: list[list[float]]) -> tuple[float, list[float], list[float]]:
+        values, ups, downs = zip(*(part.of(counts) for part in self.parts), strict=True)
+        share = 1.0 / len(self.parts)
+        up, down = ([share * sum(row) for row in zip(*parts, strict=True)] for parts in (ups, downs))
+        return share * sum(values), up, down
+
+    def of_many(self, counts: Tensor) -> tuple[float, Tensor, Tensor]:
+        values, ups, downs = zip(*(part.of_many(counts) for part in self.parts), strict=True)
+        share = 1.0 / len(self.parts)
+        return share * sum(values), share * sum(ups[1:], ups[0]), share * sum(downs[1:], downs[0])
 
 
 class Ledger(NamedTuple):
@@ -87,7 +133,9 @@ class Ledger(NamedTuple):
         return right - sum(min(0.0, d) * (f + t) for d, f, t in zip(self.down, fp, tn, strict=True))
 
 
-def ledger(ratio: Ratio, sums: list[list[float]], everything: list[float], past: Tensor | None) -> Ledger:
+def ledger(
+    ratio: Ratio | MeanOfRatios, sums: list[list[float]], everything: list[float], past: Tensor | None
+) -> Ledger:
     """From three sums of each row (soft decisions of positives, all soft decisions, positives) and all its mass."""
     tp, decided, positives = sums
     fp = [max(0.0, d - t) for d, t in zip(decided, tp, strict=True)]

@@ -12,12 +12,10 @@ import torch
 from torch import Tensor
 
 from .bounds import BoundedRanks
-from .form import SmoothForm, Softness, found, value_and_slopes, wants_gradient
+from .form import Shown, SmoothForm, Softness, found, number, value_and_slopes, wants_gradient
 from .ledger import FEW, inverse_means
 from .ranks import SoftRanks, binary_logistic, graded_logistic, sharp_above, sums_of
-
-#: Up to so many items in all, sorting them takes fewer operations than counting them.
-SORTED = 1 << 12
+from .sums import SMALL
 
 
 class Asked(NamedTuple):
@@ -48,6 +46,12 @@ class Asked(NamedTuple):
         """``(b, p)`` 1 for the asked items, 0 for padding."""
         return torch.ones_like(self.places, dtype=dtype) if self.there is None else self.there.to(dtype)
 
+    def of_lists(self, numbers: Tensor | float, dtype: torch.dtype) -> Tensor:
+        """``(b, p)``: each list's number, ``(b, 1)`` or one for all, at its asked items, and 0 for padding."""
+        if self.there is None or not isinstance(numbers, Tensor):
+            return self.ones(dtype) * numbers
+        return numbers * self.there
+
 
 def asked_items(mask: Tensor) -> Asked:
     """``(b, l)`` bool to the positions of its True entries.
@@ -61,11 +65,11 @@ def asked_items(mask: Tensor) -> Asked:
     if len(mask) == 1:
         places = mask[0].nonzero().t()
         return Asked(places, None, [places.shape[1]])
-    if mask.numel() <= SORTED:
+    if mask.numel() <= SMALL:
         count = mask.sum(1)
         counts, longest = _known(count)
-        places = mask.to(torch.uint8).sort(stable=True, dim=1, descending=True).indices[:, :longest]
-        return Asked(places, torch.arange(longest, device=mask.device) < count[:, None], counts)
+        there, places = mask.view(torch.uint8).topk(longest, dim=1)
+        return Asked(places, there.view(torch.bool), counts)
     at = mask.reshape(-1).nonzero().squeeze(1)
     lists = at // mask.shape[1]
     count = torch.bincount(lists, minlength=len(mask))
@@ -87,7 +91,7 @@ def _known(count: Tensor) -> tuple[list[int] | None, int]:
 
 #: (masses above each asked item, ``(m, b, p)`` float64, the item's own included; relative softness ``(b, 1)``) to the
 #: metric.
-RankMeasure = Callable[[Tensor, Tensor], Tensor]
+RankMeasure = Callable[[Tensor, Tensor | float], Tensor]
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,8 @@ class Ranking(SmoothForm):
         companion: The anchor of given scores ``(b, l)`` and its gradient, where it is not the pairs' logistic loss.
         priced: The measure with its slopes, where they are known: what autograd would find, in fewer steps, and 0 for
             padding.
-        shown: The exact metric, where it costs less than exact ranks; for losses that learn from the anchor alone.
+        exact: The exact metric, where it costs less than exact ranks; for losses that learn from the anchor alone.
+        ones: There is one mass, and it is 1 for every item.
 
     Example:
         >>> import torch, aimfor
@@ -126,8 +131,9 @@ class Ranking(SmoothForm):
     cuts: bool = False
     hits: bool = False
     companion: Callable[[Tensor], tuple[float, Tensor]] | None = None
-    priced: Callable[[Tensor, Tensor], tuple[float, Tensor]] | None = None
-    shown: Callable[[], float] | None = None
+    priced: Callable[[Tensor, Tensor | float], tuple[float, Tensor]] | None = None
+    exact: Callable[[], Shown] | None = None
+    ones: bool = False
 
     def spread(self) -> float:
         if self.counted is None:
@@ -146,6 +152,14 @@ class Ranking(SmoothForm):
         centre = (x * mass).sum(1, keepdim=True) / size
         return ((x - centre).square() * mass / size).sum(1)
 
+    def _variance_of_one(self) -> float:
+        """Of one list. In float32 torch adds up in float64 too, so that only very large scores need more."""
+        if self.counted is None and self.scores.numel():
+            found = float(self.scores.detach().var(correction=0))
+            if found < math.inf:
+                return found
+        return float(self._variances())
+
     @cached_property
     def _stacked(self) -> Tensor:
         """``(b, l, m)``, each mass by itself in memory."""
@@ -153,24 +167,25 @@ class Ranking(SmoothForm):
             return self.masses[0].to(self.scores.dtype).unsqueeze(2)
         return torch.stack(self.masses).to(self.scores.dtype).movedim(0, 2)
 
-    def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
+    def loss(self, softness: Softness) -> tuple[Tensor, Shown, Tensor | None]:
         x, share, wanted = self.scores.detach(), softness.anchor, wants_gradient(self.scores)
         # Where nothing is learned from the ranks, they only show a value, and exact ones cost less.
         sharp = softness.indicator == "sigmoid" and (share == 1.0 or softness.temperature == 0.0)
         ranks = None if sharp else self._ranks(x, softness)
-        if ranks is None and self.shown is not None:
-            value, slopes = self.shown(), x
+        value: Shown
+        if ranks is None and self.exact is not None:
+            value, slopes = self.exact(), x
         else:
             above = sharp_above(x, self.asked.places, self._stacked) if ranks is None else ranks.above().double()
             value, slopes = self._priced(above.movedim(2, 0), softness, learns=ranks is not None)
         if value != value:
             return self.scores.sum() * 0.0, value, None
-        loss, gradient = (1.0 - share) * (1.0 - value), None
+        loss, gradient = 0.0 if share == 1.0 else (1.0 - share) * (1.0 - number(value)), None
         unit = softness.anchor_temperature
         pairs = None
         if isinstance(ranks, SoftRanks) and share and self._in_pairs and softness.temperature == unit:
             pairs = self._pairs(x, share).unsqueeze(2)  # their sums are those of the ranks
-            loss += float(ranks.logistic(pairs).sum())
+            loss += float(ranks.logistic(pairs))
         if wanted and ranks is not None:
             steep = slopes.movedim(0, 2).to(x) * (-(1.0 - share) * softness.enlarge)
             if self.asked.there is not None and self.priced is None:  # autograd's slopes cover padding too
@@ -206,10 +221,10 @@ class Ranking(SmoothForm):
 
     def _pairs(self, x: Tensor, share: float) -> Tensor:
         """``(b, p)`` what an asked item's pairs weigh in that share of the mean over lists of the mean over pairs."""
-        weight = self.asked.ones(x.dtype) if self.counted is None else self.asked.take(self.counted.to(x))
         if self.counted is None and self.asked.counts is not None:
             sizes = [float(count * (x.shape[1] - count)) for count in self.asked.counts]
-            return weight * _by_list([share * one for one in inverse_means(sizes)], x)
+            return self.asked.of_lists(_by_list([share * one for one in inverse_means(sizes)], x), x.dtype)
+        weight = self.asked.ones(x.dtype) if self.counted is None else self.asked.take(self.counted.to(x))
         above, below = weight.sum(1), self._stacked[..., -1].sum(1)
         if len(x) <= FEW:
             sizes = list(map(float.__mul__, above.tolist(), below.tolist()))
@@ -222,18 +237,17 @@ class Ranking(SmoothForm):
     def _ranks(self, x: Tensor, softness: Softness) -> SoftRanks | BoundedRanks:
         places, masses, temperature = self.asked.places, self._stacked, softness.temperature
         if softness.indicator == "sigmoid":
-            return SoftRanks(x, places, masses, temperature, hits=self.hits)
+            return SoftRanks(x, places, masses, temperature, hits=self.hits, ones=self.ones)
         if self.cuts:
             softness.refuse_bounds("a metric that cuts the list at a place or a rate")
         return BoundedRanks(x, places, masses, temperature, softness.indicator, hits=self.hits)
 
-    def _relative(self, softness: Softness) -> Tensor:
-        """``(b, 1)``: the temperature in units of each list's own spread."""
+    def _relative(self, softness: Softness) -> Tensor | float:
+        """The temperature in units of each list's own spread, ``(b, 1)``, or one number for all."""
         if softness.relative is not None:
-            return self.scores.new_full((len(self.scores), 1), softness.relative, dtype=torch.float64)
+            return softness.relative
         if len(self.scores) == 1:
-            spread = math.sqrt(float(self._variances()))
-            return self.scores.new_full((1, 1), softness.temperature / (spread or 1.0), dtype=torch.float64)
+            return softness.temperature / (math.sqrt(self._variance_of_one()) or 1.0)
         spreads = self._variances().sqrt()[:, None]
         return softness.temperature / torch.where(spreads > 0, spreads, 1.0)
 
@@ -243,8 +257,7 @@ class Ranking(SmoothForm):
             return self.companion(scaled)
         places = self.asked.places
         if self._in_pairs:
-            total, slope, _ = binary_logistic(self._pairs(scaled, 1.0), self._stacked[..., -1], sums_of(scaled, places))
-            return float(total.sum()), slope
+            return binary_logistic(self._pairs(scaled, 1.0), self._stacked[..., -1], sums_of(scaled, places))
         mass = torch.ones_like(scaled) if self.counted is None else self.counted.to(scaled)
         weight = self.asked.take(mass)
         total, slope, weights = graded_logistic(scaled, places, weight, self.grades.to(scaled), mass)
@@ -255,4 +268,6 @@ class Ranking(SmoothForm):
 
 def _by_list(numbers: list[float], like: Tensor) -> Tensor | float:
     """``(b, 1)``, or one number."""
-    return numbers[0] if len(numbers) == 1 else like.new_tensor(numbers)[:, None]
+    if len(numbers) == 1:
+        return numbers[0]
+    return torch.tensor([[one] for one in numbers], dtype=like.dtype, device=like.device)

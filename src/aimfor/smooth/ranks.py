@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from .grid import Grid, points_of
-from .sums import Blocks, DifferenceSums, Term, blocks
+from .sums import SMALL, Blocks, DifferenceSums, Term, blocks
 
 
 class SoftRanks:
@@ -27,16 +27,26 @@ class SoftRanks:
         masses: ``(b, l, m)``.
         temperature: > 0.
         hits: The first mass is 0 off the asked items.
+        ones: There is one mass, and it is 1 for every item.
     """
 
     def __init__(
-        self, scores: Tensor, places: Tensor, masses: Tensor, temperature: float, *, hits: bool = False
+        self,
+        scores: Tensor,
+        places: Tensor,
+        masses: Tensor,
+        temperature: float,
+        *,
+        hits: bool = False,
+        ones: bool = False,
     ) -> None:
-        self.places, self.masses, self.temperature = places, masses, temperature
+        self.places, self.masses, self.temperature, self.ones = places, masses, temperature, ones
         self.sums = sums_of(scores if temperature == 1.0 else scores / temperature, places, hits)
 
     def above(self) -> Tensor:
         """``(b, p, m)``, the item's own mass included."""
+        if self.ones:
+            return self.sums.sums("sigmoid", self.masses) + 0.5
         if self.masses.shape[2] == 1:
             own = self.masses[..., 0].gather(1, self.places).unsqueeze(2)
         else:
@@ -44,7 +54,7 @@ class SoftRanks:
         return torch.add(self.sums.sums("sigmoid", self.masses), own, alpha=0.5)
 
     def logistic(self, weight: Tensor) -> Tensor:
-        """``(b,)`` float64: ``Σ v_i w_j log(1 + exp((s_j − s_i) / T))``, w the last mass, v ``(b, p, 1)``."""
+        """float64: ``Σ v_i w_j log(1 + exp((s_j − s_i) / T))`` of all lists, w the last mass, v ``(b, p, 1)``."""
         return self.sums.weighed("softplus", self.masses, weight)
 
     def gradient(self, slopes: Tensor, weight: Tensor | None = None) -> Tensor:
@@ -87,8 +97,8 @@ def sums_of(scores: Tensor, places: Tensor, hits: bool = False) -> DifferenceSum
     return Blocks(scores, places) if points is None else Grid(points, places, hits)
 
 
-def binary_logistic(weight: Tensor, below: Tensor, sums: DifferenceSums) -> tuple[Tensor, Tensor, Tensor]:
-    """Per list, ``Σ v_i w_j log(1 + exp(s_j − s_i))``, its gradient, and the sum of the weights.
+def binary_logistic(weight: Tensor, below: Tensor, sums: DifferenceSums) -> tuple[float, Tensor]:
+    """``Σ v_i w_j log(1 + exp(s_j − s_i))`` of all lists, and its gradient.
 
     Args:
         weight: ``(b, p)`` weight v of the asked items; 0 for padding.
@@ -96,12 +106,11 @@ def binary_logistic(weight: Tensor, below: Tensor, sums: DifferenceSums) -> tupl
         sums: Of the scores.
 
     Returns:
-        ``(b,)``, ``(b, l)``, ``(b,)``.
+        The sum, and ``(b, l)``.
     """
     masses, asked = below[..., None], weight[..., None]
     total = sums.weighed("softplus", masses, asked)
-    weights = weight.sum(1, dtype=torch.float64) * below.sum(1, dtype=torch.float64)
-    return total, sums.gradient("sigmoid", masses, asked), weights
+    return float(total), sums.gradient("sigmoid", masses, asked)
 
 
 def graded_logistic(
@@ -138,6 +147,6 @@ def graded_logistic(
 def bounded_scores(scores: Tensor) -> Tensor:
     """Scores whose differences stay finite, list after list in memory: columns of a table would be read across it."""
     most = 0.125 * torch.finfo(scores.dtype).max
-    if scores.is_contiguous():
+    if scores.is_contiguous() or scores.numel() <= SMALL:
         return scores.clamp(-most, most)
     return torch.clamp(scores, -most, most, out=scores.new_empty(scores.shape))

@@ -22,6 +22,8 @@ Kernel = Literal["sigmoid", "steep", "softplus"]
 #: A function, and what its sums are weighed by: ``(b, p, q)``, for the last q of the masses.
 Term = tuple[Kernel, Tensor]
 
+#: Up to so many items in all, the number of operations counts, and not how they go through memory.
+SMALL = 1 << 12
 #: Differences in one block: 1 MB in float32, which stays in the cache.
 BLOCK = 1 << 18
 #: Up to so many differences in all, their sigmoids are kept instead of being found again.
@@ -45,7 +47,7 @@ class DifferenceSums(ABC):
 
     @abstractmethod
     def weighed(self, kernel: Kernel, masses: Tensor, asked: Tensor) -> Tensor:
-        """``(b,)`` float64: the sums of the last q masses, weighed by ``asked`` ``(b, p, q)`` and added up."""
+        """float64: the sums of the last q masses, weighed by ``asked`` ``(b, p, q)`` and added up, of all lists."""
 
     @abstractmethod
     def gradients(self, masses: Tensor, terms: Sequence[Term]) -> Tensor:
@@ -70,6 +72,7 @@ class Blocks(DifferenceSums):
         pairs = scores.numel() * places.shape[1]
         self._whole = 0 < pairs <= BLOCK
         self._kept: dict[tuple[int, int], Tensor] | None = {} if pairs <= KEPT else None
+        self._gaps: Tensor | None = None
         self._last: tuple[Tensor, Kernel, Tensor] | None = None
 
     def sums(self, kernel: Kernel, masses: Tensor) -> Tensor:
@@ -83,7 +86,7 @@ class Blocks(DifferenceSums):
 
     def weighed(self, kernel: Kernel, masses: Tensor, asked: Tensor) -> Tensor:
         kept = self._last
-        found = (self.sums(kernel, last(masses, asked.shape[2])) * asked).sum((1, 2), dtype=torch.float64)
+        found = (self.sums(kernel, last(masses, asked.shape[2])) * asked).sum(dtype=torch.float64)
         self._last = kept  # gradients ask for the sums of the ranks again
         return found
 
@@ -136,10 +139,13 @@ class Blocks(DifferenceSums):
             return kernel_of(kernel, kept, kept)
         scores = self.scores if rows is None else self.scores[rows]
         asked = self.asked if rows is None else self.asked[rows, some]
-        gaps = scores.unsqueeze(1) - asked.unsqueeze(2)
+        gaps = scores.unsqueeze(1) - asked.unsqueeze(2) if self._gaps is None else self._gaps
         if kernel == "softplus":
             return kernel_of(kernel, gaps)
-        soft = gaps.sigmoid_()
+        if self._whole:  # one block: softplus may ask for them next
+            self._gaps, soft = gaps, gaps.sigmoid()
+        else:
+            soft = gaps.sigmoid_()
         if self._kept is not None:
             self._kept[at] = soft
         return kernel_of(kernel, soft, soft)

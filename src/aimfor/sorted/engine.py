@@ -6,11 +6,10 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from .. import checks
 from ..bank import ScoreBank
-from ..engine import Batch, Engine, EngineOutput, internal_dtype, undefined
+from ..engine import Batch, Engine, EngineOutput, internal_dtype, once, undefined
 from ..errors import InputError
 from .form import HasPairs, PairForm, PairProblem
 from .kernels import KERNELS, top_fraction
@@ -120,7 +119,7 @@ class _PairMean(torch.autograd.Function):
         return total.clamp(0.0, 1e-6 * torch.finfo(scores.dtype).max).to(scores.dtype), int(mass.count_nonzero())
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx: Any, grad_loss: Tensor, grad_count: Any) -> tuple[Tensor, None, None, None]:
         (gradient,) = ctx.saved_tensors
         return gradient * grad_loss, None, None, None
