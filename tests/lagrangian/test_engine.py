@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 import warnings
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from torch import Tensor
 
 import aimfor
 from aimfor.lagrangian import LagrangianEngine, LinearDecay, PowerDecay, bound_from_scores
+from aimfor.lagrangian.surrogates import SURROGATES
 
 LABELS = torch.tensor([1, 0, 0, 1, 0, 1, 0, 0])
 
@@ -146,6 +149,25 @@ def test_inner_epochs_and_schedules_decide_when_and_how_far() -> None:
         LinearDecay(1.0, 0)
 
 
+@pytest.mark.parametrize(
+    ("make_schedule", "argument"),
+    [
+        (lambda bad: LinearDecay(bad, 4), "step"),
+        (lambda bad: PowerDecay(bad), "c"),
+        (lambda bad: PowerDecay(1.0, bad - 1.0), "power"),
+        (lambda bad: LagrangianEngine(LABELS, dual_step=lambda number: bad), "dual_step(1)"),
+    ],
+    ids=["linear", "power", "exponent", "function"],
+)
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
+def test_steps_that_do_not_step_forward_are_refused(
+    make_schedule: Callable[[float], object], argument: str, bad: float
+) -> None:
+    with pytest.raises(aimfor.InputError) as caught:
+        make_schedule(bad)
+    assert caught.value.argument == argument
+
+
 def test_ascent_variables_are_no_parameters_and_own_primal_ones_get_no_gradient() -> None:
     loss_fn = make()
     assert {name.split(".")[-1] for name, _ in loss_fn.named_parameters()} == {"tau", "epsilon"}
@@ -276,7 +298,8 @@ def test_weights_and_wrong_scores_for_the_epoch_are_refused() -> None:
 def test_resuming_with_another_data_set_is_refused_and_no_state_touched() -> None:
     saved = stirred().state_dict()
     for other, match in (
-        (torch.tensor([1, 0, 1, 0]), "8 examples"),
+        (LABELS[:7], "got the state of 8 examples, expected 7 examples"),
+        (torch.cat((LABELS, LABELS[:1])), "got the state of 8 examples, expected 9 examples"),
         (LABELS.roll(1), "other labels"),
     ):
         fresh = aimfor.MetricLoss(aimfor.FBeta(1.0), LagrangianEngine(other)).double()
@@ -345,3 +368,24 @@ def test_a_stratified_batch_of_one_class_is_finite(group: int) -> None:
     scores = torch.zeros(len(index), dtype=torch.float64, requires_grad=True)
     loss = make(sampling="stratified")(scores, LABELS[index], index=index)
     assert bool(torch.isfinite(torch.autograd.grad(loss, scores)[0]).all())
+
+
+@pytest.mark.parametrize("name", SURROGATES)
+def test_slopes_of_what_a_negative_costs_are_those_of_its_formula(name: str) -> None:
+    """The curved ones are taken at max(ε, 1): below 1 a change of ε changes nothing."""
+    costs = {
+        "hinge": lambda g, e: torch.relu(e + g),
+        "squared_hinge": lambda g, e: torch.relu(e + g) ** 2 / e,
+        "squared": lambda g, e: (e + g) ** 2 / e,
+        "logistic": lambda g, e: e * torch.log2(1 + torch.exp(g / e)),
+    }
+    g, epsilon = torch.meshgrid(
+        torch.linspace(-6.1, 6.1, 13, dtype=torch.float64),
+        torch.tensor([0.2, 0.99, 1.01, 2.5], dtype=torch.float64),
+        indexing="ij",
+    )
+    g, epsilon = g.clone().requires_grad_(), epsilon.clone().requires_grad_()
+    expected = costs[name](g, epsilon if name == "hinge" else epsilon.clamp_min(1.0))
+    slopes = torch.autograd.grad(expected.sum(), (g, epsilon))
+    found = SURROGATES[name](g.detach(), epsilon.detach())
+    torch.testing.assert_close(found, (expected.detach(), *slopes), rtol=1e-12, atol=1e-12)

@@ -9,6 +9,7 @@ import torch
 
 import aimfor
 from aimfor.lagrangian import LagrangianEngine
+from aimfor.lagrangian.groups import checked_index
 from aimfor.metrics import PairwiseFBeta
 
 GROUPS = torch.tensor([0, 1, 2, 0, 1, 2, 2, 0, 1, 1])
@@ -78,3 +79,24 @@ def test_missing_groups_in_a_batch_are_no_error_and_wrong_groups_are() -> None:
         aimfor.MetricLoss("pairwise_f1", LagrangianEngine(torch.tensor([0, 1])))
     loss_fn.engine.end_epoch(torch.zeros(10, 3, dtype=torch.float64))
     assert len(loss_fn.engine.history) == 1
+
+
+class Elsewhere(torch.Tensor):
+    """Says that it is on another device, where a gather outside the bounds would not raise."""
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        return torch.device("cuda")
+
+
+@pytest.mark.parametrize("kind", [torch.Tensor, Elsewhere])
+def test_positions_are_checked_on_every_device_and_none_are_in_order(kind: type[torch.Tensor]) -> None:
+    def checked(places: list[int], groups: list[int]) -> list[int]:
+        index = torch.tensor(places, dtype=torch.int64).as_subclass(kind)
+        return checked_index(index, torch.tensor(groups, dtype=torch.int64), GROUPS).tolist()
+
+    assert checked([], []) == []
+    assert checked([9, 0], [1, 0]) == [9, 0]
+    for outside in (-1, 10):
+        with pytest.raises(aimfor.InputError, match="positions from 0 to 9"):
+            checked([2, outside], [2, 1])

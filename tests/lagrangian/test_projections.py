@@ -140,6 +140,20 @@ def test_stated_error_shrinks_with_the_sample_and_not_with_n() -> None:
     assert error(100_000, 1000) == pytest.approx(error(10_000, 1000), rel=0.1)
 
 
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.999])
+@pytest.mark.parametrize("sample", [40, 400])
+@pytest.mark.parametrize("share", [0.25, 1.0, 3.0])
+def test_stated_error_is_hoeffdings_where_every_draw_is_the_same(confidence: float, sample: int, share: float) -> None:
+    """All τ at 2, ε at −1: ``share (θ + 1) − (2 − θ) = ±Δ`` has its roots at ``(2 − share ± Δ)/(1 + share)``."""
+    tau, epsilon = torch.full((1000,), 2.0, dtype=torch.float64), torch.tensor(-1.0, dtype=torch.float64)
+    delta = 3.0 * (np.log(2.0 / (1.0 - confidence)) / (2.0 * sample)) ** 0.5
+    low, middle, high = ((2.0 - share + move) / (1.0 + share) for move in (-delta, 0.0, delta))
+    low, middle, high = max(low, 0.0), max(middle, 0.0), max(min(high, 2.0), 0.0)
+    drawn = project_cap_sampled(epsilon, tau, sample, weight=1000.0 * share, confidence=confidence)
+    assert float(drawn.epsilon) == pytest.approx(middle, abs=1e-12)
+    assert drawn.error == pytest.approx(max(high - middle, middle - low), abs=1e-12)
+
+
 def test_sampling_everything_is_exact() -> None:
     tau, zero = torch.randn(50), torch.tensor(0.1)
     drawn = project_cap_sampled(zero, tau, 50)

@@ -85,3 +85,18 @@ def test_degenerate_points_stay_defined() -> None:
     assert bool(torch.isfinite(same.tau).all())
     with pytest.raises(InputError):
         soft_project_cap(zero, torch.zeros(3, dtype=torch.float64), temperature=0.0)
+
+
+@pytest.mark.parametrize("epsilon", [-1.0, 0.0, 0.25, 2.0])
+def test_no_positives_project_to_the_half_line(epsilon: float) -> None:
+    found = soft_project_cap(torch.tensor(epsilon, dtype=torch.float64), torch.zeros(0, dtype=torch.float64))
+    assert float(found.epsilon) == max(epsilon, 0.0)
+    assert found.tau.numel() == 0
+
+
+@pytest.mark.parametrize("weight", [1.0, 4.0])
+@pytest.mark.parametrize(("epsilon", "tau"), [(0.5, 2.0), (2.0, 0.5), (-1.0, 3.0), (-3.0, 0.5), (-1.0, -2.0)])
+def test_a_single_entry_is_projected_as_by_the_exact_rule(epsilon: float, tau: float, weight: float) -> None:
+    point = torch.tensor(epsilon, dtype=torch.float64), torch.tensor([tau], dtype=torch.float64)
+    found = soft_project_cap(*point, temperature=0.01, weight=weight)
+    torch.testing.assert_close(tuple(found), tuple(project_cap(*point, weight=weight)), rtol=1e-12, atol=1e-12)

@@ -176,3 +176,24 @@ def test_precision_is_zero_where_no_weight_is_decided(data: dict[str, torch.Tens
     seen = {**data, "weights": mass}
     expected = [rates_at(seen, threshold - 0.01)[0] for threshold in curve.thresholds.tolist()]
     assert _precision(curve).tolist() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("metric", "stated"),
+    [
+        (aimfor.PrecisionAtRecall(0.75), "maximize precision subject to recall >= 0.75"),
+        (aimfor.RecallAtPrecision(0.75), "maximize recall subject to precision >= 0.75"),
+        (aimfor.TPRAtFPR(0.25), "maximize recall subject to fpr <= 0.25"),
+    ],
+    ids=repr,
+)
+def test_the_same_wish_as_a_problem_has_the_same_answer(metric: Any, stated: str) -> None:
+    """Also where the rate is just what was asked for."""
+    scores, targets = torch.arange(8.0, 0.0, -1.0), torch.tensor([1, 1, 0, 1, 0, 0, 1, 0])
+    problem = metric.problem()
+    assert " ".join(repr(problem).split()) == stated
+    decision = problem.decide(scores, targets, margin="none")
+    certificate = problem.certificate(scores, targets, decision=decision)
+    assert certificate.objective_value == pytest.approx(float(metric.value(scores, targets)))
+    (finding,) = certificate.findings
+    assert finding.value == pytest.approx(float(stated.split()[-1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -126,3 +127,18 @@ def test_pairwise_f_beta_says_where_it_decides() -> None:
     assert cut == aimfor.FBeta(1.0).threshold
     values = [float(metric.value(torch.full((4, 2), cut + step), batch.targets)) for step in (-0.01, 0.0, 0.01)]
     assert values == pytest.approx([0.0, 0.0, 2 / 3])  # just above it, everybody is positive: precision 1/2, recall 1
+
+
+@pytest.mark.parametrize("groups", [2, 3, 4, 5])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_pairwise_f_beta_of_sigmoids(groups: int, weighted: bool) -> None:
+    generator = torch.Generator().manual_seed(groups)
+    scores, targets = torch.randn(20, groups, generator=generator, dtype=torch.float64), torch.arange(20) % groups
+    weights = torch.rand(20, generator=generator, dtype=torch.float64) if weighted else torch.ones(20).double()
+    values = []
+    for j, k in permutations(range(groups), 2):
+        soft = weights * torch.sigmoid(scores[:, j] / 0.5)
+        tp, fp = soft[targets == j].sum(), soft[targets == k].sum()
+        values.append(5 * tp / (tp + 4 * weights[targets == j].sum() + fp))
+    found = aimfor.MetricLoss(PairwiseFBeta(2.0), aimfor.SmoothEngine(0.5))(scores, targets, weights=weights)
+    assert 1 - float(found) == pytest.approx(float(torch.stack(values).mean()), abs=1e-12)

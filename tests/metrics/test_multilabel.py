@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    balanced_accuracy_score,
+    f1_score,
+    recall_score,
+    roc_auc_score,
+)
 from torch import Tensor
 
 import aimfor
@@ -174,3 +181,31 @@ def test_a_threshold_parts_neighbouring_scores() -> None:
     targets = torch.tensor([[1], [0]])
     found = MultiLabel("f1").decide(scores, targets)
     assert float(MultiLabel("f1", thresholds=found).value(scores, targets)) == 1.0
+
+
+@pytest.mark.parametrize("average", ["macro", "samples"])
+def test_metrics_that_count_true_negatives_are_means_of_scikit_learns(average: str) -> None:
+    scores, targets = data(10)
+    y, decided = targets.numpy(), scores.numpy() > 0
+    if average == "macro":
+        y, decided = y.T, decided.T
+    specificity = aimfor.Confusion(lambda tp, fp, fn, tn: tn / (tn + fp), name="specificity")
+    for metric, expected in (
+        ("accuracy", [accuracy_score(one, two) for one, two in zip(y, decided, strict=True)]),
+        ("balanced_accuracy", [balanced_accuracy_score(one, two) for one, two in zip(y, decided, strict=True)]),
+        (specificity, [recall_score(one, two, pos_label=0) for one, two in zip(y, decided, strict=True)]),
+    ):
+        assert float(MultiLabel(metric, average).value(scores, targets)) == pytest.approx(np.mean(expected), abs=1e-12)
+
+
+@pytest.mark.parametrize("indicator", ["lower", "upper"])
+@pytest.mark.parametrize("name", ["f1", "ap", "auroc"])
+def test_the_bound_that_is_told_does_not_depend_on_the_share_of_the_anchor(name: str, indicator: str) -> None:
+    scores, targets = data(11)
+    told = []
+    for share in (0.0, 0.4, 1.0):
+        engine = aimfor.SmoothEngine(0.8, anchor=share, indicator=indicator)
+        told.append(aimfor.MetricLoss(MultiLabel(name), engine).detailed(scores, targets).stats["value"])
+    assert told == pytest.approx([told[0]] * 3, abs=1e-12)
+    exact = float(MultiLabel(name).value(scores, targets))
+    assert told[0] < exact if indicator == "lower" else told[0] > exact

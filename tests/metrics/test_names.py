@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import aimfor
+from aimfor.metrics.registry import METRICS, Entry
 
 NAMES = {
     "auroc": aimfor.AUROC(),
@@ -63,6 +64,15 @@ def test_a_bad_name_says_which_part_is_wrong(name: Any, argument: str) -> None:
     with pytest.raises(aimfor.InputError) as caught:
         aimfor.metric_from_name(name)
     assert caught.value.argument == argument
+
+
+@pytest.mark.parametrize("entry", [entry for entry in METRICS if entry.prefix], ids=lambda entry: entry.example)
+def test_a_bad_number_is_told_which_kind_of_number_is_wanted(entry: Entry) -> None:
+    with pytest.raises(aimfor.InputError) as caught:
+        aimfor.metric_from_name(entry.prefix + "many")
+    kind = "a number" if entry.prefix.endswith("=") else "a whole number"
+    assert caught.value.expected == f"{kind} after {entry.prefix!r}"
+    assert entry.example in caught.value.remedy
 
 
 def test_metrics_compare_by_their_settings_and_print_as_written() -> None:

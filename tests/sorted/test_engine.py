@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 import torch
 
@@ -22,3 +25,27 @@ def test_squares_that_leave_float64_are_refused_without_validation_too(huge: flo
     scores = torch.tensor([huge, 0.0, 1.0], dtype=torch.float64)
     with pytest.raises(aimfor.InputError, match="The model has diverged"):
         aimfor.MetricLoss("auroc", validate=False)(scores, torch.tensor([1, 0, 1]))
+
+
+@pytest.mark.parametrize("validate", [True, False])
+@pytest.mark.parametrize("surrogate", ["squared_hinge", "squared"])
+def test_squares_that_leave_float32_are_large_finite_losses(surrogate: str, validate: bool) -> None:
+    scores = (1e30 * torch.tensor([[1.0, -1.0, 0.0], [-1.0, 1.0, 0.5], [2.0, 1.0, 0.0]])).requires_grad_()
+    loss_fn = aimfor.MetricLoss("auroc_ovr", aimfor.SortedEngine(surrogate), validate=validate)
+    loss = loss_fn(scores, torch.tensor([1, 0, 1]))  # one class is missing: the others are scaled up
+    (gradient,) = torch.autograd.grad(loss, scores)
+    assert 1e30 < loss.item() < math.inf
+    assert bool(torch.isfinite(gradient).all())
+    assert bool(gradient.any())
+
+
+@pytest.mark.parametrize("bank", [-1, 0.5, 2.0, "4", math.nan])
+def test_a_bank_of_no_whole_number_of_scores_is_refused(bank: Any) -> None:
+    with pytest.raises(aimfor.InputError) as caught:
+        aimfor.SortedEngine(bank=bank)
+    assert caught.value.argument == "bank"
+
+
+def test_no_bank_remembers_nothing() -> None:
+    assert aimfor.SortedEngine(bank=0).stateless
+    assert not aimfor.SortedEngine(bank=1).stateless

@@ -137,7 +137,7 @@ def test_logistic_blocks_add_up_to_the_whole(monkeypatch: pytest.MonkeyPatch) ->
     loss_fn(whole, targets).backward()
     sizes: list[int] = []
     monkeypatch.setattr(kernels.functional, "softplus", lambda gap: sizes.append(gap.numel()) or softplus(gap))
-    for block in (1, 7, 50, 100):
+    for block in (1, 7, 50, 100, 540, 1000):
         monkeypatch.setattr(kernels, "BLOCK", block)
         sizes.clear()
         parts = scores.clone().requires_grad_()
@@ -145,6 +145,7 @@ def test_logistic_blocks_add_up_to_the_whole(monkeypatch: pytest.MonkeyPatch) ->
         torch.testing.assert_close(parts.grad, whole.grad, rtol=1e-12, atol=1e-14)
         assert max(sizes) <= block
         assert sum(sizes) == 12 * 45
+        assert len(sizes) <= 1 + 2 * 12 * 45 / block  # on average filled to a half or more
 
 
 @pytest.mark.parametrize("surrogate", ["squared_hinge", "hinge", "squared", "ramp"])

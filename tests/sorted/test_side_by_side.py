@@ -79,3 +79,26 @@ def test_the_score_bank_joins_problems_side_by_side(monkeypatch: pytest.MonkeyPa
         targets = torch.arange(12) % 4
         found.append([solved(loss, torch.randn(12, 4, dtype=torch.float64), targets, None) for _ in range(4)])
     torch.testing.assert_close(found[1:], [found[0]] * 2, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "metric", [aimfor.AUCMu(), aimfor.AUCMu(COSTS), aimfor.AUROCOneVsRest()], ids=["auc_mu", "costs", "ovr"]
+)
+@pytest.mark.parametrize("anchor", [0.0, 0.3])
+@pytest.mark.parametrize("classes", [4, 3])
+def test_metric_and_smooth_loss_do_not_see_the_layout(
+    metric: aimfor.Metric, anchor: float, classes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With three classes of four present, the metric is undefined and the loss is of those that are there."""
+    scores, targets = torch.randn(33, 4, dtype=torch.float64).round(decimals=1), torch.arange(33) % classes
+    weights = torch.rand(33, dtype=torch.float64)
+    loss = aimfor.MetricLoss(metric, aimfor.SmoothEngine(0.6, anchor=anchor))
+    found = []
+    for limits in LAYOUTS:
+        lay_out(monkeypatch, *limits)
+        told = loss.detailed(scores, targets, weights=weights).stats["value"]
+        found.append((*solved(loss, scores, targets, weights), told, metric.value(scores, targets, weights=weights)))
+    for one in found[1:]:
+        torch.testing.assert_close(one, found[0], rtol=1e-12, atol=1e-13, equal_nan=True)
+    assert bool(found[0][3].isnan()) == (classes < 4)
+    assert found[0][0] > 0
