@@ -100,6 +100,25 @@ def test_search_equals_the_table_on_longer_rows(name, sign):
         assert fast == pytest.approx(slow, abs=1e-12)
 
 
+@BOTH
+@pytest.mark.parametrize(("convex", "concave"), list(itertools.product([False, True], repeat=2)))
+def test_a_known_shape_spares_the_table(sign, convex, concave):
+    """One bisection for each count of one class, two counts a step; without the shape every pair of counts."""
+    asked = []
+
+    def measure(tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
+        asked.append((tp + fp + fn + tn).numel())
+        return aimfor.Accuracy().of_counts(tp, fp, fn, tn)
+
+    positive = (torch.arange(400) < 160)[None]
+    lists = sort_lists(torch.randn(1, 400, dtype=torch.float64), positive, None).lists
+    best_counts(lists, torch.tensor([400.0], dtype=torch.float64), sign, CountRule(measure, convex, concave))
+    if convex if sign > 0 else concave:
+        assert sum(asked) <= 2 * 401 * (240).bit_length() + 401
+    else:
+        assert sum(asked) == 161 * 241
+
+
 @pytest.mark.parametrize("name", [*CURVED, "g_mean"])
 def test_claims_about_the_shape_are_true(name):
     rule = ANY[name]

@@ -330,6 +330,21 @@ def test_weights_are_repetitions_or_refused():
             loss_fn(weighted, targets, weights=weights + 0.5)
 
 
+def test_weights_of_zero_and_one_are_a_mask():
+    scores, targets = torch.randn(8, dtype=torch.float64), torch.tensor([1, 0, 0, 1, 0, 1, 0, 0])
+    for weights in (torch.tensor([1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0]), torch.ones(8)):
+        for metric in ("ap", "f1"):
+            loss_fn = aimfor.MetricLoss(metric, DirectEngine(10.0))
+            weighted, masked = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+            by_weight = loss_fn(weighted, targets, weights=weights)
+            by_mask = loss_fn(masked, targets, where=weights > 0)
+            by_weight.backward()
+            by_mask.backward()
+            torch.testing.assert_close(by_weight, by_mask)
+            torch.testing.assert_close(weighted.grad, masked.grad)
+            assert masked.grad.any()
+
+
 def test_structured_loss_differentiates_any_score_and_checks_its_parts():
     def argmax(x: Tensor) -> Tensor:
         return x.argmax(1)
@@ -356,6 +371,27 @@ def test_structured_loss_differentiates_any_score_and_checks_its_parts():
         StructuredLoss(score, None, augmented, wrong)
     with pytest.raises(aimfor.InputError, match="score"):
         StructuredLoss(lambda x, y: 0.0, argmax, augmented, wrong)(x.clone().requires_grad_(), y)
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.01, 1.0, 100.0])
+def test_auto_epsilon_of_a_structured_loss_is_one_deviation(scale):
+    x, y = scale * torch.randn(30, 4, dtype=torch.float64), torch.randint(0, 4, (30,))
+    seen = []
+
+    def augmented(x: Tensor, y: Tensor, e: float) -> Tensor:
+        seen.append(e)
+        return (x + e * (1 - torch.nn.functional.one_hot(y, 4))).argmax(1)
+
+    loss_fn = StructuredLoss(
+        lambda x, y: x.gather(1, y[:, None]).squeeze(1),
+        lambda x: x.argmax(1),
+        augmented,
+        lambda y, z: (y != z).double(),
+        DirectEngine(sign=-1),
+    )
+    epsilon = loss_fn.detailed(x.requires_grad_(), y).stats["epsilon"]
+    assert epsilon == pytest.approx(float(x.detach().std(correction=0)) if scale else 1.0)
+    assert seen == [-epsilon]
 
 
 def test_a_threshold_is_taken_off_the_scores():

@@ -8,6 +8,7 @@ from torch import Tensor
 
 import aimfor
 from aimfor.direct import ap_interleave, ndcg_interleave
+from aimfor.direct import interleave as interleaving
 from aimfor.direct.interleave import DISCOUNT, PRECISION, Gain, _by_rows, _cut, interleave
 from aimfor.direct.public import _to_lists
 
@@ -149,6 +150,22 @@ def test_bad_input_is_named(change, argument):
     with pytest.raises(aimfor.InputError) as caught:
         ap_interleave(**arguments)
     assert caught.value.argument == argument
+
+
+@pytest.mark.parametrize("lists", [1, 4])
+def test_a_table_too_large_to_keep_is_refused_before_it_is_filled(lists, monkeypatch):
+    """A row holds 0 … n for the n negatives above the positive, in the list with most: 1 + 2 + 4 cells a list."""
+    up, down = torch.tensor([3.0, 2.0, 0.0]).expand(lists, 3), torch.tensor([2.5, 1.0, 0.5, -1.0]).expand(lists, 4)
+    up = up + 10.0 * torch.arange(lists)[:, None]
+    cells = lists * (1 + 2 + 4)
+    monkeypatch.setattr(interleaving, "MOST_CELLS", cells)
+    assert ap_interleave(up, down, 0.1, -1).shape == (lists, 3)
+    monkeypatch.setattr(interleaving, "MOST_CELLS", cells - 1)
+    with pytest.raises(aimfor.InputError, match="sign: got -1 with") as caught:
+        ap_interleave(up, down, 0.1, -1)
+    assert f"{cells:.1e} cells" in str(caught.value)
+    assert f"at most {cells - 1:.1e}" in str(caught.value)
+    assert ap_interleave(up, down, 0.1, +1).shape == (lists, 3)
 
 
 @BOTH

@@ -110,13 +110,16 @@ def test_implicit_gives_costs_a_gradient_that_lowers_a_loss() -> None:
     assert solve(c, A, b, lower=0.0).x.tolist() == pytest.approx([1.0, 0.0], abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    "rule", [ActiveSet(), Implicit(ridge=0.0), Unrolled(ridge=0.0)], ids=lambda r: type(r).__name__
+)
 @pytest.mark.parametrize(("cost", "leaning"), [(-3.0, "upper"), (3.0, "lower")])
-def test_a_pinned_variable_follows_the_bound_it_leans_on(cost: float, leaning: str) -> None:
+def test_a_pinned_variable_follows_the_bound_it_leans_on(cost: float, leaning: str, rule: GradientRule) -> None:
     """With lower = upper the cost pulls x to one of them: moving that one outwards moves x, the other one nothing."""
     outwards = {"lower": -1e-3, "upper": 1e-3}
     bounds = {name: torch.tensor([2.0]).double().requires_grad_() for name in outwards}
     c = torch.tensor([cost]).double()
-    s = solve(c, **bounds)
+    s = solve(c, **bounds, gradient=rule)
     for readout, answer in (("value", s.value), ("x", s.x.sum())):
         gradients = torch.autograd.grad(answer, list(bounds.values()), retain_graph=True)
         for (name, step), gradient in zip(outwards.items(), gradients, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,8 @@ from aimfor.lp.certificates import Point, residuals
 from aimfor.lp.operators.base import Bounds
 from aimfor.lp.operators.dense import DenseOperator
 from aimfor.lp.problem import read_program
-from aimfor.lp.standard import standard_form
+from aimfor.lp.solvers.base import STALLED
+from aimfor.lp.standard import equilibrate, standard_form
 
 sys.path.insert(0, str(Path(__file__).parent))
 from random_programs import Parts, feasible_bounded, highs, infeasible, item, unbounded
@@ -117,6 +119,57 @@ def test_a_program_that_is_infeasible_with_a_ray_is_infeasible(gap: float) -> No
         assert s.status is Status.infeasible
         assert float((A.T @ s.dual_ineq).abs().max()) < 1e-6
         assert float(b @ s.dual_ineq) == pytest.approx(-1.0)
+
+
+@pytest.mark.parametrize(("m", "v"), [(50, 20), (200, 50)])
+def test_the_interior_point_proves_what_is_impossible_by_itself_in_few_steps(m: int, v: int) -> None:
+    for make, status in ((infeasible, Status.infeasible), (unbounded, Status.unbounded)):
+        for seed in range(3):
+            s = solve(**make(6, m, v, seed), on_failure="status")
+            assert s.statuses == (status,) * 6
+            assert 1 <= int(s.iterations.min()) <= int(s.iterations.max()) <= 15
+
+
+PLANE = {"A_eq": [[1.0, -1.0]], "b_eq": [0.0]}
+ONE_ROW = {
+    "optimal": ({"c": [1.0], "A": [[-1.0]], "b": [-2.0]}, Status.ok),
+    "unbounded": ({"c": [-1.0], "A": [[-1.0]], "b": [-2.0]}, Status.unbounded),
+    "infeasible": ({"c": [1.0], "A": [[-1.0]], "b": [-2.0], "A_eq": [[1.0]], "b_eq": [1.0]}, Status.infeasible),
+    "ray in the plane": ({"c": [-1.0, 0.0], "A": [[-1.0, 0.0]], "b": [1.0], **PLANE}, Status.unbounded),
+    "ray beside it": ({"c": [-1.0, 0.0], "A": [[-1.0, 0.0]], "b": [1.0], **PLANE, "b_eq": [3.0]}, Status.unbounded),
+    "no ray in the plane": ({"c": [-1.0, 0.0], "A": [[0.0, 1.0]], "b": [1.0], **PLANE}, Status.ok),
+}
+
+
+@pytest.mark.parametrize("name", ONE_ROW)
+def test_a_single_inequality_is_enough_for_the_interior_point(name: str) -> None:
+    given, status = ONE_ROW[name]
+    parts = {key: torch.tensor(part).double() for key, part in given.items()}
+    s, reference = solve(**parts, on_failure="status"), highs(parts)
+    assert reference.status == {Status.ok: 0, Status.infeasible: 2, Status.unbounded: 3}[status]
+    assert s.status is status
+    if status is Status.ok:
+        assert float(s.value) == pytest.approx(reference.fun)
+
+
+def test_only_an_unbounded_item_has_a_ray() -> None:
+    """x <= 1 and x >= b: an optimum at 1 for b = 0, none for b = 2; and without the first row, no end."""
+    A = torch.tensor([[[1.0], [-1.0]], [[1.0], [-1.0]], [[0.0], [-1.0]]])
+    s = solve(torch.tensor([-1.0]).expand(3, 1), A, torch.tensor([[1.0, 0.0], [1.0, -2.0], [1.0, 0.0]]))
+    assert s.statuses == (Status.ok, Status.infeasible, Status.unbounded)
+    assert s.ray.tolist() == [[0.0], [0.0], [1.0]]
+    assert s.value.tolist() == [-1.0, torch.inf, -torch.inf]
+
+
+def test_what_the_penalty_cannot_certify_goes_to_the_interior_point() -> None:
+    hasty = PenaltyNewton(outer=1)
+    parts = feasible_bounded(4, 50, 20, 0, equalities=2, bounds=True)
+    scaled, _ = equilibrate(standard_form(read_program(**parts))[0])
+    assert hasty.run(scaled, 1e-9).outcome.tolist() == [STALLED] * 4
+    for on_failure in ("fallback", "status"):
+        s = solve(**parts, method=hasty, on_failure=on_failure)
+        assert s.statuses == (Status.ok,) * 4
+        assert_duals_prove_the_value(parts, s)
 
 
 def test_penalty_newton_agrees_with_interior_point() -> None:
@@ -258,6 +311,24 @@ def test_bad_input_is_refused_with_the_argument_named(name: str) -> None:
         solve(**{**arguments, **changes})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("make", "argument"),
+    [
+        (lambda: InteriorPoint(limit=0), "limit"),
+        (lambda: PenaltyNewton(epsilon=0.0), "epsilon"),
+        (lambda: PenaltyNewton(factor=0.0), "factor"),
+        (lambda: PenaltyNewton(factor=-0.5), "factor"),
+        (lambda: PenaltyNewton(factor=1.0), "factor"),
+        (lambda: PenaltyNewton(smallest=0.0), "smallest"),
+        (lambda: PenaltyNewton(outer=0), "outer"),
+    ],
+)
+def test_bad_settings_of_a_method_are_named(make: Callable[[], Method], argument: str) -> None:
+    with pytest.raises(aimfor.InputError) as caught:
+        make()
+    assert caught.value.argument == argument
+
+
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support", "ignore:Sparse invariant checks")
 def test_sparse_rows_give_the_dense_answer() -> None:
     parts = feasible_bounded(1, 60, 20, 7, equalities=4, bounds=True, degenerate=True, density=0.4)
@@ -271,6 +342,29 @@ def test_sparse_rows_give_the_dense_answer() -> None:
         **{**{k: p for k, p in one.items() if k != "c"}, "A": one["A"].to_sparse_csr()},
     )
     assert torch.allclose(several.value, dense.value * torch.tensor([1.0, 2.0]).double(), rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support", "ignore:Sparse invariant checks")
+@pytest.mark.parametrize("size", [1e-12, 1.0, 1e12])
+def test_the_sparse_gram_solve_inverts_the_gram_matrix_of_any_size(size: float) -> None:
+    parts = feasible_bounded(1, 30, 6, 2, density=0.5)
+    program, _ = standard_form(read_program(parts["c"].expand(2, -1), parts["A"][0].to_sparse_csr(), parts["b"][0]))
+    weights = size * (torch.rand(2, 30, dtype=torch.float64) + 0.1)
+    gram = parts["A"].mT @ (weights[:, :, None] * parts["A"])
+    identity = torch.eye(6, dtype=torch.float64).expand(2, -1, -1)
+    torch.testing.assert_close(program.operator.factor(weights).solve(gram), identity, rtol=0.0, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support", "ignore:Sparse invariant checks")
+@pytest.mark.parametrize("kind", ["dense", "sparse", "pairs"])
+def test_an_operator_knows_how_many_programs_it_stands_for(kind: str) -> None:
+    pairs = aimfor.lp.PairRows(torch.tensor([[1.0], [2.0], [3.0]]).double(), positives=1)
+    rows = {"dense": pairs.dense(), "sparse": pairs.dense().to_sparse_csr(), "pairs": pairs}[kind]
+    program, _ = standard_form(read_program(torch.ones(5, 3).double(), rows, torch.ones(2).double()))
+    scaled, _ = equilibrate(program)
+    for operator, batch in ((program.operator, 5), (scaled.operator, 5), (scaled.operator.take(torch.arange(2)), 2)):
+        assert operator.batch == batch
+        assert operator.inequality(torch.ones(batch, 3, 1).double()).shape == (batch, 2, 1)
 
 
 def test_an_operator_that_items_share_is_shared_by_any_of_them() -> None:

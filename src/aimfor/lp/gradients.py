@@ -190,6 +190,9 @@ def _attached_rows(program: Program, solved: Solved) -> tuple[Tensor, Tensor]:
         lower = program.lower[:, layout.lower]
         h.append(torch.where(lower.isfinite(), -lower, 1.0))
         pinned = program.lower[:, layout.fixed]
+        if program.upper is not None:  # a pinned variable moves with the bound that it leans on, as in the adjoint
+            leans_up = solved.point.y[:, layout.equalities :] >= 0
+            pinned = torch.where(leans_up, program.upper[:, layout.fixed], pinned)
         f.append(torch.where(pinned.isfinite(), pinned, 0.0))
     if program.upper is not None:
         upper = program.upper[:, layout.upper]
