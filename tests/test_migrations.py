@@ -34,7 +34,10 @@ def test_left_hand_code_runs_where_the_peer_is_installed(page: str) -> None:
         pytest.skip(f"{peer} is not installed")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the peer's own affair
-        exec(compile(tree, f"{page}.md, left", "exec"), {"__name__": "__page__"})
+        try:
+            exec(compile(tree, f"{page}.md, left", "exec"), {"__name__": "__page__"})
+        except ModuleNotFoundError as missing:  # LibAUC asks for torchvision, of which there is no build for the CPU
+            pytest.skip(f"{peer} cannot be imported without {missing.name}")
 
 
 def test_the_index_names_every_peer_and_whether_its_code_ran() -> None:
