@@ -13,6 +13,8 @@ from typing import Any
 
 Tables = Mapping[str, list[dict[str, Any]]]
 _QUOTE = re.compile(r"^( *)<!-- bench: (\w+) -->\n.*?<!-- end -->", re.DOTALL | re.MULTILINE)
+#: How cvxpylayers solves for its gradients.
+MODES = ("lsqr", "dense")
 #: Losses of the curves as the choosing page calls them.
 COSTS = {
     "AUROC, sorted": "AUROC, sorted, default",
@@ -83,7 +85,61 @@ def loader(tables: Tables) -> str:
     )
 
 
-QUOTES: dict[str, Callable[[Tables], str]] = {"costs": costs, "slow": slow, "rate_step": rate_step, "loader": loader}
+def two_processes(tables: Tables) -> str:
+    columns = ("network", "batch of all", "loss", "ms a step, one process", "× one process", "joining, share of a step")
+    return table(tables["ranks"], dict(zip(columns, columns, strict=True)))
+
+
+def epochs(tables: Tables) -> str:
+    columns = {
+        "epoch": "epoch",
+        "ratio": "ratio",
+        "ratio, extra output in the loss, nothing else": "extra output joined to the loss, nothing else",
+        "ratio, empty Function and two index operations": "empty Function, two index operations",
+    }
+    return table(tables["lagrangian_epoch"], columns)
+
+
+def layers(tables: Tables) -> str:
+    size = tables["lp_peers"][-1]["(m, v), batch"]
+    rows = [row for row in tables["lp_peers"] if row["(m, v), batch"] == size]
+    theirs = [row for row in rows if row["method"].startswith("cvxpylayers")]
+    errors = {mode: [float(row["gradient error, median"]) for row in theirs if mode in row["method"]] for mode in MODES}
+    times = [float(row["times ours"]) for row in theirs]
+    return (
+        f"Of 32 programs with 200 rows and 50 variables, cvxpylayers' default gradient is off by "
+        f"{100 * min(errors['lsqr']):.0f} % in the median (`lsqr`), its dense mode\n"
+        f"by {min(errors['dense']):.0e} to {max(errors['dense']):.0e}; ours by {rows[0]['gradient error, median']}, "
+        f"{min(times):.0f} to {max(times):.0f} times faster ([benchmarks](../benchmarks.md))."
+    )
+
+
+def ap_perf(tables: Tables) -> str:
+    at = {(row["loss"], int(row["n"])): row for row in tables["curves"]}
+    theirs, ours = at["F1: AP-Perf", 128], at["F1, smooth", 128]
+    return (
+        f"At n = 128 its F1 takes {float(theirs['ms']):.0f} ms for forward and backward, ours {float(ours['ms']):.2f}, "
+        f"{ours['× cross-entropy']} times cross-entropy ([benchmarks](../benchmarks.md))."
+    )
+
+
+def table(rows: list[dict[str, Any]], columns: Mapping[str, str] | None = None) -> str:
+    """As Markdown: all columns of the first row, or some under the names that a page has for them."""
+    shown = columns or {name: name for name in rows[0]}
+    lines = ["| " + " | ".join(shown.values()) + " |", "|" + "---|" * len(shown)]
+    return "\n".join([*lines, *("| " + " | ".join(str(row.get(key, "")) for key in shown) + " |" for row in rows)])
+
+
+QUOTES: dict[str, Callable[[Tables], str]] = {
+    "costs": costs,
+    "slow": slow,
+    "rate_step": rate_step,
+    "loader": loader,
+    "two_processes": two_processes,
+    "epochs": epochs,
+    "layers": layers,
+    "ap_perf": ap_perf,
+}
 
 
 def quote(page: str, tables: Tables) -> str:

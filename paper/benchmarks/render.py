@@ -8,6 +8,7 @@ from typing import Any
 
 import glance
 import quoted
+from quoted import table
 
 ROOT = Path(__file__).parent.parent.parent
 RESULTS = Path(__file__).parent / "results"
@@ -77,13 +78,6 @@ def peers_line(log: dict[str, Any]) -> str:
     there = ", ".join(f"{name} {version}" for name, version in log["peers"].items() if version is not None)
     absent = ", ".join(name for name, version in log["peers"].items() if version is None)
     return f"Peers in the last run ({log['date']}): {there or 'none'}. Not installed: {absent or 'none'}.\n"
-
-
-def table(rows: list[dict[str, object]]) -> str:
-    head = list(rows[0])
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(str(row.get(key, "")) for key in head) + " |" for row in rows]
-    return "\n".join(lines)
 
 
 def curves(rows: list[dict[str, Any]], column: str) -> dict[str, list[tuple[float, float]]]:
