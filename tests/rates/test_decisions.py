@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 
 import aimfor
+from aimfor import checks
 from aimfor.errors import InputError, SolverError
 from aimfor.rates import Decision, Iterates, Verdict, accuracy, fpr, positive_rate, precision, recall
 from aimfor.rates.expressions import Rate
 from aimfor.rates.sweep import candidates
+from aimfor.rates.thresholds import decide
 
 
 def sample(n: int, seed: int = 0) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
@@ -72,6 +74,15 @@ def test_the_default_margin_is_certified_on_fresh_data_in_nine_of_ten_cases() ->
         met += problem.certificate(fresh, truth, decision=problem.decide(scores, y)).met
     assert met >= 85  # 90 expected; fewer than 85 of 100 has probability 4 %
     assert met < 100  # the margin is no wider than it has to be
+
+
+def test_what_is_not_said_about_margin_and_confidence_is_the_same_everywhere() -> None:
+    scores, y, _ = sample(2000)
+    problem = aimfor.maximize(recall, precision >= 0.8)
+    said = problem.decide(scores, y, margin="certify", confidence=0.95)
+    assert problem.decide(scores, y) == said
+    assert decide("maximize", recall, problem.constraints, checks.binary(scores, y), ()) == said
+    assert problem.decide(scores, y, confidence=0.99).threshold > said.threshold  # type: ignore[operator]
 
 
 def test_what_is_out_of_reach_is_called_infeasible_and_the_least_violation_returned() -> None:

@@ -104,6 +104,22 @@ def test_confidence_folds_and_starts_move_the_answer_the_right_way() -> None:
     assert several.threshold >= cuts[1]
 
 
+def test_both_ends_of_the_accepted_region_pass_their_own_test() -> None:
+    scores, y, groups = sample(3000)
+    decision = FLOOR.decide(scores, y, guarantee=0.95, learn=sample(3000, 1)[:2])
+    assert decision.guarantee is not None
+    assert decision.threshold is not None
+    low, high = decision.guarantee.region
+    assert low <= decision.threshold <= high
+    assert (low < high) == (decision.guarantee.steps > 1)
+    for cut in (low, high):
+        assert stats.binom.sf(int(y[scores > cut].sum()) - 1, int((scores > cut).sum()), 0.8) <= 0.05
+    own = FLOOR.decide(scores, y, groups=groups, guarantee=0.95, per_group="sex").guarantee
+    assert own is not None
+    assert own.steps > 0
+    assert own.region == ()  # thresholds by group have no order
+
+
 def test_ties_are_decided_by_one_rule() -> None:
     scores, y, _ = sample(3000)
     coarse, learn = scores.round(), sample(3000, 1)

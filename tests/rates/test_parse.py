@@ -60,8 +60,9 @@ def test_every_rate_has_its_name() -> None:
         ("recall * fpr >= 0.1", "'*' at character 8", "not multiplied"),
         ("recall[sex=male] >= 0.1", "'male' at character 12", ""),
         ("recall § fpr", "'§' at character 8", ""),
-        ("0.3 <= 0.4", "0.3 <= 0.4", ""),
-        ("gap(0.5, sex) <= 0.1", "gap", ""),
+        ("0.3 <= 0.4", "'0.3 <= 0.4' at character 1 of", ""),
+        ("0.3 + 0.4", "'0.3 + 0.4' at character 1 of", ""),
+        ("gap(0.5, sex) <= 0.1", "'gap(0.5, sex) <= 0.1' at character 1 of", ""),
         ("", "'the end' at character 1", ""),
     ],
 )
