@@ -162,6 +162,20 @@ def test_more_data_is_said_and_that_much_more_decides_it() -> None:
     assert verdict(precision >= 0.9, counts.times(times * 0.75)) is Verdict.undecided
 
 
+@pytest.mark.parametrize(("hits", "trials", "bound"), [(19, 20, 0.8), (95, 100, 0.9), (821, 1000, 0.8)])
+def test_where_wilsons_bound_is_too_hopeful_the_exact_one_says_how_much_more(
+    hits: int, trials: int, bound: float
+) -> None:
+    counts = table(hits, trials - hits, 50, 400)
+    assert wilson_bound(hits, trials, 0.05) >= bound > lower_bound(hits, trials, 0.05)
+    (finding,) = certify(recall, [precision >= bound], counts).findings
+    assert finding.verdict is Verdict.undecided
+    assert finding.more is not None
+    assert verdict(precision >= bound, counts.times(1 + finding.more / counts.total)) is Verdict.met
+    before = 1 + finding.more / counts.total - 2 / 128  # found to a step of 1/128, and rounded up
+    assert verdict(precision >= bound, counts.times(before)) is Verdict.undecided
+
+
 def test_a_value_on_its_bound_is_never_decided_by_data() -> None:
     (finding,) = certify(recall, [precision >= 0.9], table(90, 10, 100, 5000)).findings
     assert finding.verdict is Verdict.undecided

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from aimfor import checks
 from aimfor.errors import InputError, SolverError
 from aimfor.rates import Decision, Iterates, Verdict, accuracy, fpr, positive_rate, precision, recall
 from aimfor.rates.expressions import Rate
-from aimfor.rates.sweep import candidates
+from aimfor.rates.sweep import candidates, points_each
 from aimfor.rates.thresholds import decide
 
 
@@ -145,6 +146,16 @@ def test_bad_settings_are_named() -> None:
         decision(scores)
 
 
+@pytest.mark.parametrize("options", [{"margin": "none"}, {"guarantee": 0.95}], ids=repr)
+def test_more_than_ten_labels_with_thresholds_of_their_own_are_refused(options: dict[str, Any]) -> None:
+    """Four thresholds for each of 11 labels make four million combinations."""
+    scores, y, _ = sample(550)
+    problem = aimfor.maximize(recall, precision >= 0.5)
+    with pytest.raises(InputError, match="per_group: got 11 labels, expected at most 10 labels"):
+        problem.decide(scores, y, groups={"site": torch.arange(550) % 11}, per_group="site", **options)
+    assert points_each(10) == 4
+
+
 # ---------------------------------------------------------------- iterates
 
 
@@ -166,6 +177,17 @@ def test_the_best_feasible_iterate_is_kept_whatever_comes_after() -> None:
     decision = iterates.restore(bad)
     assert torch.equal(bad.scores, good.scores)
     assert decision == iterates.best.decision  # type: ignore[union-attr]
+
+
+def test_any_feasible_iterate_comes_before_an_infeasible_one() -> None:
+    scores, y, _ = sample(60)
+    iterates = Iterates(aimfor.maximize(recall, precision >= 0.9))
+    useless, good = Scores(torch.zeros(60)), Scores(scores)
+    assert iterates.consider(useless, useless.scores, y)
+    assert not iterates.best.decision.feasible  # type: ignore[union-attr]
+    assert iterates.consider(good, good.scores, y, margin="none")
+    assert iterates.best.decision.margin == "none"  # type: ignore[union-attr]
+    assert not iterates.consider(useless, useless.scores, y)
 
 
 def test_iterates_survive_a_save_and_load() -> None:

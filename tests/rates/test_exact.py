@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 
 from aimfor.rates import accuracy, error_rate, fn, fp, fpr, positive_rate, precision, recall
-from aimfor.rates.binomial import lower_bound
+from aimfor.rates.binomial import lower_bound, upper_bound
 from aimfor.rates.contrast import BETWEEN, accepts, contrast_bound, critical_z
 from aimfor.rates.counts import Counts, Levels
 from aimfor.rates.exact import Claim, Share, mean_passes, share_passes, tail_probability
@@ -178,5 +178,9 @@ def test_three_rates_fall_back_to_a_union_of_exact_bounds() -> None:
     counts = by_sex((300, 100, 100, 900), (300, 100, 100, 900))
     left = recall.on(sex=0) + recall.on(sex=1) + precision
     low = 2 * lower_bound(300, 400, 0.05 / 3) + lower_bound(600, 800, 0.05 / 3)
+    assert passes(left >= low - 1e-9, counts)
+    assert not passes(left >= low + 1e-9, counts)
+    left = recall.on(sex=0) + 2 * recall.on(sex=1) - precision
+    low = 3 * lower_bound(300, 400, 0.05 / 3) - upper_bound(600, 800, 0.05 / 3)
     assert passes(left >= low - 1e-9, counts)
     assert not passes(left >= low + 1e-9, counts)
