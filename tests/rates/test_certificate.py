@@ -14,7 +14,7 @@ from scipy import stats
 
 from aimfor.errors import InputError
 from aimfor.rates import RateProblem, Verdict, fp, fpr, positive_rate, precision, recall
-from aimfor.rates.binomial import log_tail, lower_bound, upper_bound, wilson_lower
+from aimfor.rates.binomial import log_tail, lower_bound, upper_bound, wilson_bound, wilson_lower
 from aimfor.rates.certificate import certify
 from aimfor.rates.counts import Counts, Levels
 from aimfor.rates.exact import Claim
@@ -56,6 +56,16 @@ def test_tail_equals_the_binomial_survival_function() -> None:
 def test_without_trials_nothing_is_known() -> None:
     assert (lower_bound(0, 0, 0.05), upper_bound(0, 0, 0.05)) == (0.0, 1.0)
     assert float(wilson_lower(torch.zeros(()), torch.zeros(()), 2.0)) == 0.0
+    assert wilson_bound(0, 0, 0.05) == 0.0
+
+
+@pytest.mark.parametrize("trials", [1, 2, 9])
+def test_wilsons_bounds_agree_with_scipy_from_one_trial_on(trials: int) -> None:
+    k = torch.arange(trials + 1, dtype=torch.float64)
+    low = [stats.binomtest(j, trials).proportion_ci(0.9, "wilson").low for j in range(trials + 1)]
+    assert [wilson_bound(j, trials, 0.05) for j in range(trials + 1)] == pytest.approx(low, abs=1e-12)
+    found = wilson_lower(k, torch.full_like(k, trials), float(stats.norm.isf(0.05)))
+    assert found.tolist() == pytest.approx(low, abs=1e-12)
 
 
 def test_wilson_is_close_to_the_exact_bound() -> None:
@@ -152,6 +162,20 @@ def test_more_data_is_said_and_that_much_more_decides_it() -> None:
     assert verdict(precision >= 0.9, counts.times(times * 0.75)) is Verdict.undecided
 
 
+@pytest.mark.parametrize(("hits", "trials", "bound"), [(19, 20, 0.8), (95, 100, 0.9), (821, 1000, 0.8)])
+def test_where_wilsons_bound_is_too_hopeful_the_exact_one_says_how_much_more(
+    hits: int, trials: int, bound: float
+) -> None:
+    counts = table(hits, trials - hits, 50, 400)
+    assert wilson_bound(hits, trials, 0.05) >= bound > lower_bound(hits, trials, 0.05)
+    (finding,) = certify(recall, [precision >= bound], counts).findings
+    assert finding.verdict is Verdict.undecided
+    assert finding.more is not None
+    assert verdict(precision >= bound, counts.times(1 + finding.more / counts.total)) is Verdict.met
+    before = 1 + finding.more / counts.total - 2 / 128  # found to a step of 1/128, and rounded up
+    assert verdict(precision >= bound, counts.times(before)) is Verdict.undecided
+
+
 def test_a_value_on_its_bound_is_never_decided_by_data() -> None:
     (finding,) = certify(recall, [precision >= 0.9], table(90, 10, 100, 5000)).findings
     assert finding.verdict is Verdict.undecided
@@ -213,6 +237,19 @@ def test_a_gap_is_bounded_more_sharply_than_by_the_union_of_two_intervals() -> N
         assert all(Claim(part).passes(counts, 0.05) for part in parts) == accepted  # the bound inverts the exact test
     low = stats.beta.ppf(0.0125, 80, 921) - stats.beta.ppf(1 - 0.0125, 31, 970)
     assert finding.low == pytest.approx(low, abs=1e-10)
+
+
+def test_both_bounds_on_a_sum_of_two_rates_invert_the_exact_test() -> None:
+    counts = table(300, 80, 100, 920)
+    left = recall - 0.5 * fpr
+    (finding,) = certify(recall, [left >= 0.5], counts).findings
+    assert finding.low < finding.value < finding.high
+
+    def accepted(constraint: Constraint) -> bool:
+        return all(Claim(part).passes(counts, 0.05) for part in parts_of(constraint, counts.levels))
+
+    assert [accepted(left >= finding.low + step) for step in (-1e-3, 1e-3)] == [True, False]
+    assert [accepted(left <= finding.high + step) for step in (-1e-3, 1e-3)] == [False, True]
 
 
 def test_the_certificate_reads_as_text_and_as_json() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,10 +11,12 @@ import torch
 from torch import Tensor
 
 import aimfor
+from aimfor import checks
 from aimfor.errors import InputError, SolverError
 from aimfor.rates import Decision, Iterates, Verdict, accuracy, fpr, positive_rate, precision, recall
 from aimfor.rates.expressions import Rate
-from aimfor.rates.sweep import candidates
+from aimfor.rates.sweep import candidates, points_each
+from aimfor.rates.thresholds import decide
 
 
 def sample(n: int, seed: int = 0) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
@@ -72,6 +75,15 @@ def test_the_default_margin_is_certified_on_fresh_data_in_nine_of_ten_cases() ->
         met += problem.certificate(fresh, truth, decision=problem.decide(scores, y)).met
     assert met >= 85  # 90 expected; fewer than 85 of 100 has probability 4 %
     assert met < 100  # the margin is no wider than it has to be
+
+
+def test_what_is_not_said_about_margin_and_confidence_is_the_same_everywhere() -> None:
+    scores, y, _ = sample(2000)
+    problem = aimfor.maximize(recall, precision >= 0.8)
+    said = problem.decide(scores, y, margin="certify", confidence=0.95)
+    assert problem.decide(scores, y) == said
+    assert decide("maximize", recall, problem.constraints, checks.binary(scores, y), ()) == said
+    assert problem.decide(scores, y, confidence=0.99).threshold > said.threshold  # type: ignore[operator]
 
 
 def test_what_is_out_of_reach_is_called_infeasible_and_the_least_violation_returned() -> None:
@@ -134,6 +146,16 @@ def test_bad_settings_are_named() -> None:
         decision(scores)
 
 
+@pytest.mark.parametrize("options", [{"margin": "none"}, {"guarantee": 0.95}], ids=repr)
+def test_more_than_ten_labels_with_thresholds_of_their_own_are_refused(options: dict[str, Any]) -> None:
+    """Four thresholds for each of 11 labels make four million combinations."""
+    scores, y, _ = sample(550)
+    problem = aimfor.maximize(recall, precision >= 0.5)
+    with pytest.raises(InputError, match="per_group: got 11 labels, expected at most 10 labels"):
+        problem.decide(scores, y, groups={"site": torch.arange(550) % 11}, per_group="site", **options)
+    assert points_each(10) == 4
+
+
 # ---------------------------------------------------------------- iterates
 
 
@@ -155,6 +177,17 @@ def test_the_best_feasible_iterate_is_kept_whatever_comes_after() -> None:
     decision = iterates.restore(bad)
     assert torch.equal(bad.scores, good.scores)
     assert decision == iterates.best.decision  # type: ignore[union-attr]
+
+
+def test_any_feasible_iterate_comes_before_an_infeasible_one() -> None:
+    scores, y, _ = sample(60)
+    iterates = Iterates(aimfor.maximize(recall, precision >= 0.9))
+    useless, good = Scores(torch.zeros(60)), Scores(scores)
+    assert iterates.consider(useless, useless.scores, y)
+    assert not iterates.best.decision.feasible  # type: ignore[union-attr]
+    assert iterates.consider(good, good.scores, y, margin="none")
+    assert iterates.best.decision.margin == "none"  # type: ignore[union-attr]
+    assert not iterates.consider(useless, useless.scores, y)
 
 
 def test_iterates_survive_a_save_and_load() -> None:

@@ -134,6 +134,35 @@ def test_a_batch_of_one_class_after_others_is_ordinary() -> None:
     assert loss > 0
 
 
+@pytest.mark.filterwarnings("ignore::aimfor.DegenerateBatchWarning")
+@pytest.mark.parametrize("label", [0, 1])
+def test_a_first_batch_of_one_class_is_undefined_and_leaves_no_trace(label: int) -> None:
+    engine = aimfor.RateEngine(every=1)
+    loss_fn = aimfor.MetricLoss("recall@precision=0.8", engine)
+    scores = torch.randn(10, dtype=torch.float64, requires_grad=True)
+    output = loss_fn.detailed(scores, torch.full((10,), label))
+    output.loss.backward()
+    assert output.status == aimfor.Status.undefined_batch
+    assert float(output.loss.detach()) == 0.0
+    assert scores.grad is not None
+    assert not scores.grad.any()
+    assert not engine.get_extra_state().numel()
+    other = aimfor.MetricLoss("recall@precision=0.8", aimfor.RateEngine(every=1))
+    assert torch.equal(loss_fn(*sample()), other(*sample()))
+
+
+def test_an_engine_for_logits_trains_as_the_temperature_did_on_its_own_scale() -> None:
+    scores, y = sample()
+    engine = aimfor.RateEngine("sigmoid", 4.0, dual_rate=0.3, threshold_rate=8.0, every=2)
+    cold, plain = (aimfor.MetricLoss(aimfor.AUPRC(3), one) for one in (engine, engine.for_logits()))
+    for rows in torch.arange(200).split(20):
+        one, other = cold.detailed(scores[rows], y[rows]), plain.detailed(scores[rows] / 4.0, y[rows])
+        assert float(one.loss) == pytest.approx(float(other.loss), rel=1e-9)
+    assert one.stats["multipliers"] == pytest.approx(other.stats["multipliers"], rel=1e-9)
+    assert one.stats["thresholds"] == pytest.approx([4.0 * cut for cut in other.stats["thresholds"]], rel=1e-9)
+    assert min(map(abs, one.stats["thresholds"])) > 0.0
+
+
 @pytest.mark.parametrize(
     "attempt",
     [

@@ -9,9 +9,9 @@ import pytest
 import torch
 from scipy import stats
 
-from aimfor.rates import accuracy, fn, fp, fpr, positive_rate, precision, recall
-from aimfor.rates.binomial import lower_bound
-from aimfor.rates.contrast import accepts, contrast_bound, critical_z
+from aimfor.rates import accuracy, error_rate, fn, fp, fpr, positive_rate, precision, recall
+from aimfor.rates.binomial import lower_bound, upper_bound
+from aimfor.rates.contrast import BETWEEN, accepts, contrast_bound, critical_z
 from aimfor.rates.counts import Counts, Levels
 from aimfor.rates.exact import Claim, Share, mean_passes, share_passes, tail_probability
 from aimfor.rates.expressions import Constraint, Rate
@@ -60,6 +60,14 @@ def test_bounds_that_are_always_or_never_true() -> None:
     assert not share_passes(Share(0, 0, 0.5), 0.05)
     assert mean_passes(0.0, 10.0, 0.0, 0.05)
     assert not mean_passes(10.0, 10.0, 1.0, 0.05)
+
+
+def test_a_sum_that_is_the_same_for_every_row_needs_no_test() -> None:
+    for counts in (table(1, 1, 1, 1), table(0, 0, 0, 2)):
+        assert passes(accuracy + error_rate >= 0.9, counts)
+        assert passes(accuracy + error_rate >= 1.0, counts)
+        assert not passes(accuracy + error_rate >= 1.1, counts)
+        assert not passes(accuracy + error_rate <= 0.9, counts)
 
 
 def test_each_kind_of_inequality_meets_its_exact_test() -> None:
@@ -131,6 +139,25 @@ def test_the_contrast_keeps_its_level_by_enumeration(
     assert max(sizes) > worst  # z is no larger than it has to be, up to the counts' steps
 
 
+@pytest.mark.parametrize(
+    ("n1", "n2", "weights", "bound"), [(60, 60, (1.0, 1.0), 0.9), (90, 110, (1.0, 0.5), 0.6), (80, 50, (1.0, 1.0), 1.1)]
+)
+def test_the_critical_z_is_right_to_two_digits(n1: int, n2: int, weights: tuple[float, float], bound: float) -> None:
+    k1, k2 = np.arange(n1 + 1.0)[:, None], np.arange(n2 + 1.0)[:, None]
+    q2 = np.linspace(0, 1, 4001)
+    q1 = (bound - weights[1] * q2) / weights[0]
+    inside = (q1 >= 0) & (q1 <= 1)
+    chance1, chance2 = stats.binom.pmf(k1, n1, q1[inside]), stats.binom.pmf(k2, n2, q2[inside])
+
+    def size(z: float) -> float:
+        accept = contrast_bound(k1, n1, k2.T, n2, weights, z) >= bound
+        return float((chance1 * (accept @ chance2)).sum(0).max())
+
+    z = critical_z(n1, n2, weights, bound, 0.05)
+    assert size(z) <= 0.05
+    assert size(z - 0.01) > BETWEEN * 0.05
+
+
 def test_the_contrast_bound_grows_with_either_count() -> None:
     k = torch.arange(51, dtype=torch.float64)
     n = torch.tensor(50.0, dtype=torch.float64)
@@ -151,5 +178,9 @@ def test_three_rates_fall_back_to_a_union_of_exact_bounds() -> None:
     counts = by_sex((300, 100, 100, 900), (300, 100, 100, 900))
     left = recall.on(sex=0) + recall.on(sex=1) + precision
     low = 2 * lower_bound(300, 400, 0.05 / 3) + lower_bound(600, 800, 0.05 / 3)
+    assert passes(left >= low - 1e-9, counts)
+    assert not passes(left >= low + 1e-9, counts)
+    left = recall.on(sex=0) + 2 * recall.on(sex=1) - precision
+    low = 3 * lower_bound(300, 400, 0.05 / 3) - upper_bound(600, 800, 0.05 / 3)
     assert passes(left >= low - 1e-9, counts)
     assert not passes(left >= low + 1e-9, counts)

@@ -85,6 +85,8 @@ def test_arithmetic_is_linear() -> None:
     assert value == pytest.approx(expected - float(fpr.on(sex=1).value(counts)))
     assert float((1 - fpr).value(counts)) == pytest.approx(float(tnr.value(counts)))
     assert (recall - recall + fpr).terms == fpr.terms
+    for divisor in (0.25, 0.5, 1, 4):
+        assert recall / divisor == (1 / divisor) * recall
 
 
 def test_expressions_print_as_the_formula() -> None:
@@ -192,6 +194,8 @@ def test_slack_of_a_bounded_ratio_has_the_sign_of_its_margin() -> None:
         (lambda: recall - fpr <= -1.5, "[-1, 1]"),
         (lambda: recall - recall >= 0.1, "depends on a rate"),
         (lambda: recall / fpr, "difference"),
+        (lambda: recall / 0, "divisor"),
+        (lambda: recall / -2, "divisor"),
         (lambda: recall >= float("nan"), "nan"),
         (lambda: recall >= "0.9", "0.9"),
         (lambda: recall.on(), "no group"),

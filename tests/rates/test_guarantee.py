@@ -104,6 +104,39 @@ def test_confidence_folds_and_starts_move_the_answer_the_right_way() -> None:
     assert several.threshold >= cuts[1]
 
 
+def test_folds_are_runs_on_the_other_rows_at_their_share_of_the_error() -> None:
+    scores, y, _ = sample(2000)
+    ids = torch.arange(2000) % 4
+    decision = FLOOR.decide(scores, y, guarantee=0.96, learn=ids)
+    alone = []
+    for fold in range(4):
+        own, others = ids == fold, ids != fold
+        run = FLOOR.decide(scores[others], y[others], guarantee=0.99, learn=(scores[own], y[own]))
+        assert run.threshold is not None
+        assert run.feasible
+        alone.append(run.threshold)
+    assert decision.threshold in alone
+    assert decision.feasible
+    assert decision.guarantee is not None
+    assert decision.guarantee.confidence == 0.96
+
+
+def test_both_ends_of_the_accepted_region_pass_their_own_test() -> None:
+    scores, y, groups = sample(3000)
+    decision = FLOOR.decide(scores, y, guarantee=0.95, learn=sample(3000, 1)[:2])
+    assert decision.guarantee is not None
+    assert decision.threshold is not None
+    low, high = decision.guarantee.region
+    assert low <= decision.threshold <= high
+    assert (low < high) == (decision.guarantee.steps > 1)
+    for cut in (low, high):
+        assert stats.binom.sf(int(y[scores > cut].sum()) - 1, int((scores > cut).sum()), 0.8) <= 0.05
+    own = FLOOR.decide(scores, y, groups=groups, guarantee=0.95, per_group="sex").guarantee
+    assert own is not None
+    assert own.steps > 0
+    assert own.region == ()  # thresholds by group have no order
+
+
 def test_ties_are_decided_by_one_rule() -> None:
     scores, y, _ = sample(3000)
     coarse, learn = scores.round(), sample(3000, 1)

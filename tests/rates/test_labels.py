@@ -109,7 +109,12 @@ def test_bad_input_is_named() -> None:
     refuse("fraud", aimfor.maximize(recall, precision.on(label="fruad") >= 0.9), scores, y, CLASSES)
     refuse("on one class", aimfor.maximize(recall, precision >= 0.9), scores, y, CLASSES)
     refuse("at least one", aimfor.maximize(recall), scores, y, CLASSES)
-    refuse(r"\(n, 2\)", FLOORS, scores, y, CLASSES[:2])
+    refuse(r"scores of shape \(200, 3\).*\(n, 2\), one column per class", FLOORS, scores, y, CLASSES[:2])
+    refuse(r"scores of shape \(200,\).*one column per class", FLOORS, scores[:, 0], y, CLASSES)
+    for targets in (y[:-1], torch.cat((y, y)), y[:, None], y[:, None].expand(200, 2), y.double()):
+        with pytest.raises(InputError, match="class ids below 3") as caught:
+            decide_labels(FLOORS, scores, targets, CLASSES)
+        assert str(tuple(targets.shape)) in str(caught.value)
     refuse("one of the classes", FLOORS, scores[:, :1], (y == 0)[:, None], CLASSES[:1])
     refuse("no name", FLOORS, scores[:, :0], y, [])
     refuse("class ids below 3", FLOORS, scores, y + 1, CLASSES)

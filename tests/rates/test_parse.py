@@ -22,6 +22,9 @@ SAME = [
     ("recall.on(sex=1, age=2) >= 0.5", recall.on(sex=1, age=2) >= 0.5),
     ("recall.on(young) >= 0.5", recall.on("young") >= 0.5),
     ("gap(fpr[age=2], sex) <= 0.1", fpr.on(age=2).gap("sex") <= 0.1),
+    ("precision[label=fraud] >= 0.9", precision.on(label="fraud") >= 0.9),
+    ("precision.on(label='fraud') >= 0.9", precision.on(label="fraud") >= 0.9),
+    ("precision[label=2] >= 0.9", precision.on(label=2) >= 0.9),
     ("1 - accuracy <= 0.1", 1 - accuracy <= 0.1),
     ("5*fn + fp <= 100", 5 * fn + fp <= 100),
     ("(fn * 5 + fp) / 2 <= 50", (5 * fn + fp) / 2 <= 50),
@@ -60,8 +63,9 @@ def test_every_rate_has_its_name() -> None:
         ("recall * fpr >= 0.1", "'*' at character 8", "not multiplied"),
         ("recall[sex=male] >= 0.1", "'male' at character 12", ""),
         ("recall § fpr", "'§' at character 8", ""),
-        ("0.3 <= 0.4", "0.3 <= 0.4", ""),
-        ("gap(0.5, sex) <= 0.1", "gap", ""),
+        ("0.3 <= 0.4", "'0.3 <= 0.4' at character 1 of", ""),
+        ("0.3 + 0.4", "'0.3 + 0.4' at character 1 of", ""),
+        ("gap(0.5, sex) <= 0.1", "'gap(0.5, sex) <= 0.1' at character 1 of", ""),
         ("", "'the end' at character 1", ""),
     ],
 )
@@ -85,3 +89,4 @@ def test_labels_that_are_words_are_looked_up() -> None:
     known = {("sex", "male"): 3.0, ("sex", "not said"): 4.0, ("age", "-1"): 5.0}
     found = parse("recall[sex=male] - recall[sex='not said', age=-1] >= 0", lambda *key: known[key])
     assert found == (recall.on(sex=3) - recall.on(sex=4, age=5) >= 0)
+    assert parse("recall[label=male] >= 0.5", lambda *_: 6.0) == (recall.on(label=6) >= 0.5)

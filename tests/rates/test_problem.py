@@ -424,8 +424,9 @@ def test_two_processes_end_with_the_multipliers_of_one(tmp_path: Path) -> None:
     ("attempt", "word"),
     [
         (lambda: aimfor.maximize(recall, [recall <= 0.5, recall >= 0.6]), "hold together"),
-        (lambda: aimfor.maximize(fpr.gap("sex")), "gap"),
+        (lambda: aimfor.maximize(fpr.gap("sex")), "Bound a gap in subject_to instead."),
         (lambda: aimfor.maximize(0.5), "objective"),
+        (lambda: aimfor.maximize(recall - recall), "objective"),
         (lambda: aimfor.maximize(recall, [0.9]), "subject_to"),
         (lambda: aimfor.maximize(recall, proxy="step"), "proxy"),
         (lambda: aimfor.maximize(recall, dual="adam"), "dual"),
@@ -441,6 +442,12 @@ def test_bad_input_is_named(attempt: object, word: str) -> None:
     with pytest.raises(InputError) as caught:
         attempt()  # type: ignore[operator]
     assert word in str(caught.value)
+
+
+def test_only_who_asks_for_a_gap_is_told_about_gaps() -> None:
+    with pytest.raises(InputError) as caught:
+        aimfor.maximize(0.5)  # type: ignore[arg-type]
+    assert caught.value.remedy == ""
 
 
 def test_a_printed_problem_reads_like_the_formula() -> None:

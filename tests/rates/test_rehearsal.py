@@ -11,14 +11,16 @@ from torch import Tensor
 
 import aimfor
 from aimfor.engine import Batch
-from aimfor.rates import precision, recall
+from aimfor.rates import npv, precision, recall, tnr
 from aimfor.rates.binomial import tail_deviate
 from aimfor.rates.counts import Counts, empty_levels, encode
 from aimfor.rates.decision import Decision
+from aimfor.rates.expressions import Rate
 from aimfor.rates.grid import MISPLACED, learning_grid
 from aimfor.rates.guarantee import Wish, _accepted
-from aimfor.rates.path import Aim, Path, learned_path
+from aimfor.rates.path import Aim, Path, Survey, learned_path
 from aimfor.rates.rehearsal import blurred, chosen_steps
+from aimfor.rates.shortfall import shortfall
 from aimfor.rates.sweep import sweep
 
 
@@ -53,6 +55,38 @@ def test_the_deviate_where_half_a_success_less_is_what_was_expected(trials: int,
     found = tail_deviate(torch.tensor([float(successes)]).double(), torch.tensor([float(trials)]).double(), 0.95)
     assert found.item() == pytest.approx(exact, abs=0.01)
     assert found.item() < -0.01
+
+
+@pytest.mark.parametrize(
+    ("rate", "cells"),
+    [(tnr, (50, 1, 50, 6)), (recall, (6, 50, 1, 50)), (precision, (6, 1, 50, 50)), (npv, (50, 50, 1, 6))],
+    ids=repr,
+)
+def test_the_rows_asked_for_are_those_whose_exact_test_passes_nine_times_in_ten(
+    rate: Rate, cells: tuple[int, ...]
+) -> None:
+    """Six of seven, with half a row more at the wrong end; the tail of a binomial is that of a beta distribution."""
+    wanted, times = stats.norm.isf(0.05) + stats.norm.isf(0.1), 1.0
+    while stats.norm.isf(stats.beta.cdf(0.4, 6 * times, times + MISPLACED + 1)) < wanted:
+        times *= 1.1
+    counts = Counts(empty_levels(()), torch.tensor([cells], dtype=torch.float64))
+    cut = torch.zeros(1, 1, dtype=torch.float64)
+    path = Path(cut, cut[0], cut[0], counts, ((0,),), Survey(cut, counts))
+    found = shortfall([rate >= 0.4], path, counts, counts, 1000, 0.05)
+    assert found.more == pytest.approx((times - 1.0) * 1000, abs=1.0)
+
+
+@pytest.mark.parametrize(("labels", "cuts"), [(2, 101), (8, 4)])
+def test_each_label_has_all_its_thresholds_or_at_least_four_to_choose_from(labels: int, cuts: int) -> None:
+    batch = rows(200)
+    batch = Batch(batch.scores, batch.targets, groups={"site": torch.arange(200) % labels})
+    codes, levels = encode(batch, empty_levels(("site",)))
+    grid = learning_grid(batch, codes, levels, "site")
+    for column, label in zip(grid.columns, range(labels), strict=True):
+        own = batch.scores[batch.groups["site"] == label]
+        assert column.cuts.numel() == cuts
+        assert (float(column.cuts[0]), float(column.cuts[-1])) == (float(own.min()) - 1.0, float(own.max()) + 1.0)
+    assert grid.place.unique(dim=0).shape == (cuts**labels, labels)
 
 
 # ---------------------------------------------------------------- the learning rows between thresholds

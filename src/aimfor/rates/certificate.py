@@ -196,10 +196,11 @@ def _more(constraint: Constraint, counts: Counts, alpha: float, value: float, lo
     if any(rate.is_count for rate in rates_of(constraint.left, counts)) or value == constraint.bound:
         return None
 
-    # Wilson's bound stands in for the exact one: the answer is a forecast, and the exact one is slow for millions.
-    # Any other bound is asked itself: a confidence sequence needs far more rows than Wilson's bound would.
-    lower = wilson_bound if lower is lower_bound else lower
-    short, times = 1.0, 1.0
+    # Wilson's bound stands in for the exact one, unless it would decide already: the answer is a forecast, and the
+    # exact one is slow for millions. Any other bound is asked itself: a confidence sequence needs far more rows.
+    if lower is lower_bound and not _decided_with(constraint, counts, alpha, wilson_bound):
+        lower = wilson_bound
+    short, times = 1.0, 2.0
     while times <= MOST_TIMES_MORE and not _decided_with(constraint, counts.times(times), alpha, lower):
         short, times = times, 2.0 * times
     if times > MOST_TIMES_MORE:

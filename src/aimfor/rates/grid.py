@@ -10,10 +10,8 @@ from torch import Tensor
 
 from ..engine import Batch
 from .counts import Counts, Levels
-from .sweep import candidates, histogram, spaced, tables
+from .sweep import candidates, histogram, points_each, spaced, tables
 
-#: Combinations of thresholds when groups have their own.
-MOST_COMBINATIONS = 20_000
 #: Rows of each class that are taken to lie at the wrong end: none among the learning rows is no proof that none exist.
 MISPLACED = 0.5
 
@@ -81,7 +79,7 @@ def learning_grid(batch: Batch, codes: Tensor, levels: Levels, per_group: str | 
         column = Column(cuts, histogram(batch, codes, levels, cuts))
         return Grid(levels, (column,), torch.arange(cuts.numel())[:, None])
     labels = levels.of(per_group)
-    points = max(4, int(MOST_COMBINATIONS ** (1.0 / len(labels))))
+    points = points_each(len(labels))
     columns = []
     for label in labels:
         own = batch.groups[per_group].double() == label

@@ -12,12 +12,15 @@ import torch
 from torch import Tensor
 
 from ..engine import Batch
+from ..errors import InputError
 from .counts import FN, FP, TN, TP, Counts, Levels
 from .expressions import Expression, Sum, Worst
 from .prices import objective_members
 
 #: Candidate thresholds in a sweep.
 MOST_CANDIDATES = 4096
+#: Combinations of thresholds when groups have their own.
+MOST_COMBINATIONS = 20_000
 
 
 def candidates(scores: Tensor, targets: Tensor, most: int = MOST_CANDIDATES) -> Tensor:
@@ -77,6 +80,14 @@ def objective_value(objective: Expression, counts: Counts, sign: float) -> Tenso
         values: Tensor = torch.stack([sign * rate.value(counts) for rate in objective_members(objective, counts)])
         goal = torch.where(values.isnan(), torch.full_like(values, math.inf), values).amin(0)
     return torch.where(goal.isnan(), torch.full_like(goal, -math.inf), goal)
+
+
+def points_each(labels: int) -> int:
+    """Thresholds to try for each of so many labels, in all combinations: at least four."""
+    points = max(4, int(MOST_COMBINATIONS ** (1.0 / labels)))
+    if points**labels > 64 * MOST_COMBINATIONS:
+        raise InputError("per_group", f"{labels} labels", "at most 10 labels with thresholds of their own")
+    return points
 
 
 def spaced(span: tuple[int, int], points: int) -> Tensor:

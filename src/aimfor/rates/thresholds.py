@@ -18,13 +18,11 @@ from .counts import Counts, empty_levels, encode
 from .decision import Decision
 from .expressions import Constraint, Expression
 from .parts import Part, all_parts
-from .sweep import candidates, objective_value, outer_sum, spaced, sweep
+from .sweep import candidates, objective_value, outer_sum, points_each, spaced, sweep
 
 MARGINS = ("none", "confident", "certify")
 #: With "certify", the chance that a fresh set of the same size certifies the constraints.
 POWER = 0.9
-#: Combinations of thresholds in a search over groups.
-MOST_COMBINATIONS = 20_000
 
 
 def decide(
@@ -85,9 +83,7 @@ class _Search:
         """A grid over the groups' thresholds, zoomed in on the best combination."""
         labels = self.empty.levels.of(attribute)
         own = [self.batch.groups[attribute].double() == label for label in labels]
-        points = max(4, int(MOST_COMBINATIONS ** (1.0 / len(labels))))
-        if points ** len(labels) > 64 * MOST_COMBINATIONS:
-            raise InputError("per_group", f"{len(labels)} labels", "at most 8 labels with thresholds of their own")
+        points = points_each(len(labels))
         grids = [candidates(self.batch.scores[mask], self.batch.targets[mask]) for mask in own]
         spans = [(0, grid.numel() - 1) for grid in grids]
         for _ in range(4):
