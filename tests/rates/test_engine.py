@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from torch import Tensor
 import aimfor
 from aimfor.errors import InputError
 from aimfor.rates.form import grid
+from programs import Program
 
 
 def sample(n: int = 200, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -177,3 +179,29 @@ def test_an_engine_for_logits_trains_as_the_temperature_did_on_its_own_scale() -
 def test_bad_settings_are_named(attempt: object) -> None:
     with pytest.raises(InputError):
         attempt()  # type: ignore[operator]
+
+
+def test_a_process_without_a_class_keeps_up_with_the_others(tmp_path: Path) -> None:
+    """Without joined batches processes add up their counts, and one that has nothing to learn from adds none."""
+    code = """
+        import datetime, sys, warnings, torch, torch.distributed as dist
+        import aimfor
+        warnings.simplefilter("ignore")
+        torch.set_num_threads(1)
+        rank, path = int(sys.argv[1]), sys.argv[2]
+        dist.init_process_group("gloo", init_method="file://" + path + ".store", rank=rank, world_size=2,
+                                timeout=datetime.timedelta(seconds=20))
+        loss_fn = aimfor.MetricLoss("recall@precision=0.5", aimfor.RateEngine(every=1), gather=False)
+        scores = torch.arange(6.0).requires_grad_()
+        for step in range(3):
+            y = torch.tensor([0, 0, 1, 0, 1, 1]) if rank == 0 or step == 2 else torch.zeros(6).long()
+            output = loss_fn.detailed(scores, y)
+            output.loss.backward()
+        print(*loss_fn.engine._state.flatten().tolist())
+        dist.destroy_process_group()
+    """
+    started = [Program(rank, tmp_path / "run", code=code) for rank in range(2)]
+    assert [program.wait(60) for program in started] == [0, 0], [program.stderr for program in started]
+    states = [program.stdout.split() for program in started]
+    assert states[0] == states[1]
+    assert len(set(states[0])) > 3

@@ -102,7 +102,10 @@ class RateEngine(Engine):
         counted = torch.stack((positive.sum(), negative.sum())).detach().cpu().double()
         positives, negatives = (state[0, POSITIVES : NEGATIVES + 1] + counted).tolist()
         mass = sum(counted.tolist())
+        learning = self.training and torch.is_grad_enabled()
         if mass == 0.0 or positives == 0.0 or negatives == 0.0:
+            if learning and not form.joined and distributed.world_size() > 1:  # the others wait for this one's counts
+                self._add(form, state, state.new_zeros(len(state), SLOPE + 1 - TPS))
             return undefined(form.scores)
         # Weights that make a sum over this batch an unbiased mean over each class of everything seen.
         scale = (positives + negatives) / mass
@@ -113,7 +116,7 @@ class RateEngine(Engine):
         loss, slopes = PricedDecisions.apply(
             form.scores, thresholds.to(form.scores), up, down, self.proxy, self.temperature
         )
-        if self.training and torch.is_grad_enabled():
+        if learning:
             self._count(form, positive, negative, state, counted, slopes)
         stats = {"thresholds": thresholds.tolist(), "multipliers": state[:, MULTIPLIER].tolist()}
         return EngineOutput(loss, stats=stats)
@@ -130,6 +133,10 @@ class RateEngine(Engine):
         passed = form.scores.detach()[None] > state[:, THRESHOLD, None].to(form.scores)
         hits = passed.to(positive.dtype) @ torch.stack((positive, negative), 1)
         fresh = torch.cat((hits.cpu().double(), counted.expand(len(state), 2), slopes[:, None].cpu().double()), 1)
+        self._add(form, state, fresh)
+
+    def _add(self, form: RateForm, state: Tensor, fresh: Tensor) -> None:
+        """Counts of this batch to those before it, with the ones of all processes unless they stand in it already."""
         processes = 1 if form.joined else distributed.world_size()
         if processes > 1:
             dist.all_reduce(fresh)
