@@ -35,10 +35,16 @@ def glance(tables: Mapping[str, Rows]) -> Rows:
         job = f"neighbours of {row['n × n × 128']} rows; ours also finds four metrics of them"
         theirs = float(row["faiss-cpu IndexFlatIP, search alone"])
         found.append(("faiss", job, float(row["evaluate, CPU seconds"]), theirs, "s"))
-    return [
-        dict(zip(HEAD, (peer, job, f"{ours:.3g} {unit}", f"{theirs:.3g} {unit}", f"{theirs / ours:.2g}"), strict=True))
+    rows = [
+        (peer, job, f"{_short(ours)} {unit}", f"{_short(theirs)} {unit}", _short(float(f"{theirs / ours:.2g}")))
         for peer, job, ours, theirs, unit in found
     ]
+    return [dict(zip(HEAD, row, strict=True)) for row in rows]
+
+
+def _short(number: float) -> str:
+    """Three digits, and none after the point of a hundred or more."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def kept(guarantee: Rows) -> str:
