@@ -55,8 +55,8 @@ docs: .venv/docs
 	-for peer in libauc qpth ecos; do $(PIP) --no-deps $$peer; done
 	@touch $@
 
-# Every table of docs/benchmarks.md, measured again beside every peer that installs. Takes hours; ONLY="sorted curves" takes
-# those that contain one of the words, SINCE=2026-11-18 goes on with a run that was stopped: it leaves out what was measured
+# Every table of docs/benchmarks.md, measured again beside every peer that installs, and the numbers that other pages quote from
+# them. Takes half an hour on two quick cores, hours on slow ones; ONLY="sorted curves" takes those that contain one of the words, SINCE=2026-11-18 goes on with a run that was stopped: it leaves out what was measured
 # on that day or later. AIMFOR_DATA names the folder of data sets.
 bench: .venv/peers
 	$(BIN)/python paper/benchmarks/run.py $(if $(ONLY),--only $(ONLY)) $(if $(SINCE),--since $(SINCE))

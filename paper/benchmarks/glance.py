@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -79,4 +80,6 @@ def _programs(peers: Rows) -> Iterator[tuple[str, str, float, float, str]]:
             best[who] = min(best.get(who, float("inf")), float(row["forward + backward, ms"]))
     for who in dict.fromkeys(str(row["method"]).split(",")[0] for row in peers):
         if who in best and who != "aimfor" and "aimfor" in best:
-            yield who, f"linear programs {size}, both passes", best["aimfor"], best[who], "ms"
+            rows, variables, batch = re.findall(r"\d+", size)
+            job = f"{batch} linear programs of {rows} rows and {variables} variables, both passes"
+            yield who, job, best["aimfor"], best[who], "ms"

@@ -5,8 +5,8 @@
 What is run are the commands that stand on docs/benchmarks.md, so that every row of it is measured again, and scripts
 that have not recorded anything yet. Each runs in a process of its own; one that fails keeps the rows of its last run,
 and is named. So are the peers that are not installed: a table without a peer is not one in which it lost. Commands with
-the word DATA want the folder of data sets in AIMFOR_DATA. All together take hours on one core: `--since` goes on with a
-run that was stopped, and leaves out what was measured on that day or later.
+the word DATA want the folder of data sets in AIMFOR_DATA. All together take half an hour to hours: `--since` goes on
+with a run that was stopped, and leaves out what was measured on that day or later.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ def test_the_first_table_has_every_peer_where_it_was_measured_with_a_right_answe
     }
     assert [tuple(row.values()) for row in glance.glance(tables)] == [
         ("LibAUC AUCM", "AUROC loss of 128 scores, both passes", "1 ms", "5 ms", "5"),
-        ("layers", f"linear programs {size}, both passes", "10 ms", "50 ms", "5"),
+        ("layers", "32 linear programs of 200 rows and 50 variables, both passes", "10 ms", "50 ms", "5"),
         ("torchmetrics", "exact NDCG of 1,000 scores", "20 ms", "10 ms", "0.5"),
     ]
     assert glance.glance({}) == []
