@@ -136,7 +136,7 @@ class EngineOutput:
         loss: Scalar tensor; finite, always.
         status: How the solve ended.
         stats: Detached numbers for logs (names and meaning stand in the engine's documentation). Some are found when
-            they are read (`Stats`), from the scores as they were.
+            they are read (`Stats`), from the scores as they were; ``dict(output.stats)`` finds all.
 
     Example:
         >>> import torch, aimfor
