@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,7 @@ from aimfor.lp import (
     LPHead,
     PenaltyNewton,
     Sketch,
+    Unrolled,
     choose_epsilon,
     plain_scheme,
     solve,
@@ -24,7 +28,7 @@ from aimfor.lp import (
 from aimfor.lp.operators.sketched import SketchedOperator
 from aimfor.lp.problem import read_program
 from aimfor.lp.solvers import highs, methods
-from aimfor.lp.solvers.base import OPTIMAL
+from aimfor.lp.solvers.base import OPTIMAL, UNBOUNDED
 from aimfor.lp.solvers.newton import Penalised, mangasarian_epsilon, minimise_penalty
 from aimfor.lp.standard import Standard, equilibrate, standard_form
 
@@ -122,6 +126,49 @@ def test_a_reduced_program_is_a_relaxation_that_gets_better_with_size(kind: str)
     assert values[0] <= values[1] + 1e-9
     assert values[1] <= exact + 1e-9
     assert values[2] == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize("items", [1, 3])
+def test_leverage_is_the_diagonal_of_the_projection_on_the_columns(items: int) -> None:
+    program, _ = standard_form(read_program(**feasible_bounded(items, 30, 4, 0)))
+    rows = program.operator.rows
+    sketched = SketchedOperator.of(program.operator, "leverage", 10, torch.Generator())
+    projection = rows @ torch.linalg.inv(rows.mT @ rows) @ rows.mT
+    expected = projection.diagonal(dim1=-2, dim2=-1)
+    torch.testing.assert_close(sketched.leverage, expected, rtol=0.0, atol=1e-11)
+    assert sketched.leverage.sum(1).tolist() == pytest.approx([4.0] * items, abs=1e-9)
+
+
+ONE = (torch.ones(1), -torch.ones(1, 1), -torch.ones(1))
+BOUNDARIES: dict[str, tuple[Callable[..., object], str, list[float], list[float]]] = {
+    "sketch size": (Sketch, "size", [0, -1], [1]),
+    "sketch seed": (Sketch, "seed", [-1], [0]),
+    "plain epsilon": (partial(plain_scheme, *ONE), "epsilon", [0.0, -1e-3], [1e-3]),
+    "plain ridge": (partial(plain_scheme, *ONE), "ridge", [-1e-9], [0.0]),
+    "plain step": (partial(plain_scheme, *ONE), "step", [0.0, -1.0], [1e-3]),
+    "plain iterations": (partial(plain_scheme, *ONE), "iterations", [0, -1], [1]),
+    "plain final ridge": (partial(plain_scheme, *ONE), "final_ridge", [-1e-9], [0.0]),
+    "head beta": (LPHead, "beta", [0.0, -0.5], [1e-3]),
+    "head limit": (LPHead, "limit", [0.0, -0.5], [1e-3]),
+    "implicit epsilon": (Implicit, "epsilon", [0.0, -1e-3], [1e-3]),
+    "implicit ridge": (Implicit, "ridge", [-1e-9], [0.0]),
+    "unrolled steps": (Unrolled, "steps", [0, -1], [1]),
+    "unrolled epsilon": (Unrolled, "epsilon", [0.0, -1e-3], [1e-3]),
+    "unrolled ridge": (Unrolled, "ridge", [-1e-9], [0.0]),
+    "engine margin": (aimfor.LPEngine, "margin", [0.0, -0.5], [1e-3]),
+    "engine tol": (aimfor.LPEngine, "tol", [0.0, -1e-9, 1e-2], [1e-12, 9e-3]),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDARIES)
+def test_a_number_beyond_its_boundary_is_refused_by_name_and_one_within_is_not(name: str) -> None:
+    make, argument, beyond, within = BOUNDARIES[name]
+    for number in beyond:
+        with pytest.raises(aimfor.InputError) as caught:
+            make(**{argument: number})
+        assert caught.value.argument == argument
+    for number in within:
+        assert make(**{argument: number}) is not None
 
 
 def test_layer_keeps_learns_and_saves_its_parts() -> None:
@@ -256,3 +303,21 @@ def test_duals_of_highs_with_a_wrong_sign_in_the_last_digits_are_zero(monkeypatc
     result.ineqlin.marginals[1] = 1e-12
     monkeypatch.setattr(highs, "polish", lambda _, rough: rough)
     assert highs._optimal(program, result, 1e-9).point.z.tolist() == [[1.0, 0.0]]
+
+
+def test_the_ray_of_highs_is_the_steepest_of_the_directions_with_entries_up_to_one() -> None:
+    """A bound leaves a variable one sign or, with its twin, none: the corners of what is left, tried one by one."""
+    lower = torch.tensor([-torch.inf, -torch.inf, -1.0, -torch.inf, -1.0]).double()
+    upper = torch.tensor([torch.inf, torch.inf, torch.inf, 1.0, 1.0]).double()
+    draw = torch.Generator().manual_seed(0)
+    for _ in range(5):
+        c = torch.randn(5, generator=draw, dtype=torch.float64)
+        program, _ = standard_form(read_program(c, None, None, lower=lower, upper=upper))
+        found = highs.solve_by_highs(program, 1e-9)
+        assert found.outcome.tolist() == [UNBOUNDED]
+        corners = torch.tensor(list(itertools.product((-1.0, 0.0, 1.0), repeat=5))).double()
+        outside = ((corners < 0) & lower.isfinite()) | ((corners > 0) & upper.isfinite())
+        corners = corners[~outside.any(1)]
+        best = corners[(corners @ c).argmin()]
+        ray = found.point.x[0]
+        assert (ray / ray.abs().max()).tolist() == pytest.approx(best.tolist(), abs=1e-12)

@@ -57,6 +57,24 @@ def test_one_list_takes_a_weight_per_list(metric: aimfor.Metric, weight: torch.T
         assert torch.equal(loss, aimfor.MetricLoss(metric)(scores, targets))
 
 
+@every_list_metric
+@pytest.mark.parametrize("lists", [1, 2, 40])
+def test_lists_cost_and_move_as_the_mean_of_them_one_by_one(metric: aimfor.Metric, lists: int) -> None:
+    generator = torch.Generator().manual_seed(4)
+    scores = torch.randn(lists, 7, generator=generator, dtype=torch.float64)
+    targets = (torch.rand(lists, 7, generator=generator) < 0.4).long()
+    targets[:, 0] = 1
+    loss_fn = aimfor.MetricLoss(metric, aimfor.SmoothEngine(0.5, anchor=0.5))
+    together, alone = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+    loss = loss_fn(together, targets)
+    loss.backward()
+    each = torch.stack([loss_fn(one, hits) for one, hits in zip(alone, targets, strict=True)]).mean()
+    each.backward()
+    assert together.grad is not None
+    assert bool(together.grad.any())
+    torch.testing.assert_close((loss, together.grad), (each, alone.grad), rtol=1e-12, atol=1e-14)
+
+
 def test_item_weights_may_stand_in_a_column() -> None:
     scores, targets = one_list()
     weights = torch.arange(128) % 3 + 0.5

@@ -44,6 +44,14 @@ def test_values_are_scikit_learns(average: str) -> None:
         assert float(MultiLabel(name, average).value(scores, targets)) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.parametrize("average", ["macro", "micro", "samples"])
+@pytest.mark.parametrize("whole", [1, 1.0, None])
+def test_the_whole_area_may_be_asked_for_by_its_largest_rate(whole: float | None, average: str) -> None:
+    scores, targets = data()
+    found = MultiLabel(aimfor.AUROC(max_fpr=whole), average).value(scores, targets)
+    assert float(found) == pytest.approx(roc_auc_score(targets.numpy(), scores.numpy(), average=average), abs=1e-12)
+
+
 def test_weights_are_of_examples() -> None:
     scores, targets = data(1)
     weights = torch.rand(20, dtype=torch.float64)

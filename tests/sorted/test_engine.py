@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import aimfor
+from aimfor.sorted.kernels import KERNELS
 
 
 def test_problems_with_both_classes_are_counted() -> None:
@@ -49,3 +50,13 @@ def test_a_bank_of_no_whole_number_of_scores_is_refused(bank: Any) -> None:
 def test_no_bank_remembers_nothing() -> None:
     assert aimfor.SortedEngine(bank=0).stateless
     assert not aimfor.SortedEngine(bank=1).stateless
+
+
+@pytest.mark.parametrize("surrogate", KERNELS)
+def test_a_loss_that_is_zero_but_for_rounding_is_not_negative(surrogate: str) -> None:
+    """Positives a margin above negatives, to 1e-9: squares are then 1e-18, less than the sums' last digits."""
+    targets = torch.arange(12) % 2
+    for seed in range(20):
+        noise = torch.randn(12, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        loss = aimfor.MetricLoss("auroc", aimfor.SortedEngine(surrogate))(targets + 1e-9 * noise, targets)
+        assert 0.0 <= float(loss) < (0.5 if surrogate == "logistic" else 1e-8)
