@@ -111,6 +111,23 @@ def test_a_batch_of_masked_lists_equals_the_lists_one_by_one(function, metric, s
         assert bool((together[row][len(kept) :] == -1).all())
 
 
+@BOTH
+@METRICS
+def test_lists_of_one_positive_each_equal_the_lists_one_by_one(function, metric, sign):
+    up, down = torch.randn(6, 1, dtype=torch.float64), torch.randn(6, 9, dtype=torch.float64)
+    together = function(up, down, 0.7, sign)
+    assert together.shape == (6, 1)
+    for row in range(6):
+        assert together[row].tolist() == function(up[row], down[row], 0.7, sign).tolist()
+
+
+@METRICS
+def test_the_loss_is_made_larger_unless_told_otherwise(function, metric):
+    up, down = torch.tensor([2.0, 0.5, 0.1]), torch.tensor([1.0, 0.0, -1.0])
+    assert torch.equal(function(up, down, 3.0), function(up, down, 3.0, 1))
+    assert not torch.equal(function(up, down, 3.0), function(up, down, 3.0, -1))
+
+
 def test_ties_put_negatives_first_for_plus_and_positives_first_for_minus():
     tied = torch.zeros(4)
     assert ap_interleave(tied, torch.zeros(7), 1e-3, +1).tolist() == [7] * 4

@@ -90,3 +90,15 @@ def test_padding_changes_nothing():
     torch.testing.assert_close(long, short)
     torch.testing.assert_close(padded.grad[:, :6], plain.grad)
     assert not padded.grad[:, 6:].any()
+
+
+def test_the_ideal_order_leaves_equal_scores_of_a_grade_in_the_order_of_the_list() -> None:
+    length = 300
+    scores, grades = torch.randint(0, 3, (length,)).double(), torch.randint(0, 3, (length,))
+    metric = aimfor.NDCG()
+    form = metric.argmax_form(metric.check(scores, grades))
+    order = sorted(range(length), key=lambda item: (-int(grades[item]), -float(scores[item])))  # a stable sort
+    discounts = metric.discounts(length)
+    expected = torch.zeros(length, dtype=torch.float64)
+    expected[order] = discounts / discounts.sum()
+    torch.testing.assert_close(form.truth()[0].double(), expected, rtol=1e-12, atol=1e-15)

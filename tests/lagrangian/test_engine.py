@@ -145,6 +145,7 @@ def test_inner_epochs_and_schedules_decide_when_and_how_far() -> None:
         loss_fn.engine.end_epoch(scores)
     assert loss_fn.engine.history["dual_step"] == pytest.approx([0.6, 0, 0.3, 0, 0, 0.2])
     assert [LinearDecay(1.0, 4)(e) for e in (1, 2, 3, 4, 9)] == [1.0, 0.75, 0.5, 0.25, 0.25]
+    assert [LinearDecay(0.5, 1)(e) for e in (1, 2)] == [0.5, 0.5]
     with pytest.raises(aimfor.InputError, match="epochs"):
         LinearDecay(1.0, 0)
 
@@ -290,6 +291,10 @@ def test_weights_and_wrong_scores_for_the_epoch_are_refused() -> None:
         loss_fn(torch.zeros(8), LABELS, index=torch.arange(8), weights=torch.ones(8))
     with pytest.raises(aimfor.InputError, match="whole data set"):
         loss_fn.engine.end_epoch(torch.zeros(3))
+    for bad in (math.nan, math.inf, -math.inf):
+        with pytest.raises(aimfor.InputError) as caught:
+            loss_fn.engine.end_epoch(torch.tensor([0.0] * 7 + [bad]))
+        assert caught.value.argument == "scores"
     assert len(loss_fn.engine.history) == 0
     with pytest.raises(aimfor.InputError, match="optimizer"):
         loss_fn.engine.param_group(lr=0.1)

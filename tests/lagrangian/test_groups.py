@@ -100,3 +100,21 @@ def test_positions_are_checked_on_every_device_and_none_are_in_order(kind: type[
     for outside in (-1, 10):
         with pytest.raises(aimfor.InputError, match="positions from 0 to 9"):
             checked([2, outside], [2, 1])
+
+
+class Silent:
+    """Positions of a data set on a device that gathers outside the bounds without a word."""
+
+    def numel(self) -> int:
+        return 10
+
+    def index_select(self, dim: int, index: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(index.numel(), dtype=torch.int64)
+
+
+@pytest.mark.parametrize("outside", [-1, 10])
+def test_positions_are_refused_before_a_device_that_does_not_refuse_them(outside: int) -> None:
+    index = torch.tensor([9, outside]).as_subclass(Elsewhere)
+    with pytest.raises(aimfor.InputError, match="positions from 0 to 9") as caught:
+        checked_index(index, torch.zeros(2, dtype=torch.int64), Silent())  # type: ignore[arg-type]
+    assert caught.value.argument == "index"

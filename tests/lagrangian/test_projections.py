@@ -179,6 +179,22 @@ def test_bad_input_is_named(epsilon: object, tau: torch.Tensor, options: dict[st
         project_cap(epsilon, tau, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "tau"),
+    [
+        (torch.zeros(3), torch.zeros(1)),
+        (torch.zeros(()), torch.zeros(3)),
+        (torch.zeros(2, 1), torch.zeros(2)),
+        (torch.zeros(()), 1.0),
+        (0.0, torch.zeros(())),
+    ],
+)
+def test_pairs_that_are_no_pairs_are_named(epsilon: object, tau: object) -> None:
+    with pytest.raises(InputError) as caught:
+        project_two(epsilon, tau)  # type: ignore[arg-type]
+    assert caught.value.argument == "tau"
+
+
 def test_no_positives_project_to_the_half_line() -> None:
     empty = torch.zeros(0)
     assert float(project_cap(torch.tensor(-1.0), empty).epsilon) == 0.0

@@ -68,6 +68,16 @@ def test_soft_sort_keeps_the_sum_and_sorts() -> None:
     assert torch.equal(soft_sort(x[:1]), x[:1])
 
 
+def test_passes_of_the_soft_sort_start_at_one() -> None:
+    x = torch.randn(6, dtype=torch.float64)
+    first = torch.softmax(-((scaled(x)[:, None] - torch.linspace(1, 0, 6, dtype=x.dtype)) ** 2) / 0.1, 1)
+    once = (first / first.sum(0)).T @ x  # rows to equal sums, then columns
+    assert torch.allclose(soft_sort(x, 0.1, 1), once, rtol=1e-12, atol=1e-12)
+    with pytest.raises(InputError) as caught:
+        soft_sort(x, 0.1, 0)
+    assert caught.value.argument == "iterations"
+
+
 def test_transport_plan_equals_that_of_pot() -> None:
     ot = pytest.importorskip("ot")
     z = scaled(torch.randn(9, dtype=torch.float64))

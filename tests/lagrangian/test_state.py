@@ -122,6 +122,14 @@ def test_second_derivatives_are_refused_and_a_graph_of_the_first_is_not() -> Non
         once.sum().backward()
 
 
+def test_a_factor_that_the_gradient_was_asked_for_with_stays_as_it_was() -> None:
+    scores, factor = torch.randn(8, requires_grad=True), torch.tensor(2.0)
+    (plain,) = torch.autograd.grad(make()(scores, LABELS, index=torch.arange(8)), scores)
+    (twice,) = torch.autograd.grad(make()(scores, LABELS, index=torch.arange(8)), scores, factor, create_graph=True)
+    assert torch.equal(twice, 2.0 * plain)
+    assert not factor.requires_grad
+
+
 def test_loss_without_a_gradient_to_give_is_a_plain_number() -> None:
     loss = make()(torch.randn(8), LABELS, index=torch.arange(8))
     assert not loss.requires_grad

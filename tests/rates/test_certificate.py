@@ -15,6 +15,7 @@ from scipy import stats
 from aimfor.errors import InputError
 from aimfor.rates import RateProblem, Verdict, fp, fpr, positive_rate, precision, recall
 from aimfor.rates.binomial import log_tail, lower_bound, upper_bound, wilson_bound, wilson_lower
+from aimfor.rates.bounds import bounds
 from aimfor.rates.certificate import certify
 from aimfor.rates.counts import Counts, Levels
 from aimfor.rates.exact import Claim
@@ -297,3 +298,14 @@ def test_the_worst_group_of_an_objective_is_the_worst_for_its_direction(directio
     both = [float(fpr.on(sex=one).value(reached)) for one in (0, 1)]
     assert found.certificate is not None
     assert found.certificate.objective_value == pytest.approx((max if direction == "minimize" else min)(both))
+
+
+def test_bounds_for_one_rate_at_a_time_share_the_error_between_the_two_of_a_gap() -> None:
+    def one_at_a_time(successes: float, trials: float, alpha: float) -> float:
+        return float(stats.beta.ppf(alpha, successes, trials - successes + 1))
+
+    counts = by_sex((200, 30, 100, 270), (180, 60, 120, 240), (150, 90, 150, 210))  # fpr 0.1, 0.2 and 0.3 of 300
+    for alpha in (0.05, 0.01):
+        low, high = bounds(fpr.gap("sex"), "<=", counts, alpha, one_at_a_time)
+        assert low == pytest.approx(one_at_a_time(90, 300, alpha / 6) - 1 + one_at_a_time(270, 300, alpha / 6))
+        assert high == pytest.approx(1 - one_at_a_time(210, 300, alpha / 2) - one_at_a_time(30, 300, alpha / 2))

@@ -15,6 +15,7 @@ from aimfor import checks
 from aimfor.errors import InputError, SolverError
 from aimfor.rates import Decision, Iterates, Verdict, accuracy, fpr, positive_rate, precision, recall
 from aimfor.rates.expressions import Rate
+from aimfor.rates.iterates import Candidate
 from aimfor.rates.sweep import candidates, points_each
 from aimfor.rates.thresholds import decide
 
@@ -188,6 +189,27 @@ def test_any_feasible_iterate_comes_before_an_infeasible_one() -> None:
     assert iterates.consider(good, good.scores, y, margin="none")
     assert iterates.best.decision.margin == "none"  # type: ignore[union-attr]
     assert not iterates.consider(useless, useless.scores, y)
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_of_two_feasible_iterates_the_one_with_the_better_objective_is_kept(direction: str) -> None:
+    scores, y, _ = sample(400)
+    goal = recall if direction == "maximize" else 1 - recall
+    for order in ((0.0, 1.0, 0.5), (1.0, 0.0, 0.5)):
+        iterates = Iterates(getattr(aimfor, direction)(goal, precision >= 0.8))
+        models = [Scores(scores + shift * y) for shift in order]
+        kept = [iterates.consider(model, model.scores, y, margin="none") for model in models]
+        assert kept == [True, order[1] == 1.0, False]
+        assert iterates.best.decision.margin == "none"  # type: ignore[union-attr]
+
+
+def test_an_iterate_without_a_measured_objective_comes_last() -> None:
+    scores, y, _ = sample(60)
+    problem = aimfor.maximize(recall, positive_rate <= 1.0)
+    known, unknown = (Candidate({}, Decision(0.0), problem.count(scores, y), value) for value in (0.1, math.nan))
+    for sign in (1.0, -1.0):
+        assert known.rank(sign) > unknown.rank(sign)
+        assert not unknown.rank(sign) > unknown.rank(sign)
 
 
 def test_iterates_survive_a_save_and_load() -> None:

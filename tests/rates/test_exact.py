@@ -140,7 +140,14 @@ def test_the_contrast_keeps_its_level_by_enumeration(
 
 
 @pytest.mark.parametrize(
-    ("n1", "n2", "weights", "bound"), [(60, 60, (1.0, 1.0), 0.9), (90, 110, (1.0, 0.5), 0.6), (80, 50, (1.0, 1.0), 1.1)]
+    ("n1", "n2", "weights", "bound"),
+    [
+        (60, 60, (1.0, 1.0), 0.9),
+        (90, 110, (1.0, 0.5), 0.6),
+        (80, 50, (1.0, 1.0), 1.1),
+        (60, 45, (0.5, 1.0), 0.7),
+        (5, 100, (1.0, 0.5), 0.05),
+    ],
 )
 def test_the_critical_z_is_right_to_two_digits(n1: int, n2: int, weights: tuple[float, float], bound: float) -> None:
     k1, k2 = np.arange(n1 + 1.0)[:, None], np.arange(n2 + 1.0)[:, None]

@@ -11,8 +11,9 @@ from torch import Tensor
 
 import aimfor
 from aimfor.errors import InputError
-from aimfor.rates import Decision, accuracy, fpr, positive_rate, precision, recall, shortfall, tnr
+from aimfor.rates import Decision, accuracy, fp, fpr, positive_rate, precision, recall, shortfall, tnr, tp
 from aimfor.rates.exact import Share, share_passes
+from aimfor.rates.expressions import Constraint
 from paper.experiments.ours.validity import SETTINGS, one_draw
 
 
@@ -273,7 +274,9 @@ def test_bad_input_is_named() -> None:
     refuse("'sex'", scores, y, problem=fair)
     only = {"sex": torch.zeros(200, dtype=torch.long)}
     refuse("among the learning rows only", scores, y, problem=fair, groups=only, learn=sample(200, 1))
-    refuse("no row with sex = 7", scores, y, problem=aimfor.maximize(recall, precision.on(sex=7) >= 0.5), groups=groups)
+    refuse(
+        "no row with sex = 7,", scores, y, problem=aimfor.maximize(recall, precision.on(sex=7) >= 0.5), groups=groups
+    )
     hopeless = aimfor.maximize(recall, [precision >= 0.99, recall >= 0.99])
     big = sample(20_000)
     refuse("comes near", big[0], big[1], problem=hopeless)
@@ -291,3 +294,19 @@ def test_a_column_of_a_matrix_of_probabilities_will_do() -> None:
     scores, y, _ = sample(2000)
     matrix = torch.stack((-scores, scores), 1)
     assert FLOOR.decide(matrix[:, 1], y, guarantee=0.95) == FLOOR.decide(scores, y, guarantee=0.95)
+
+
+# ---------------------------------------------------------------- bounds for today
+
+
+@pytest.mark.parametrize("share", [0.1, 0.503, 0.9107])
+@pytest.mark.parametrize(
+    ("constraint", "easy"), [(precision >= 0.87, 0.0), (fpr <= 0.031, 1.0), (fp <= 1230, 5000.0), (tp >= 77, 0.0)]
+)
+def test_an_eased_bound_is_rounded_to_the_side_that_asks_less(
+    constraint: Constraint, easy: float, share: float
+) -> None:
+    exact = easy + share * (constraint.bound - easy)
+    eased = shortfall._eased(constraint, easy, share).bound
+    less = exact - eased if constraint.sense == ">=" else eased - exact
+    assert 0.0 <= less < 1e-3 * max(10.0 ** math.ceil(math.log10(constraint.bound)), 1.0)

@@ -118,7 +118,8 @@ def test_bad_input_is_named() -> None:
     refuse("one of the classes", FLOORS, scores[:, :1], (y == 0)[:, None], CLASSES[:1])
     refuse("no name", FLOORS, scores[:, :0], y, [])
     refuse("class ids below 3", FLOORS, scores, y + 1, CLASSES)
-    refuse("guarantee", FLOORS, scores, y, CLASSES, guarantee=1.5)
+    for guarantee in (-0.2, 0.5, 1.0, 1.5):
+        refuse("guarantee", FLOORS, scores, y, CLASSES, guarantee=guarantee)
     refuse("infinite", FLOORS, torch.where(scores > 2, torch.inf, scores), y, CLASSES)
     with pytest.raises(InputError, match="error"):
         decide_or_abstain(scores, y, error=0.0)

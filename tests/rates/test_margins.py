@@ -19,7 +19,7 @@ from aimfor.rates import (
 )
 from aimfor.rates.counts import Counts, Levels
 from aimfor.rates.parts import parts_of
-from aimfor.rates.thresholds import cautious_margin, margin_z, tightened
+from aimfor.rates.thresholds import _around, cautious_margin, margin_z, tightened
 
 
 def counts() -> Counts:
@@ -74,3 +74,18 @@ def test_a_rate_that_counts_half_is_moved_to_its_own_unfavourable_end() -> None:
     high = stats.binomtest(fp, fp + tn).proportion_ci(0.9, "wilson").high
     found = cautious_margin(part, counts(), stats.norm.isf(0.05))
     assert float(found) == pytest.approx(low - 0.5 * high - 0.3, abs=1e-12)
+
+
+def test_without_a_margin_the_value_itself_counts_and_nothing_measured_is_nothing_known() -> None:
+    levels = Levels(("sex",), ((0.0, 1.0),))
+    empty = Counts(levels, torch.tensor([[0.0, 0, 100, 900], [0, 0, 150, 800]], dtype=torch.float64))
+    for constraint, margin in ((precision >= 0.75, 500 / 610 - 0.75), (precision <= 0.75, 0.75 - 500 / 610)):
+        (part,) = parts_of(constraint, levels)
+        assert float(cautious_margin(part, counts(), 0.0)) == pytest.approx(margin, abs=1e-12)
+        assert bool(cautious_margin(part, empty, 0.0).isnan())
+
+
+def test_the_next_grid_reaches_two_steps_to_either_side() -> None:
+    pick = torch.tensor([0, 7, 20, 21, 40, 58, 90])
+    reached = [_around(pick, spot) for spot in range(7)]
+    assert reached == [(0, 20), (0, 21), (0, 40), (7, 58), (20, 90), (21, 90), (40, 90)]

@@ -202,3 +202,13 @@ def test_as_many_as_expected_is_no_deviation_whatever_rounding_does(trials: int)
     found = tail_deviate(k, torch.full_like(k, trials), 0.7)
     exact = stats.norm.isf(stats.binom.sf(round(0.7 * trials + 0.5) - 1, trials, 0.7))
     assert found.item() == pytest.approx(exact, abs=0.035)
+
+
+@pytest.mark.parametrize(("trials", "rate"), [(5, 0.1), (8, 0.75), (40, 0.05)])
+def test_the_deviate_has_no_step_where_as_many_succeed_as_expected(trials: int, rate: float) -> None:
+    """Second differences of a smooth function are of the order of the spacing's square."""
+    spacing = 2e-3
+    k = trials * rate + 0.5 + spacing * torch.arange(-5, 6, dtype=torch.float64)
+    found = tail_deviate(k, torch.full_like(k, trials), rate)
+    assert bool((found.diff() > 0).all())
+    assert float(found.diff(n=2).abs().max()) < spacing**2
