@@ -187,3 +187,14 @@ def test_a_pixel_of_weight_two_is_two_pixels_when_decisions_are_soft(classes: st
     twice = soft(scores.repeat_interleave(times, 0), targets.repeat_interleave(times), None)
     assert soft(scores, targets, times.double()) == pytest.approx(twice, abs=1e-12)
     assert abs(soft(scores, targets, None) - twice) > 1e-3
+
+
+def test_the_gradient_for_one_class_does_not_see_what_the_others_are() -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(2, 3, 6, 6, generator=generator, dtype=torch.float64).requires_grad_()
+    targets = torch.randint(3, (2, 6, 6), generator=generator)
+    loss_fn = aimfor.MetricLoss(aimfor.IoU(classes=1), aimfor.DirectEngine(epsilon=1.0))
+    exchanged = torch.tensor([2, 1, 0])[targets]
+    (one,), (other,) = (torch.autograd.grad(loss_fn(scores, labels), scores) for labels in (targets, exchanged))
+    assert torch.equal(one, other)
+    assert one.any()

@@ -217,3 +217,10 @@ def test_the_bound_that_is_told_does_not_depend_on_the_share_of_the_anchor(name:
     assert told == pytest.approx([told[0]] * 3, abs=1e-12)
     exact = float(MultiLabel(name).value(scores, targets))
     assert told[0] < exact if indicator == "lower" else told[0] > exact
+
+
+@pytest.mark.parametrize("average", ["macro", "micro", "samples"])
+@pytest.mark.parametrize("metric", ["ap", "auroc", "f1"])
+def test_two_copies_of_an_example_tie_in_the_ranks_of_a_label_alone(metric: str, average: str) -> None:
+    """Not where decisions are counted, and not where an example is a list by itself."""
+    assert MultiLabel(metric, average).copies_tie == (metric == "ap" and average != "samples")

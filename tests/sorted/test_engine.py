@@ -60,3 +60,9 @@ def test_a_loss_that_is_zero_but_for_rounding_is_not_negative(surrogate: str) ->
         noise = torch.randn(12, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         loss = aimfor.MetricLoss("auroc", aimfor.SortedEngine(surrogate))(targets + 1e-9 * noise, targets)
         assert 0.0 <= float(loss) < (0.5 if surrogate == "logistic" else 1e-8)
+
+
+@pytest.mark.parametrize("margin", [0.0, -0.5, float("nan"), float("inf")])
+def test_a_margin_is_a_number_above_zero(margin: float) -> None:
+    with pytest.raises(aimfor.InputError, match="margin"):
+        aimfor.SortedEngine(margin=margin)
