@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import aimfor
-from aimfor.direct import CountRule
+from aimfor.direct import CountRule, Rows
 from aimfor.direct.forms import counts as counting
 from aimfor.direct.forms.counts import best_counts
 from aimfor.direct.lists import sort_lists
@@ -217,3 +217,18 @@ def test_multiclass_zero_one_loss_is_augmented_per_example():
     # Rows 0 and 1 are right by less than ε and are pushed from their runner-up; row 2 is wrong already.
     expected = torch.tensor([[-1.0, 1.0, 0.0], [0.0, -1.0, 1.0], [0.0, 0.0, 0.0]]) / (3 * 0.5)
     torch.testing.assert_close(scores.grad, expected)
+
+
+def test_a_row_without_entries_changes_nothing() -> None:
+    scores, positive = torch.randn(3, 6, dtype=torch.float64), torch.rand(3, 6) < 0.5
+    where, share = torch.ones(3, 6, dtype=torch.bool), torch.tensor([0.5, 0.0, 0.5])
+    where[1] = False
+    full = torch.tensor([0, 2])
+    loss, rule = torch.tensor(0.3), CURVED["f1"]
+    whole = counting.CountForm(Rows(scores, positive, where), share, loss, rule)
+    rest = counting.CountForm(Rows(scores[full], positive[full], None), share[full], loss, rule)
+    pairs = [(whole.predict(), rest.predict()), (whole.truth(), rest.truth())]
+    pairs += [(whole.augment(0.4, sign), rest.augment(0.4, sign)) for sign in (1, -1)]
+    for with_it, without in pairs:
+        assert torch.equal(with_it[full], without)
+        assert not with_it[1].any()

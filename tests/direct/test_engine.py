@@ -99,6 +99,14 @@ def test_gradient_is_the_difference_of_two_rankings(sign):
     assert got.any()
 
 
+@pytest.mark.parametrize(("positives", "sign"), [(32, "both"), (33, 1)])
+def test_a_sign_that_is_not_given_is_both_for_short_lists_and_one_for_long(positives: int, sign: int | str) -> None:
+    scores, targets = torch.randn(positives + 128, dtype=torch.float64), torch.arange(positives + 128) < positives
+    chosen = ap_gradient(scores, targets, DirectEngine(0.5))
+    assert chosen.any()
+    torch.testing.assert_close(chosen, ap_gradient(scores, targets, DirectEngine(0.5, sign)))
+
+
 def test_value_is_the_metric_in_every_mode():
     scores, targets = torch.randn(30, requires_grad=True), torch.arange(30) < 9
     for engine in (
@@ -126,6 +134,30 @@ def test_perceptron_moves_pairs_in_wrong_order_and_only_those():
     scores, targets = torch.tensor([2.0, 1.0, 0.0, 3.0]), torch.tensor([1, 1, 0, 0])
     # Pairs (1,3) and (2,3) are wrong; each has weight 2 / (p q) = 1/2 in ∇F(y_w) − ∇F(y*).
     assert ap_gradient(scores, targets, DirectEngine(mode="perceptron")).tolist() == [-0.5, -0.5, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_perceptron_of_decisions_moves_wrong_ones_and_only_those(masked: bool) -> None:
+    scores = torch.tensor([2.0, -1.0, 3.0, -2.0, -1.5, 0.5], requires_grad=True)
+    targets, where = torch.tensor([1, 1, 0, 0, 1, 0]), torch.tensor([1, 1, 1, 1, 0, 0]).bool()
+    engine = DirectEngine(mode="perceptron")
+    aimfor.MetricLoss(aimfor.FBeta(1.0), engine)(scores, targets, where=where if masked else None).backward()
+    wrong = torch.tensor([0.0, -1.0, 1.0, 0.0, 0.0, 0.0] if masked else [0.0, -1.0, 1.0, 0.0, -1.0, 1.0])
+    torch.testing.assert_close(scores.grad, wrong / (4 if masked else 6))
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_hinge_has_the_gradient_of_its_bound_per_unit_of_epsilon(epsilon: float) -> None:
+    """(max over y of F(y) + ε loss(y) − F(truth)) / ε, over all labellings."""
+    scores, targets = torch.randn(7, dtype=torch.float64), torch.arange(7) < 3
+    every = torch.cartesian_prod(*[torch.tensor([False, True])] * 7)
+    tp, fp = (every & targets).sum(1).double(), (every & ~targets).sum(1).double()
+    losses = 1.0 - F1.worth(tp, fp, torch.tensor(3), torch.tensor(4))
+    ours, theirs = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+    aimfor.MetricLoss(aimfor.FBeta(1.0), DirectEngine(epsilon, mode="hinge"))(ours, targets).backward()
+    bound = ((every * theirs).mean(1) + epsilon * losses).max() - (targets * theirs).mean()
+    (bound / epsilon).backward()
+    torch.testing.assert_close(ours.grad, theirs.grad)
 
 
 def test_hinge_wants_a_margin_that_grows_with_epsilon():

@@ -158,6 +158,8 @@ def test_a_small_epsilon_leaves_the_order_of_the_scores():
         ({"sign": 2}, "sign"),
         ({"positives": torch.tensor([1.0, float("nan")])}, "positives"),
         ({"negatives": torch.zeros(2, 3)}, "negatives"),
+        ({"negatives": torch.zeros(1, 3)}, "negatives"),
+        ({"positives": torch.zeros(2, 4), "negatives": torch.zeros(3, 4)}, "negatives"),
         ({"positives": torch.tensor([1, 2])}, "scores"),
         ({"negatives_where": torch.ones(3)}, "negatives_where"),
     ],

@@ -60,6 +60,15 @@ def test_gradient_reaches_entries_that_are_nearly_active() -> None:
     assert float(soft[1]) > 0.05
 
 
+@pytest.mark.parametrize("unit", [0.01, 50.0])
+def test_projection_in_other_units_is_the_same_projection(unit: float) -> None:
+    for seed in range(5):
+        epsilon, tau = points(seed)
+        plain = soft_project_cap(epsilon, tau, temperature=0.1, iterations=50)
+        other = soft_project_cap(unit * epsilon, unit * tau, temperature=0.1, iterations=50)
+        torch.testing.assert_close(tuple(value / unit for value in other), tuple(plain), rtol=1e-9, atol=1e-12)
+
+
 def test_soft_sort_keeps_the_sum_and_sorts() -> None:
     x = torch.randn(15, dtype=torch.float64)
     soft = soft_sort(x, 0.01, 300)

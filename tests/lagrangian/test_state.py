@@ -60,6 +60,17 @@ def test_resume_in_the_middle_of_an_epoch_changes_nothing(options: dict[str, obj
         assert torch.equal(value, expected[key]), key
 
 
+@pytest.mark.parametrize("past", [0, 1, 3, 5])
+def test_history_is_loaded_whole_whatever_came_before(past: int) -> None:
+    saved, loaded = LagrangianEngine(LABELS), LagrangianEngine(LABELS)
+    for engine, epochs in ((saved, 3), (loaded, past)):
+        for _ in range(epochs):
+            engine.end_epoch(torch.randn(8))
+    loaded.load_state_dict(copy.deepcopy(saved.state_dict()))
+    assert loaded.history["epoch"] == [1.0, 2.0, 3.0]
+    assert loaded.history.last() == saved.history.last()
+
+
 def test_state_has_the_keys_it_always_had_so_that_old_runs_resume() -> None:
     own = {"tau", "epsilon", "lam", "mu", "gamma", "scores", "seen", "fresh"}
     engine = {"labels", "epoch", "rounds", "waited", "projections", "history.rows"}

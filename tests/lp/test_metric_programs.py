@@ -10,7 +10,7 @@ from torch import Tensor
 
 import aimfor
 from aimfor.lp import best_threshold, solve
-from aimfor.lp.ratio import RatioProblem, _beyond, ratio_program
+from aimfor.lp.ratio import RatioProblem, _beyond, ratio_form, ratio_program
 
 PAIR_METRICS = [
     aimfor.AUROC(),
@@ -224,3 +224,15 @@ def test_the_program_has_no_idle_variable_and_few_scores_are_a_dense_matrix(thre
     assert program["A"].shape == (120, 80 + more)
     assert program["A"].layout is torch.strided  # 80 scores, though 1,600 pairs
     assert bool((program["A"] != 0).any(0).all())
+
+
+@pytest.mark.parametrize(
+    ("positives", "constant", "defined"), [(2, 0.0, True), (2, 2.0, True), (0, 0.0, False), (0, 2.0, True)]
+)
+def test_a_ratio_is_defined_where_its_denominator_can_be_positive(
+    positives: int, constant: float, defined: bool
+) -> None:
+    """Precision, whose denominator has no constant, needs a positive; with a constant it does not."""
+    high, low = torch.ones(positives, dtype=torch.float64), -torch.ones(3, dtype=torch.float64)
+    problem = RatioProblem(high, low, high, torch.ones_like(low), (0.0, 1.0, 0.0), (constant, 1.0, 1.0))
+    assert ratio_form(problem, torch.cat((high, low)), 1.0, "zero").defined is defined

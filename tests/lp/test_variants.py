@@ -25,6 +25,7 @@ from aimfor.lp import (
     plain_scheme,
     solve,
 )
+from aimfor.lp.operators.dense import CholeskyFactor
 from aimfor.lp.operators.sketched import SketchedOperator
 from aimfor.lp.problem import read_program
 from aimfor.lp.solvers import highs, methods
@@ -80,6 +81,14 @@ def test_newton_minimises_the_penalty() -> None:
     optimizer.step(closure)
     assert float(g(found.y)) <= float(g(y).detach()) + 1e-14
     assert float(g(found.y)) == pytest.approx(float(g(y).detach()), abs=1e-7)
+
+
+def test_newton_gives_up_after_two_hundred_steps_and_says_so() -> None:
+    scaled, _ = equilibrate(standard_form(read_program(**feasible_bounded(3, 30, 8, 1)))[0])
+    found = minimise_penalty(scaled, torch.full((3, 1), 0.1).double(), torch.zeros(3, 8).double(), tol=-1.0)
+    assert not bool(found.converged.any())
+    assert found.steps.tolist() == [200] * 3
+    assert bool(found.y.isfinite().all())
 
 
 def test_mangasarians_rule_finds_the_exact_least_norm_dual() -> None:
@@ -263,6 +272,25 @@ def test_equilibrated_rows_end_at_exactly_one() -> None:
     torch.testing.assert_close(rows, torch.ones_like(rows), rtol=1e-12, atol=0.0)
     torch.testing.assert_close(equal, torch.ones_like(equal), rtol=1e-12, atol=0.0)
     assert 0.1 < float(columns.min()) <= float(columns.max()) <= 1.0 + 1e-12
+
+
+def test_a_bound_that_an_item_lacks_stays_a_row_with_room() -> None:
+    """0·x <= 1 whatever the units: a row without room would leave the interior empty."""
+    lower = torch.tensor([[0.0, -2.0], [-torch.inf, -3.0]]).double()
+    c, rows = torch.tensor([[1.0, 5.0], [2.0, 1.0]]).double(), torch.tensor([[-30.0, 4.0], [-1.0, -7.0]]).double()
+    program, _ = standard_form(read_program(c=c, A=rows, b=torch.tensor([40.0, 9.0]).double(), lower=lower))
+    scaled, scaling = equilibrate(program)
+    lacking = scaled.operator.bounds.coefficients == 0
+    assert lacking.tolist() == [[False, False], [True, False]]
+    assert bool((scaling.row > 0).all())
+    assert float((scaled.h * scaling.size)[:, 2:][lacking]) == pytest.approx(1.0)
+
+
+def test_a_diagonal_below_zero_by_rounding_alone_is_solved_as_zero() -> None:
+    right = torch.tensor([[[8.0], [0.0]]]).double()
+    for corner in (0.0, -1e-18):
+        gram = torch.tensor([[[4.0, 0.0], [0.0, corner]]]).double()
+        assert CholeskyFactor(gram).solve(right).flatten().tolist() == pytest.approx([2.0, 0.0])
 
 
 def test_highs_own_duals_prove_the_value_before_they_are_polished(monkeypatch: pytest.MonkeyPatch) -> None:

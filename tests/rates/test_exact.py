@@ -13,7 +13,7 @@ from aimfor.rates import accuracy, error_rate, fn, fp, fpr, positive_rate, preci
 from aimfor.rates.binomial import lower_bound, upper_bound
 from aimfor.rates.contrast import BETWEEN, accepts, contrast_bound, critical_z
 from aimfor.rates.counts import Counts, Levels
-from aimfor.rates.exact import Claim, Share, mean_passes, share_passes, tail_probability
+from aimfor.rates.exact import Claim, Share, divergence, mean_passes, share_passes, tail_probability
 from aimfor.rates.expressions import Constraint, Rate
 from aimfor.rates.parts import parts_of
 from aimfor.rates.relations import disjoint
@@ -60,6 +60,14 @@ def test_bounds_that_are_always_or_never_true() -> None:
     assert not share_passes(Share(0, 0, 0.5), 0.05)
     assert mean_passes(0.0, 10.0, 0.0, 0.05)
     assert not mean_passes(10.0, 10.0, 1.0, 0.05)
+    assert not mean_passes(0.0, 0.0, 0.5, 0.05)
+
+
+@pytest.mark.parametrize("bound", [0.001, 0.3, 0.5, 0.9])
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.95, 1.0])
+def test_divergence_is_the_relative_entropy_of_two_coins(share: float, bound: float) -> None:
+    true = stats.entropy([share, 1.0 - share], [bound, 1.0 - bound])
+    assert divergence(share, bound) == pytest.approx(float(true), rel=1e-12, abs=1e-15)
 
 
 def test_a_sum_that_is_the_same_for_every_row_needs_no_test() -> None:

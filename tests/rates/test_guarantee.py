@@ -12,6 +12,7 @@ from torch import Tensor
 import aimfor
 from aimfor.errors import InputError
 from aimfor.rates import Decision, accuracy, fp, fpr, positive_rate, precision, recall, shortfall, tnr, tp
+from aimfor.rates.counts import Counts, Levels
 from aimfor.rates.exact import Share, share_passes
 from aimfor.rates.expressions import Constraint
 from paper.experiments.ours.validity import SETTINGS, one_draw
@@ -310,3 +311,14 @@ def test_an_eased_bound_is_rounded_to_the_side_that_asks_less(
     eased = shortfall._eased(constraint, easy, share).bound
     less = exact - eased if constraint.sense == ">=" else eased - exact
     assert 0.0 <= less < 1e-3 * max(10.0 ** math.ceil(math.log10(constraint.bound)), 1.0)
+
+
+def test_an_easy_bound_on_a_count_is_what_the_worst_threshold_has() -> None:
+    cells = torch.tensor([[90.0, 70, 10, 30], [60, 20, 40, 80], [0, 0, 100, 100]], dtype=torch.float64)
+    learned = Counts(Levels(), cells)
+    assert shortfall._easy(fp <= 10, learned) == pytest.approx(70.0)
+    assert shortfall._easy(fp <= 80, learned) == pytest.approx(80.0)  # met at every threshold: as it is
+    assert shortfall._easy(tp >= 95, learned) == pytest.approx(0.0)
+    assert shortfall._easy(recall - fpr >= 0.5, learned) == pytest.approx(0.0)
+    nobody = Counts(Levels(), cells[2:])
+    assert shortfall._easy(precision + recall >= 1.2, nobody) == 1.2  # precision is not known anywhere

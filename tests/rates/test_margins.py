@@ -56,6 +56,13 @@ def test_a_gap_is_never_tightened_past_half_of_it() -> None:
         assert tightened(part, counts(), 50, 1).constant == pytest.approx(0.01)
 
 
+def test_a_bound_on_one_rate_is_never_tightened_past_half_of_what_is_left() -> None:
+    for constraint, left in ((fpr <= 0.02, 0.02), (recall >= 0.98, 0.02), (precision >= 0.9, 0.1)):
+        (part,) = parts_of(constraint, counts().levels)
+        asked = part.constant - tightened(part, counts(), 20, 1).constant
+        assert asked == pytest.approx(0.5 * left)
+
+
 def test_training_for_a_certificate_raises_the_multiplier_of_a_floor_that_just_holds() -> None:
     scores = torch.cat((torch.ones(76), -torch.ones(24), torch.ones(24), -torch.ones(276)))
     y = torch.arange(400) < 100  # precision 0.76

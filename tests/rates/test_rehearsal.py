@@ -48,6 +48,12 @@ def test_no_success_is_no_evidence() -> None:
     assert tail_deviate(torch.zeros(1), torch.tensor([50.0]), 0.01).item() == -9.0
 
 
+@pytest.mark.parametrize(("trials", "rate"), [(1, 0.5), (20, 0.3), (50, 0.01), (50, 0.95)])
+def test_the_deviate_rises_from_the_first_part_of_a_success_on(trials: int, rate: float) -> None:
+    k = torch.linspace(0.01, 1.0, 100, dtype=torch.float64)
+    assert bool((tail_deviate(k, torch.full_like(k, trials), rate).diff() > 0).all())
+
+
 @pytest.mark.parametrize(("trials", "successes"), [(50, 48), (350, 333), (1_050, 998)])
 def test_the_deviate_where_half_a_success_less_is_what_was_expected(trials: int, successes: int) -> None:
     """Numerator and denominator of the approximation vanish there; the deviate does not."""
