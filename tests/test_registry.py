@@ -158,3 +158,43 @@ def test_every_command_of_the_usage_text_exists() -> None:
         if command == "support":
             continue
         assert f"aimfor {command}" in finished(command, "--help").stdout
+
+
+#: Engine → what its `extra_repr` says → the metrics whose default it is.
+DEFAULTS = {
+    "sorted": {"surrogate='squared_hinge', margin=1": "auroc auroc_ovr"},
+    "smooth": {
+        "temperature=1.0, relative=False, anchor=1": "accuracy f1_micro",
+        "temperature=1.0, relative=False, anchor=1, bank=2048": "pairwise_f1",
+        "temperature=1.0, relative=False, anchor=1, anchor_temperature=0.5": "auc_mu multilabel_auroc",
+        "temperature=1.0, relative=False, anchor=1, anchor_temperature=0.25": "precision@1",
+        "temperature=1.0, relative=False, anchor=0.5, bank=2048": "f1_macro",
+        "temperature=1.0, relative=False, anchor=0.5, anchor_temperature=0.25": "map@r r_precision",
+        "temperature=0.25, relative=False, anchor=0.5, anchor_temperature=0.25, bank=2048": "f1 fbeta=2 iou",
+        "temperature=0.25, relative=False, anchor=0.5, anchor_temperature=0.25": "multilabel_ap",
+        "temperature=0.25, relative=False, anchor=1, anchor_temperature=0.25": (
+            "multilabel_f1 multilabel_f1_micro multilabel_f1_samples"
+        ),
+        "temperature=0.5, relative=False, anchor=0.5, anchor_temperature=0.5, bank=2048": "balanced_accuracy",
+        "temperature=0.5, relative=False, anchor=0.5, anchor_temperature=0.5": "ap",
+        "temperature=0.5, relative=False, anchor=0.5, anchor_temperature=0.25": "ndcg ndcg@10",
+        "temperature=0.2, relative=True, anchor=0.5": "mrr",
+    },
+    "rates": {
+        "proxy='logistic', temperature=0.25, every=10": (
+            "precision@recall=0.8 recall@precision=0.9 tpr@fpr=0.1 auprc@10"
+        )
+    },
+}
+
+
+def test_defaults_are_those_that_were_chosen_by_measurement() -> None:
+    """As docs/smooth.md and docs/choosing.md give them; others want the runs of `python -m paper from_scratch`."""
+    expected = {
+        name: (engine, settings)
+        for engine, kinds in DEFAULTS.items()
+        for settings, names in kinds.items()
+        for name in names.split()
+    }
+    engines = {entry.example: metric_from_name(entry.example).default_engine() for entry in METRICS}
+    assert {name: (engine.name, engine.extra_repr()) for name, engine in engines.items()} == expected

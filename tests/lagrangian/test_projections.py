@@ -199,3 +199,13 @@ def test_no_positives_project_to_the_half_line() -> None:
     empty = torch.zeros(0)
     assert float(project_cap(torch.tensor(-1.0), empty).epsilon) == 0.0
     assert float(project_cap(torch.tensor(2.0), empty).epsilon) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [("confidence", 0.0), ("confidence", -0.5), ("confidence", 1.0), ("weight", 0.0), ("weight", -0.5), ("sample", 0)],
+)
+def test_a_sampled_projection_refuses_settings_out_of_range(argument: str, value: float) -> None:
+    settings = {"sample": 5, "weight": 10.0, "confidence": 0.9} | {argument: value}
+    with pytest.raises(InputError, match=argument):
+        project_cap_sampled(torch.tensor(0.0), torch.randn(10), **settings)
