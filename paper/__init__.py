@@ -9,12 +9,9 @@ from .experiment import Cell, Experiment, Options, Result, data_folder
 #: Name of an experiment (and of its folder of results) → its module, in the order they are listed to the user.
 NAMES: dict[str, str] = {
     "from_scratch": "scratch.from_scratch",
-    "from_scratch_engines": "scratch.engines",
     "tables": "ours.tables",
     "committee": "ours.committee",
-    "committee_rules": "ours.committee_rules",
     "autogluon": "ours.autogluon",
-    "recipe_search": "ours.recipe_search",
     "mq2008": "ours.mq2008",
     "mq2008_committee": "ours.mq2008_committee",
     "retrieval": "ours.retrieval",

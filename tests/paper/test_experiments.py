@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -17,7 +16,7 @@ from paper.claims.catalogue import CLAIMS
 from paper.data import images
 from paper.experiments.meng import table1 as meng_table1
 from paper.experiments.meng import table2 as meng_table2
-from paper.experiments.ours import mq2008, recipe_search, tables
+from paper.experiments.ours import mq2008, tables
 from paper.protocol.protocol import Budget
 from paper.report import constraints_board, scoreboard
 
@@ -165,28 +164,3 @@ def test_constraints_are_judged_by_certificates_and_paired_objectives() -> None:
     assert row.endswith("| better |")
     (row,) = [line for line in text.splitlines() if line.startswith("| compas")]
     assert "| 100% | 0% | -0.2050 [" in row
-
-
-def test_the_search_for_the_default_reads_no_test_rows(
-    real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task = recipe_search.dev_table(real_data, "yeast3", 0)
-    with np.load(real_data / "imbalanced_small" / "yeast3.npz") as raw:
-        assert sum(len(part) for part in (task.train, task.validation, task.test)) == int(raw["train"].sum())
-    monkeypatch.setattr(tables, "budget", lambda options: TINY)
-    monkeypatch.setattr(tables, "METRICS", ["auroc", "f1"])
-    cell = {"kind": "table", "set": "yeast3", "seed": 0}
-    options = Options(seeds=1, data=real_data)
-    assert cell in recipe_search.cells(options)
-    result = recipe_search.run(cell, options)
-    assert {"best rival", "own loss, all data", "score bank, small batches"} <= result["auroc"].keys()
-    assert {"direct, ε falling", "metric, body frozen, last layer anew"} <= result["f1"].keys()
-    assert all(0 <= value <= 1 for found in result.values() for value in found.values())
-    again = recipe_search.run({**cell, "seed": 1}, options)
-    finalists = {"own loss", "own loss, full rate"}
-    assert again["f1"].keys() == {"best rival"} | finalists | {f"{name}, all data" for name in finalists}
-    both = [{"cell": cell, "result": found, "seconds": 1.0} for found in (result, again)]
-    recipe_search.report(both, tmp_path)
-    table = (tmp_path / "table.md").read_text()
-    assert "| own loss, full rate, all data | 2 |" in table
-    assert "| metric, all data | 1 |" in table

@@ -16,7 +16,7 @@ from torch import Tensor
 from aimfor.fitting.committee import Committee, MemoryStore, fit_committee
 from aimfor.fitting.committee.decide import foreseen, threshold_of
 from aimfor.fitting.committee.scale import Scale
-from aimfor.fitting.committee.weights import DEFAULT, RULES, Judge, choose, mixed
+from aimfor.fitting.committee.weights import DEFAULT, Judge, choose, mixed
 from aimfor.fitting.objective import Objective
 
 from ...data.tables import TABLES, arrays, stratified
@@ -39,12 +39,11 @@ def cells(options: Options) -> list[Cell]:
     ]
 
 
-def rows_of(folder: Path, name: str, training_only: bool = False) -> tuple[Tensor, Tensor]:
-    """Features and labels. Small tables: all rows, or those of their training mask; larger ones: the training file."""
+def rows_of(folder: Path, name: str) -> tuple[Tensor, Tensor]:
+    """Features and labels. Small tables: all rows; larger ones: the training file."""
     if name in TABLES:
         raw = arrays(folder / "imbalanced_small" / f"{name}.npz")
-        kept = raw["train"] if training_only else slice(None)
-        return torch.from_numpy(raw["X"][kept]).double(), torch.from_numpy(raw["y"][kept]).long()
+        return torch.from_numpy(raw["X"]).double(), torch.from_numpy(raw["y"]).long()
     raw = arrays(folder / name / "train.npz")
     return torch.from_numpy(raw["X"]).double(), torch.from_numpy(raw["y"]).long()
 
@@ -59,29 +58,22 @@ def split(x: Tensor, y: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor, Tens
 
 
 def run(cell: Cell, options: Options) -> Result:
-    return measure(cell, options, training_only=False)
-
-
-def measure(cell: Cell, options: Options, training_only: bool) -> Result:
     """Committee, variants of it, and rivals on one split of one table."""
     folder = data_folder(options, cell["set"] if cell["set"] in LARGER else "imbalanced_small")
-    x, y, x_test, y_test = split(*rows_of(folder, cell["set"], training_only), cell["seed"])
+    x, y, x_test, y_test = split(*rows_of(folder, cell["set"]), cell["seed"])
     objectives = {name: Objective.of(name) for name in METRICS}
     store, found = MemoryStore(), {}
     for name, objective in objectives.items():
         committee = fit_committee(x, y, objective, seed=cell["seed"], store=store)
-        found[name] = _variants(
-            committee, x_test, y_test, cell["seed"], tuple(RULES) if training_only else ("average",)
-        )
-    if not training_only:
-        rivals = judge_rivals(x, y, x_test, y_test, objectives, cell["seed"])
-        for name in METRICS:
-            found[name]["rivals"] = {rival: asdict(judged[name]) for rival, judged in rivals.items()}
+        found[name] = _variants(committee, x_test, y_test, cell["seed"])
+    rivals = judge_rivals(x, y, x_test, y_test, objectives, cell["seed"])
+    for name in METRICS:
+        found[name]["rivals"] = {rival: asdict(judged[name]) for rival, judged in rivals.items()}
     return {"metrics": found, "rows": [len(y), len(y_test)], "positives": [int(y.sum()), int(y_test.sum())]}
 
 
-def _variants(committee: Committee, x: Tensor, y: Tensor, seed: int, rules: tuple[str, ...]) -> dict[str, Any]:
-    """Test values by rules of weights, without the members trained for the metric, and of each member alone."""
+def _variants(committee: Committee, x: Tensor, y: Tensor, seed: int) -> dict[str, Any]:
+    """Test values of the plain average, without the members trained for the metric, and of each member alone."""
     objective, judged = committee.objective, committee.out_of_fold
     assert judged is not None
     scores = committee.scores(x)
@@ -97,7 +89,7 @@ def _variants(committee: Committee, x: Tensor, y: Tensor, seed: int, rules: tupl
             "found": _rates(scores - committee.threshold.value, y),
         },
         "without_metric_members": _value(without, on_test[plain], y, choose(DEFAULT, without, seed)),
-        "rules": {rule: _value(judge, on_test, y, choose(rule, judge, seed)) for rule in rules},
+        "rules": {"average": _value(judge, on_test, y, choose("average", judge, seed))},
         "members": {
             seat.name: _value(judge, on_test, y, torch.eye(len(on_test), dtype=torch.float64)[place])
             for place, seat in enumerate(committee.seats)
