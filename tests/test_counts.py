@@ -185,3 +185,29 @@ def test_advice_for_soft_labels_works() -> None:
         aimfor.MetricLoss("f1")(scores, soft)
     for labels in (soft > 0.5, torch.bernoulli(soft)):
         assert torch.isfinite(aimfor.MetricLoss("f1")(scores, labels))
+
+
+def test_evaluation_is_not_counted_by_a_loss_outside_the_model() -> None:
+    loss_fn = aimfor.MetricLoss("f1")
+    s = sample("binary")
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", aimfor.DegenerateBatchWarning)
+        for _ in range(2 * AFTER):
+            loss_fn(s.scores, torch.zeros_like(s.targets))
+    assert loss_fn.counts.batches == 0
+    loss_fn(s.scores.clone().requires_grad_(), s.targets)
+    assert loss_fn.counts.batches == 1
+
+
+def test_structured_losses_count_their_batches() -> None:
+    loss_fn = aimfor.direct.StructuredLoss(
+        score=lambda x, y: x.gather(1, y[:, None]).squeeze(1),
+        argmax=lambda x: x.argmax(1),
+        loss_augmented_argmax=lambda x, y, e: x.argmax(1),
+        loss=lambda y, z: (y != z).float(),
+    )
+    x, y = torch.tensor([[1.0, 0.0]], requires_grad=True), torch.tensor([1])
+    output = loss_fn.detailed(x, y)
+    with torch.no_grad():
+        loss_fn(x, y)
+    assert (loss_fn.counts.batches, output.stats["batches"]) == (1, 1)

@@ -32,8 +32,8 @@ def test_unknown_name_suggests_the_nearest() -> None:
 
 def test_public_surface_is_small_and_complete() -> None:
     assert len(aimfor.__all__) <= 30
-    assert set(aimfor.__all__) == {"__version__", *aimfor._HOME}
-    assert set(dir(aimfor)) == {*aimfor.__all__, *aimfor._PACKAGES}
+    assert {"load", *aimfor.__all__} == {"__version__", *aimfor._HOME}  # `load` needs more than torch
+    assert set(dir(aimfor)) == {"load", *aimfor.__all__, *aimfor._PACKAGES}
     for name in dir(aimfor):
         assert getattr(aimfor, name) is not None
     with pytest.raises(AttributeError, match="nonsense"):
@@ -198,3 +198,9 @@ def test_defaults_are_those_that_were_chosen_by_measurement() -> None:
     }
     engines = {entry.example: metric_from_name(entry.example).default_engine() for entry in METRICS}
     assert {name: (engine.name, engine.extra_repr()) for name, engine in engines.items()} == expected
+
+
+def test_a_star_import_needs_torch_alone() -> None:
+    """A module of None in sys.modules cannot be imported."""
+    code = "import sys; sys.modules.update({'pyarrow': None, 'sklearn': None, 'lightgbm': None}); from aimfor import *"
+    subprocess.run([sys.executable, "-c", code + "; MetricLoss('f1')"], check=True)

@@ -62,16 +62,20 @@ def test_the_meta_device_is_refused_by_a_sentence(name: str) -> None:
             call(scores, targets)
 
 
-@every_pair
-def test_a_second_derivative_is_refused_and_a_recorded_first_one_is_the_plain_one(
-    name: str, engine: type[Engine]
-) -> None:
-    s = sample(metric_from_name(name).layout, seed=1, ties=False)
-    leaf = s.scores.clone().requires_grad_()
-    losses = [aimfor.MetricLoss(name, engine())(leaf, s.targets).square() for _ in range(2)]
-    (plain,) = torch.autograd.grad(losses[0], leaf)
-    (recorded,) = torch.autograd.grad(losses[1], leaf, create_graph=True)
-    assert torch.equal(plain, recorded)
-    if engine.name not in ("lp", "direct"):  # bounds of counts and linear steps are ordinary functions of the scores
-        with pytest.raises(RuntimeError, match=r"differentiate twice|not have been used|first derivatives"):
-            torch.autograd.grad(recorded.sum(), leaf)
+@pytest.mark.parametrize("name", ["f1", "iou", "f1_macro", "balanced_accuracy"])
+def test_default_losses_with_a_bank_map_as_the_slices(name: str) -> None:
+    """Members of a vmap are not each other's past, and leave none behind."""
+    generator = torch.Generator().manual_seed(5)
+    shape = (4, 24, 3) if name == "f1_macro" else (4, 24)
+    scores = torch.randn(shape, generator=generator, dtype=torch.float64)
+    targets = torch.randint(0, 3 if name == "f1_macro" else 2, (4, 24), generator=generator)
+    loss_fn = aimfor.MetricLoss(name)
+    assert loss_fn.engine.bank is not None
+    before = {key: one.clone() for key, one in loss_fn.state_dict().items()}
+    got = torch.func.vmap(loss_fn)(scores, targets)
+    alone = torch.stack([aimfor.MetricLoss(name)(one, y) for one, y in zip(scores, targets, strict=True)])
+    torch.testing.assert_close(got, alone, rtol=1e-12, atol=1e-12)
+    after = loss_fn.state_dict()
+    assert all(torch.equal(one, after[key]) for key, one in before.items())
+    assert loss_fn.training
+    assert loss_fn.engine.training

@@ -11,14 +11,19 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo  # imports the compiler on first use only, unlike torch.compiler.disable
 
+from .twice import Refused
+
 if TYPE_CHECKING:
     from .loss import MetricLoss
+
+NO_SECOND = "inside torch.func a loss is differentiated once. torch.autograd.functional.hessian takes it twice."
 
 _modules: weakref.WeakValueDictionary[int, MetricLoss] = weakref.WeakValueDictionary()
 _counter = itertools.count()
@@ -109,6 +114,29 @@ def outside_the_graph(module: MetricLoss, scores: Tensor, targets: Tensor, *rest
     return module.detailed(scores, targets, weights=weights, where=where, index=index, groups=groups).loss
 
 
+@dataclass(frozen=True)
+class _Run:
+    """The eager loss. Members of a `vmap` are nobody's past: none is counted among the others' recent scores."""
+
+    module: MetricLoss
+    groups: Any
+    fills: bool
+
+    def each_alone(self) -> _Run:
+        return replace(self, fills=False)
+
+    def __call__(self, scores: Tensor, targets: Tensor, weights: Any, where: Any, index: Any) -> Tensor:
+        engine, rest = self.module.engine, {"weights": weights, "where": where, "index": index, "groups": self.groups}
+        if self.fills or engine.stateless:
+            return self.module.detailed(scores, targets, **rest).loss
+        training = engine.training
+        try:
+            engine.eval()
+            return self.module.detailed(scores, targets, **rest).loss
+        finally:
+            engine.train(training)
+
+
 class _Transformed(torch.autograd.Function):
     """The eager loss below all transforms of torch.func: forward finds the gradient, backward scales it.
 
@@ -125,20 +153,28 @@ class _Transformed(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        ctx.save_for_backward(output[1])
+        ctx.save_for_backward(inputs[0], output[1])
+        ctx.save_for_forward(inputs[0], output[1])
         ctx.mark_non_differentiable(output[1])
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        (gradient,) = ctx.saved_tensors
-        return (gradient * grads[0]).to(gradient.dtype), None, None, None, None, None
+        scores, gradient = ctx.saved_tensors
+        guarded = Refused.apply(gradient, NO_SECOND, scores)
+        return (guarded * grads[0]).to(gradient.dtype), None, None, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any, *rest: Any) -> Any:
+        scores, gradient = ctx.saved_tensors
+        guarded = Refused.apply(gradient, NO_SECOND, scores)
+        return (guarded * tangent).sum().to(gradient.dtype), None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> Any:
         members = []
         for i in range(info.batch_size):
             own = [one if at is None else one.select(at, i) for one, at in zip(inputs, in_dims, strict=True)]
-            members.append(_Transformed.apply(*own))
+            members.append(_Transformed.apply(*own[:-1], own[-1].each_alone()))
         losses, gradients = zip(*members, strict=True)
         return (torch.stack(losses), torch.stack(gradients)), (0, 0)
 
@@ -148,9 +184,7 @@ def transformed(
 ) -> Tensor:
     """The loss inside `torch.func.grad`, `jacrev` or `vmap`."""
 
-    def run(scores: Tensor, targets: Tensor, weights: Any, where: Any, index: Any) -> Tensor:
-        return module.detailed(scores, targets, weights=weights, where=where, index=index, groups=groups).loss
-
+    run = _Run(module, groups, True)
     loss, _ = _Transformed.apply(scores, targets, weights, where, index, run)
     return loss  # type: ignore[no-any-return]
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import wraps
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 __all__ = ["Batch", "Engine", "EngineOutput", "Status"]
 
@@ -173,6 +171,8 @@ class Engine(nn.Module, ABC):
     takes_weights: ClassVar[bool] = True
     #: True where a weight is a number of repetitions, so that a weight of 2.5 has no meaning.
     whole_weights_only: ClassVar[bool] = False
+    #: What backward takes as constant although the loss depends on it; see `holds`.
+    constants: ClassVar[tuple[str, ...]] = ()
     #: Engines that can be made without arguments take part in the law tests by being registered.
     ready: ClassVar[bool] = True
 
@@ -186,6 +186,14 @@ class Engine(nn.Module, ABC):
         Itself, unless a low temperature makes it quick from scratch, where scores are small.
         """
         return self
+
+    def holds(self, metric: Any, batch: Batch) -> tuple[str, ...]:
+        """What backward takes as constant although the loss on this batch depends on it.
+
+        Where it is empty, backward gives the loss's own gradient. Where it is not, it gives the gradient with these
+        held fixed, which need not lower the loss, and a second derivative is refused.
+        """
+        return self.constants
 
     @abstractmethod
     def formulate(self, metric: Any, batch: Batch) -> Any:
@@ -206,20 +214,6 @@ class Engine(nn.Module, ABC):
 
     def end_epoch(self) -> None:
         """Called once per epoch by training loops; engines with dual variables take their step here."""
-
-
-def once(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """A backward pass that cannot be differentiated again, as torch's `once_differentiable` makes it.
-
-    That costs as much as scaling a small batch's gradient, so it is asked only when somebody records the backward pass.
-    """
-    careful = once_differentiable(backward)
-
-    @wraps(backward)
-    def run(ctx: Any, *grads: Any) -> Any:
-        return (careful if torch.is_grad_enabled() else backward)(ctx, *grads)
-
-    return run
 
 
 def attached_zero(scores: Tensor) -> Tensor:

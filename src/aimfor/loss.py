@@ -192,10 +192,10 @@ class MetricLoss(nn.Module):
         """Warnings and counters; nothing here changes the loss."""
         checked = batch.scores if self.validate else None
         self._probabilities.look(scores, checked, self.metric.decided_at(batch))
-        if self.training:
+        if self.training and torch.is_grad_enabled():  # a loss outside the model is seldom told to evaluate
             self.counts.add(output)
-        bank = getattr(self.engine, "bank", False) is None
-        self._degenerate.look(output, self.counts, self.metric, bank)
+            bank = getattr(self.engine, "bank", False) is None
+            self._degenerate.look(output, self.counts, self.metric, bank)
 
     def value(
         self,

@@ -189,27 +189,26 @@ def test_what_has_no_program_is_refused_with_a_reason() -> None:
 
 @pytest.mark.parametrize("form", ["closed", "program"])
 def test_beyond_the_bound_the_loss_moves_the_positives_alone(form: str) -> None:
-    """Where no positive scores above zero the loss goes on along the tangent in tp, with fp held fixed."""
+    """Where no positive scores above zero the loss goes on straight in tp, by the slope of fp = all three negatives."""
     scores = torch.tensor([-0.5, -1.5, 0.3, -0.2, -2.0]).double().requires_grad_()
     targets = torch.tensor([1, 1, 0, 0, 0])
     loss_fn = aimfor.MetricLoss("f1", aimfor.LPEngine(form))
     loss = loss_fn(scores, targets)
     (gradient,) = torch.autograd.grad(loss, scores)
-    tp, fp = -0.5 - 1.5, 1.3 + 0.8
-    # F₁ = 2 tp / (2 + tp + fp) with tangent 2 / (2 + fp) at tp = 0.
-    assert float(loss.detach()) == pytest.approx(1.0 - 2.0 / (2.0 + fp) * tp)
-    assert gradient.tolist() == pytest.approx([-2.0 / (2.0 + fp)] * 2 + [0.0] * 3)
+    # F₁ = 2 tp / (2 + tp + fp) has slope 2 / (2 + fp) at tp = 0.
+    assert float(loss.detach()) == pytest.approx(1.0 + 2.0 / (2.0 + 3.0) * (0.5 + 1.5))
+    assert gradient.tolist() == pytest.approx([-2.0 / (2.0 + 3.0)] * 2 + [0.0] * 3)
 
 
 @pytest.mark.parametrize("numerator", [(0.0, 2.0, 0.0), (3.0, 1.0, -1.0)], ids=["f1", "with tn"])
 def test_beyond_the_trivial_bound_the_loss_goes_on_along_the_tangent(numerator: tuple[float, float, float]) -> None:
-    """At tp = 0 with fp held: value and slope of 1 − ratio, the slope by finite differences."""
+    """Value of 1 − ratio at tp = 0, and its slope where both negatives are false positives, by finite differences."""
     denominator = (2.0, 1.0, 1.0) if numerator[0] == 0.0 else (5.0, 0.5, 0.0)  # both parts of the slope count
     ones = torch.ones(2, dtype=torch.float64)
     high = torch.tensor([-0.8, -0.4], dtype=torch.float64, requires_grad=True)
     problem = RatioProblem(high, torch.tensor([-0.5, 0.7]).double(), ones, ones, numerator, denominator)
     tp, fp = -1.2, 0.5 + 1.7
-    slope = (problem.ratio(1e-6, fp) - problem.ratio(-1e-6, fp)) / 2e-6
+    slope = (problem.ratio(1e-6, 2.0) - problem.ratio(-1e-6, 2.0)) / 2e-6
     loss = _beyond(problem, 1.0)
     assert float(loss.detach()) == pytest.approx(1.0 - problem.ratio(0.0, fp) - slope * tp, rel=1e-8)
     assert torch.autograd.grad(loss, high)[0].tolist() == pytest.approx([-slope, -slope], rel=1e-8)

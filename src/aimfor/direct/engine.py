@@ -12,9 +12,11 @@ from torch import Tensor
 from .. import checks
 from ..engine import Batch, Engine, EngineOutput, undefined, unit_of
 from ..errors import InputError
+from ..twice import once
 from .form import ArgmaxForm, HasArgmax
 from .public import SIGNS
 
+NO_SECOND = "the direct gradient is a difference of two outputs, which are constants to it. SmoothEngine() has one."
 MODES = ("direct", "hinge", "perceptron")
 
 
@@ -66,6 +68,7 @@ class DirectEngine(Engine):
     capability: ClassVar[type] = HasArgmax
     cost: ClassVar[str] = "one sort + inference"
     whole_weights_only: ClassVar[bool] = True
+    constants: ClassVar[tuple[str, ...]] = ("the two outputs",)
 
     step: Tensor
 
@@ -112,7 +115,7 @@ class DirectEngine(Engine):
         loss = value.detach().to(slope.dtype) + (slope - slope.detach())
         if callable(self.epsilon) and self.training:
             self.step += 1
-        return EngineOutput(loss, stats=stats)
+        return EngineOutput(once(loss, NO_SECOND, form.scores), stats=stats)
 
     def _outputs(self, form: ArgmaxForm, epsilon: float) -> tuple[object, object, float]:
         """Two outputs and a factor: the gradient is factor · (∇F(first) − ∇F(second))."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ..engine import EngineOutput
 from ..errors import InputError
+from ..watch import BatchCounts
 from .engine import DirectEngine
 from .form import ArgmaxForm
 
@@ -56,6 +57,9 @@ class StructuredLoss(nn.Module):
         loss: ``loss(y_true, y)`` → ``(b,)`` or scalar, 0 for the truth.
         engine: A `DirectEngine`; its ε, sign and mode apply.
 
+    Attributes:
+        counts: How many training batches there were, and how many had a gradient of exactly 0 (`BatchCounts`).
+
     Raises:
         InputError: For arguments that are not functions, or results that are not tensors.
 
@@ -95,6 +99,7 @@ class StructuredLoss(nn.Module):
             raise InputError("engine", f"a {type(engine).__name__}", "a DirectEngine")
         self.score, self.argmax, self.loss_augmented_argmax, self.loss = score, argmax, loss_augmented_argmax, loss
         self.engine = DirectEngine() if engine is None else engine
+        self.counts = BatchCounts()
 
     def forward(self, x: Tensor, y: Any) -> Tensor:
         """The mean loss of the predictions, attached to the graph of x."""
@@ -102,7 +107,10 @@ class StructuredLoss(nn.Module):
 
     def detailed(self, x: Tensor, y: Any) -> EngineOutput:
         """As `forward`, with the status and the ε of this step."""
-        return self.engine.solve(StructuredForm(self, x, y))
+        output = self.engine.solve(StructuredForm(self, x, y))
+        if self.training and torch.is_grad_enabled():
+            self.counts.add(output)
+        return output.with_stats(self.counts.stats())
 
 
 def _mean(name: str, result: Any) -> Tensor:

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from ..twice import once
 from .duals import Duals, Terms
 
 
@@ -20,29 +20,12 @@ class _Attach(torch.autograd.Function):
         return loss.clone()
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         scaled = [gradient * grad.to(gradient.dtype) for gradient in ctx.saved_tensors]
         return None, None, *scaled, *(None for _ in scaled)
 
 
-class _FirstOrderOnly(torch.autograd.Function):
-    """The identity; differentiating through it is an error."""
-
-    @staticmethod
-    def forward(ctx: Any, grad: Tensor) -> Tensor:
-        return grad.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        raise RuntimeError("the lagrangian engine's loss has first derivatives only")
-
-
-def _guard(grad: Tensor) -> Tensor | None:
-    """A graph of the gradient (create_graph=True) may be made; using it must not give a silent zero."""
-    if torch.is_grad_enabled():
-        return _FirstOrderOnly.apply(grad.detach().requires_grad_())  # type: ignore[no-any-return]
-    return None
+REASON = "the lagrangian engine's duals follow the scores."
 
 
 def with_gradients(scores: Tensor, terms: Terms) -> Tensor:
@@ -53,9 +36,7 @@ def with_gradients(scores: Tensor, terms: Terms) -> Tensor:
     """
     loss = torch.dot(scores, terms.by_score)
     loss.detach().fill_(terms.loss)
-    if loss.requires_grad:
-        loss.register_hook(_guard)
-    return loss
+    return once(loss, REASON, scores)
 
 
 def with_gradients_of_all(scores: Tensor, duals: Duals, terms: Terms) -> Tensor:
@@ -65,4 +46,4 @@ def with_gradients_of_all(scores: Tensor, duals: Duals, terms: Terms) -> Tensor:
     loss = torch.as_tensor(terms.loss, dtype=scores.dtype, device=scores.device)
     by_epsilon = torch.as_tensor(terms.by_epsilon, dtype=duals.epsilon.dtype, device=scores.device)
     inputs = (scores, duals.epsilon, duals.tau)
-    return _Attach.apply(loss, 3, *inputs, terms.by_score, by_epsilon, by_tau)  # type: ignore[no-any-return]
+    return once(_Attach.apply(loss, 3, *inputs, terms.by_score, by_epsilon, by_tau), REASON, *inputs)

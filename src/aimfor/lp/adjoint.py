@@ -8,12 +8,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from ..twice import once, unrecorded
 from .certificates import Point
 from .operators.structured import PairRows, pair_gradient
 from .problem import Program, is_csr
 from .standard import Layout, Scaling, Standard
+
+REASON = "the optimum of a linear program is differentiated once."
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,12 @@ Adjoint = Callable[[Solved, Tensor], Sensitivity]
 
 def argmin_with_adjoint(program: Program, solved: Solved, x: Tensor, adjoint: Adjoint) -> Tensor:
     """``x`` ``(b, v)``, attached to the program's parts by the product of a vector with its Jacobian."""
-    return _Argmin.apply(x, adjoint, solved, program.pairs, *program.parts)  # type: ignore[no-any-return]
+    return once(_Argmin.apply(x, adjoint, solved, program.pairs, *program.parts), REASON, *program.parts)
 
 
 def value_with_envelope(program: Program, solved: Solved, value: Tensor) -> Tensor:
     """``value`` ``(b,)``, attached to the program's parts by the envelope theorem."""
-    return _Value.apply(value, solved, program.pairs, *program.parts)  # type: ignore[no-any-return]
+    return once(_Value.apply(value, solved, program.pairs, *program.parts), REASON, *program.parts)
 
 
 class _Argmin(torch.autograd.Function):
@@ -68,7 +70,7 @@ class _Argmin(torch.autograd.Function):
         return x.clone()
 
     @staticmethod
-    @once_differentiable
+    @unrecorded(REASON)
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         solved: Solved = ctx.solved
         scale, layout = solved.scaling, solved.layout
@@ -99,7 +101,7 @@ class _Value(torch.autograd.Function):
         return value.clone()
 
     @staticmethod
-    @once_differentiable
+    @unrecorded(REASON)
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         solved: Solved = ctx.solved
         mask, zero = solved.good[:, None], gradients[0].new_zeros(())

@@ -132,13 +132,19 @@ def _closed(problem: RatioProblem, margin: float) -> Tensor:
 
 
 def _beyond(problem: RatioProblem, margin: float) -> Tensor:
-    """Where the bound on tp is not positive the bound on the metric is trivial, with gradient zero. A model must be
-    able to leave that region, so the loss goes on along the tangent at tp = 0, with fp held."""
-    tp, fp = _true_positives(problem, margin), _false_positives(problem, margin).detach()
+    """Where the bound on tp is not positive, some bounds on the metric are trivial, with gradient zero (F_β, IoU).
+
+    A model must be able to leave that region, so the loss goes on from ``1 − r(0, fp)`` along a straight line in tp.
+    Its slope is the ratio's own where every negative is a false positive: a number that does not fall with fp, or more
+    false positives would make the line flatter and the loss smaller.
+    """
+    tp, fp = _true_positives(problem, margin), _false_positives(problem, margin)
     (a0, a1, a2), (c0, c1, c2) = problem.numerator, problem.denominator
-    bottom = (c0 + c2 * fp).clamp_min(torch.finfo(tp.dtype).tiny)
-    slope = (a1 * (c0 + c2 * fp) - c1 * (a0 + a2 * fp)) / bottom.square()
-    return 1.0 - ((a0 + a2 * fp) / bottom + slope * tp)
+    negatives = float(problem.low_mass.sum())
+    below = c0 + c2 * negatives
+    slope = (a1 * below - c1 * (a0 + a2 * negatives)) / below**2 if below > 0 else 0.0
+    trivial = (a0 + a2 * fp) / (c0 + c2 * fp).clamp_min(torch.finfo(tp.dtype).tiny)
+    return 1.0 - trivial - slope * tp
 
 
 def _trivial(problem: RatioProblem) -> dict[str, Tensor]:

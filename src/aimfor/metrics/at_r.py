@@ -18,9 +18,9 @@ from .lists import (
     list_weights,
     listwise,
     mean_over_lists,
+    places_of,
     shares_of_lists,
     soft_cut,
-    sorted_lists,
     without_item_weights,
     worth_of_lists,
 )
@@ -64,16 +64,9 @@ class _AtR(_OfLists):
         return engine_of_lists()
 
     def exact(self, batch: Batch) -> Tensor:
-        scores = batch.scores.detach()
-        scores = scores if batch.where is None else scores.masked_fill(~batch.where, -torch.inf)
-        order, end = sorted_lists(scores)
-        hit = _there(batch)[1].gather(1, order)
-        tp, places = hit.cumsum(1).gather(1, end), (end + 1).double()
-        # Tied items share their places: the part of a tie that lies within the first R.
-        size = torch.zeros_like(hit).scatter_add_(1, end, torch.ones_like(hit)).gather(1, end)
-        limit = hit.sum(1, keepdim=True)
-        inside = ((limit - (places - size)) / size).clamp(0.0, 1.0)
-        return self._of_places(hit, tp, places, inside, list_weights(batch))
+        places, positives = places_of(batch)
+        worth = places.within(positives) * (places.precision if self.precise else 1.0)
+        return mean_over_lists(worth.sum(1) / positives, positives > 0, list_weights(batch))
 
     def smooth_form(self, batch: Batch) -> Ranking:
         hit = _hits(batch)
@@ -171,8 +164,8 @@ class RPrecision(_AtR):
 class HitAtK(_OfLists):
     """The share of lists with a positive among their first k places: recall@k as retrieval of classes has it.
 
-    (`RecallAtK` is the share of a list's positives that are there.) Negatives tied with the best positive stand before
-    it. Soft, it is ``1 − Π (1 − [rank ≤ k])`` over the positives.
+    (`RecallAtK` is the share of a list's positives that are there.) Tied items stand in random order, and the value is
+    the mean over the orders. Soft, it is ``1 − Π (1 − [rank ≤ k])`` over the positives.
 
     Args:
         k: >= 1.
@@ -190,8 +183,8 @@ class HitAtK(_OfLists):
         checks.integer("k", self.k, at_least=1)
 
     def exact(self, batch: Batch) -> Tensor:
-        before, defined = _before_first_hit(batch)
-        return mean_over_lists((before < self.k).double(), defined, list_weights(batch))
+        places, positives = places_of(batch)
+        return mean_over_lists(places.hit_within(self.k), positives > 0, list_weights(batch))
 
     def smooth_form(self, batch: Batch) -> Ranking:
         counted, hit = _there(batch)
@@ -210,8 +203,8 @@ class HitAtK(_OfLists):
 class ReciprocalRank(_OfLists):
     """MRR: one over the place of the first positive, averaged over the lists that have one.
 
-    Negatives tied with the best positive stand before it. Soft, it is ``1 / (1 + negatives above)`` of the positive
-    that has the fewest.
+    Tied items stand in random order, and the value is the mean over the orders. Soft, it is
+    ``1 / (1 + negatives above)`` of the positive that has the fewest.
 
     Example:
         >>> import torch
@@ -222,8 +215,8 @@ class ReciprocalRank(_OfLists):
     """
 
     def exact(self, batch: Batch) -> Tensor:
-        before, defined = _before_first_hit(batch)
-        return mean_over_lists(1.0 / (1.0 + before), defined, list_weights(batch))
+        places, positives = places_of(batch)
+        return mean_over_lists(places.reciprocal_rank(), positives > 0, list_weights(batch))
 
     def smooth_form(self, batch: Batch) -> Ranking:
         hit, by_list = _hits(batch), list_weights(batch)
@@ -248,11 +241,3 @@ class ReciprocalRank(_OfLists):
         below = (1.0 if counted is None else counted) - hit
         anchor = listwise(batch, hit)
         return Ranking(batch.scores, asked, (below,), measure, hit, counted, companion=anchor, priced=priced)
-
-
-def _before_first_hit(batch: Batch) -> tuple[Tensor, Tensor]:
-    """``(b,)``: the negatives at or above the best positive of each list, and whether it has a positive."""
-    counted, hit = _there(batch)
-    scores = batch.scores.detach()
-    best = scores.masked_fill(hit == 0, -torch.inf).amax(1, keepdim=True) if scores.numel() else scores[:, :1]
-    return ((scores >= best) * (counted - hit)).sum(1), hit.sum(1) > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,13 +13,77 @@ from ..errors import InputError
 from ..smooth import QUICK, Asked, SmoothEngine, listwise_entropy, pairwise_logistic
 from ..smooth.ledger import FEW, inverse_means
 from ..smooth.sums import SMALL
-from ..ties import last_places
+from ..ties import first_places, last_places
 
 
 def sorted_lists(scores: Tensor) -> tuple[Tensor, Tensor]:
     """The order of each row of ``(b, l)`` scores, highest first, and for each place the last place of its tie."""
     descending, order = scores.detach().sort(dim=1, descending=True)
     return order, last_places(descending)
+
+
+class TiedPlaces(NamedTuple):
+    """Hits by place when the items of every tie stand in random order: what list metrics take the mean of.
+
+    Of a run of m tied items with h hits among them, its place j (from 0) holds a hit with probability h/m, and given
+    one, (h − 1)/(m − 1) of the j places before it in the run do.
+
+    Attributes:
+        chance: ``(b, l)`` that the place holds a hit.
+        precision: ``(b, l)`` the mean precision at the place, given a hit there.
+        none_yet: ``(b, l)`` the probability of no hit at the place or before it.
+    """
+
+    chance: Tensor
+    precision: Tensor
+    none_yet: Tensor
+
+    def within(self, sizes: Tensor) -> Tensor:
+        """``(b, l)`` the chances of each list's first places, as many as ``(b,)`` sizes say."""
+        places = torch.arange(self.chance.shape[1], device=sizes.device)
+        return self.chance * (places < sizes[:, None])
+
+    def hit_within(self, k: int) -> Tensor:
+        """``(b,)`` the probability of a hit among the first k places."""
+        length = self.none_yet.shape[1]
+        return 1.0 - (self.none_yet[:, min(k, length) - 1] if length else self.none_yet.new_ones(len(self.none_yet)))
+
+    def reciprocal_rank(self) -> Tensor:
+        """``(b,)`` the mean of one over the place of the first hit."""
+        before = torch.cat((self.none_yet.new_ones(len(self.none_yet), 1), self.none_yet), 1)
+        places = torch.arange(1, before.shape[1], device=before.device)
+        return ((before[:, :-1] - before[:, 1:]) / places).sum(1)
+
+
+def tied_places(
+    descending: Tensor, hit: Tensor, beyond: Tensor | float = 0.0, hits_beyond: Tensor | float = 0.0
+) -> TiedPlaces:
+    """From ``(b, l)`` sorted scores and their float64 hits; exact 0 and 1 where nothing ties.
+
+    The last run may go on beyond the places that are given, ``(b,)`` items further with ``(b,)`` hits among them.
+    """
+    if not hit.shape[1]:
+        return TiedPlaces(hit, hit, hit)
+    first, last, found = first_places(descending), last_places(descending), hit.cumsum(1)
+    before = (found - hit).gather(1, first)
+    ends = (last == hit.shape[1] - 1).double()
+    size = (last - first + 1) + ends * torch.as_tensor(beyond, device=hit.device).reshape(-1, 1)
+    hits = found.gather(1, last) - before + ends * torch.as_tensor(hits_beyond, device=hit.device).reshape(-1, 1)
+    places = torch.arange(hit.shape[1], device=hit.device)
+    within = places - first
+    precision = (before + 1.0 + within * (hits - 1.0) / (size - 1.0).clamp_min(1.0)) / (places + 1.0)
+    none_yet = (1.0 - hits / (size - within)).clamp_min(0.0).cumprod(1)
+    return TiedPlaces(hits / size, precision, none_yet)
+
+
+def places_of(batch: Batch) -> tuple[TiedPlaces, Tensor]:
+    """The places of each list, and ``(b,)`` float64 how many positives it has; masked items stand last."""
+    scores, hit = batch.scores.detach(), batch.targets
+    if batch.where is not None:
+        scores, hit = scores.masked_fill(~batch.where, -torch.inf), hit & batch.where
+    descending, order = scores.sort(dim=1, descending=True)
+    hit = hit.double()
+    return tied_places(descending, hit.gather(1, order)), hit.sum(1)
 
 
 def rows_of_numbers(mask: Tensor, dtype: torch.dtype) -> Tensor:

@@ -15,6 +15,8 @@ from ..sorted.kernels import top_fraction
 from ..ties import of_first, of_last, runs_of
 from .lists import rows_of_numbers
 
+ANCHOR_ONLY = "the anchor of balanced labels is differentiated once. SmoothEngine(1.0), without an anchor, has one."
+
 
 def pair_ranking(form: PairForm) -> SmoothForm:
     """``1 − Σ scale · (mean over pairs of the soft misordering)``, on the scale of the problems that are defined."""
@@ -51,6 +53,9 @@ class PairRows(SmoothForm):
     def spread(self) -> float:
         return self.ranking.spread()
 
+    def holds(self, softness: Softness) -> tuple[str, ...]:
+        return self.ranking.holds(softness)
+
     def loss(self, softness: Softness) -> tuple[Tensor, Shown, Tensor | None]:
         share = softness.anchor
         learns = softness.indicator != "sigmoid" or (share < 1.0 and softness.temperature > 0.0)
@@ -67,7 +72,7 @@ class PairRows(SmoothForm):
         loss += share * companion
         if not wants_gradient(self.scores):
             return x.new_full((), loss), value, None
-        return found(self.scores, loss, slope.mul_(share * softness.enlarge / unit)), value, None
+        return found(self.scores, loss, slope.mul_(share * softness.enlarge / unit), ANCHOR_ONLY), value, None
 
     @cached_property
     def ranking(self) -> Ranking:

@@ -8,7 +8,17 @@ import torch
 from torch import Tensor
 
 from .decisions import root_mean_square
-from .form import Measure, SmoothForm, Softness, found, value_and_slopes, wants_gradient, with_past
+from .form import (
+    Measure,
+    Plain,
+    SmoothForm,
+    Softness,
+    found,
+    held_constant,
+    value_and_slopes,
+    wants_gradient,
+    with_past,
+)
 from .ledger import FEW, Ratio, ledger
 
 #: Value; ``up``, ``down`` and positives of each class ``(b, 1, c)``; how many times more was counted than in this
@@ -51,6 +61,10 @@ class ClassDecisions(SmoothForm):
         centred = x - x.mean(-1, keepdim=True)
         return root_mean_square(centred, None if self.mass is None else self.mass[..., None].expand_as(x))
 
+    def holds(self, softness: Softness) -> tuple[str, ...]:
+        fixed = self.ratio is not None and self.ratio.fixed_prices
+        return ("the anchor's prices",) * bool(softness.anchor and not fixed) + softness.constants()
+
     def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
         softness.refuse_bounds("decisions for the highest of several scores")
         x = self.rows.detach()
@@ -64,7 +78,7 @@ class ClassDecisions(SmoothForm):
         if value != value:
             return self.rows.sum() * 0.0, value, counts
         loss, share = (1.0 - softness.anchor) * (1.0 - value), softness.anchor
-        wanted, gradient = wants_gradient(self.rows), None
+        wanted, gradient, each = wants_gradient(self.rows), None, None
         if share < 1.0 and wanted:
             worth = torch.addcmul(down, up - down, truth)
             worth = worth if self.mass is None else worth * self.mass[..., None]
@@ -87,7 +101,23 @@ class ClassDecisions(SmoothForm):
                     gradient = slope if gradient is None else gradient.add_(slope)
         if not wanted:
             return x.new_full((), loss), value, counts
-        return found(self.rows, loss, torch.zeros_like(x) if gradient is None else gradient), value, counts
+        gradient = torch.zeros_like(x) if gradient is None else gradient
+        return found(self.rows, loss, gradient, self._plain(softness, truth, each)), value, counts
+
+    def _plain(self, softness: Softness, truth: Tensor, each: Tensor | None) -> Plain:
+        held = self.holds(softness)
+        if held:
+            return held_constant(held)
+        mass = torch.ones_like(truth[..., 0]) if self.mass is None else self.mass
+
+        def plain(rows: Tensor) -> Tensor:
+            counts = _counts(torch.softmax(rows / softness.temperature, -1), truth, mass)
+            loss = (1.0 - softness.anchor) * (1.0 - self.measure(*counts.unbind(0)))
+            if each is None:
+                return loss
+            return loss - (each * torch.log_softmax(rows / softness.anchor_temperature, -1) * truth).sum()
+
+        return plain
 
     def _from_few(self, soft: Tensor, truth: Tensor, past: Tensor | None) -> Priced:
         """Counts, value and slopes as plain numbers."""

@@ -150,6 +150,10 @@ class ByClasses(SmoothForm):
     def spread(self) -> float:
         return self.form.spread()
 
+    def holds(self, softness: Softness) -> tuple[str, ...]:
+        share = softness.enlarge != 1.0
+        return self.form.holds(softness) if softness.anchor < 1.0 else ("the bank's share",) * share
+
     def loss(self, softness: Softness) -> tuple[Tensor, Shown, Tensor | None]:
         share = softness.anchor
         if share == 1.0:

@@ -21,7 +21,17 @@ from torch import Tensor
 from torch.nn import functional
 
 from .bounds import bounded, extended
-from .form import Measure, SmoothForm, Softness, found, value_and_slopes, wants_gradient, with_past
+from .form import (
+    Measure,
+    Plain,
+    SmoothForm,
+    Softness,
+    found,
+    held_constant,
+    value_and_slopes,
+    wants_gradient,
+    with_past,
+)
 from .ledger import FEW, MeanOfRatios, Ratio, ledger
 
 #: Value; ``up`` and ``down`` of each row ``(…, 1)``; what all that was counted costs; how many times more that is than
@@ -60,6 +70,10 @@ class Decisions(SmoothForm):
     def spread(self) -> float:
         return root_mean_square(self.rows.detach(), self.mass)
 
+    def holds(self, softness: Softness) -> tuple[str, ...]:
+        fixed = self.ratio is not None and self.ratio.fixed_prices
+        return ("the anchor's prices",) * bool(softness.anchor and not fixed) + softness.constants()
+
     def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
         x = self.rows.detach()
         scaled = x if softness.temperature == 1.0 else x / softness.temperature
@@ -77,7 +91,7 @@ class Decisions(SmoothForm):
             return self.rows.sum() * 0.0, value, counts
         loss, share = (1.0 - softness.anchor) * (1.0 - value), softness.anchor
         b = 1.0 - a if self.mass is None else self.mass - a
-        wanted, gradient = wants_gradient(self.rows), None
+        wanted, gradient, prices = wants_gradient(self.rows), None, None
         if wanted and share < 1.0:
             worth = torch.addcmul(down * b, up, a)
             steep = soft - soft * soft if steep is None else steep
@@ -99,7 +113,29 @@ class Decisions(SmoothForm):
                     gradient = gradient.addcmul_(prices, off, value=steepness)
         if not wanted:
             return x.new_full((), loss), value, counts
-        return found(self.rows, loss, torch.zeros_like(x) if gradient is None else gradient), value, counts
+        gradient = torch.zeros_like(x) if gradient is None else gradient
+        return found(self.rows, loss, gradient, self._plain(softness, a, prices)), value, counts
+
+    def _plain(self, softness: Softness, a: Tensor, prices: Tensor | None) -> Plain:
+        held, bounds = self.holds(softness), softness.indicator != "sigmoid"
+        if held:
+            return held_constant(held)
+
+        def plain(rows: Tensor) -> Tensor:
+            x = rows / softness.temperature
+            soft = bounded(x, self.positive, softness.indicator)[0] if bounds else torch.sigmoid(x)
+            counts = self._counts(soft, a, bounds)
+            value = extended(self._measure, counts) if bounds else self._measure(counts)
+            loss = (1.0 - softness.anchor) * (1.0 - value)
+            if prices is None:
+                return loss
+            tempered, truth = rows / softness.anchor_temperature, self.positive.to(rows.dtype)
+            return loss + functional.binary_cross_entropy_with_logits(tempered, truth, prices, reduction="sum")
+
+        return plain
+
+    def _measure(self, counts: Tensor) -> Tensor:
+        return self.measure(*counts.unbind(0))
 
     def _from_few(self, soft: Tensor, a: Tensor, softness: Softness) -> Priced:
         """Counts, value and prices as plain numbers."""
@@ -134,10 +170,7 @@ class Decisions(SmoothForm):
         if self.ratio is not None and not bounds:
             value, up, down = self.ratio.of_many(joined.reshape(4, -1))
             return value, up.view(joined.shape[1:]), down.view(joined.shape[1:])
-
-        def measure(counts: Tensor) -> Tensor:
-            return self.measure(*counts.unbind(0))
-
+        measure = self._measure
         value, slopes = value_and_slopes((lambda at: extended(measure, at)) if bounds else measure, joined)
         return value, slopes[0] - slopes[2], slopes[1] - slopes[3]
 

@@ -18,7 +18,7 @@ from .form import HasSmooth, SmoothForm, Softness
 
 Temperature = float | Callable[[int], float]
 #: The temperature of defaults: from scratch scores are small, and a loss that sees four times as much of them learns in
-#: fewer steps. Found on seeds of their own (`python -m paper from_scratch_engines`).
+#: fewer steps. Found on seeds that judge nothing else.
 QUICK = 0.25
 
 
@@ -122,6 +122,11 @@ class SmoothEngine(Engine):
         if reason is None and self.size and metric.remembers == "nothing":
             return "its batches do not add up to one list, so a bank has no meaning: leave bank= out"
         return reason
+
+    def holds(self, metric: HasSmooth, batch: Batch) -> tuple[str, ...]:
+        form = self.formulate(metric, batch)
+        bank = ("the bank's share",) * (self.bank is not None and self.training)
+        return form.holds(self._softness(form)) + bank
 
     def formulate(self, metric: HasSmooth, batch: Batch) -> SmoothForm:
         return metric.smooth_form(batch)

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ..engine import Batch, once
+from ..engine import Batch
 from ..errors import InputError
+from ..twice import again
 
 #: A metric of float64 counts (tp, fp, fn, tn), each ``(r,)``: a scalar, NaN where undefined.
 Measure = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -45,6 +46,11 @@ class Softness:
     indicator: str = "sigmoid"
     anchor_temperature: float = 1.0
 
+    def constants(self) -> tuple[str, ...]:
+        """What the gradient takes as constant whatever the form (`Engine.holds`)."""
+        past = self.past is not None or self.enlarge != 1.0
+        return ("the scores' spread",) * (self.relative is not None) + ("the bank's share",) * past
+
     def refuse_bounds(self, what: str) -> None:
         """Raises `InputError` where bounds were asked for and there are none."""
         if self.indicator != "sigmoid":
@@ -72,6 +78,10 @@ class SmoothForm(ABC):
         A value of NaN means that the metric is undefined on this batch.
         """
 
+    def holds(self, softness: Softness) -> tuple[str, ...]:
+        """What the gradient takes as constant although the loss depends on it (`Engine.holds`)."""
+        return softness.constants()
+
     def shown(self, softness: Softness) -> Shown:
         """The value alone, sharp: nothing is learned from it."""
         return self.loss(replace(softness, anchor=0.0, temperature=0.0))[1]
@@ -96,6 +106,9 @@ class SmoothSum(SmoothForm):
     def spread(self) -> float:
         spreads = [part.spread() for _, part in self.parts]
         return sum(spreads) / len(spreads) if spreads else 0.0
+
+    def holds(self, softness: Softness) -> tuple[str, ...]:
+        return tuple({one: None for _, part in self.parts for one in part.holds(softness)})
 
     def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
         parts = [(scale, part.loss(softness)) for scale, part in self.parts]
@@ -133,6 +146,16 @@ def value_and_slopes(measure: Callable[[Tensor], Tensor], at: Tensor) -> tuple[f
     return float(value.detach()), slopes
 
 
+#: A loss of the scores in operations that autograd can differentiate again, or why there is none.
+Plain = Callable[[Tensor], Tensor] | str
+
+
+def held_constant(names: tuple[str, ...]) -> str:
+    """Why a loss has no second derivative."""
+    held = " and ".join(names)
+    return f"the gradient takes {held} as constant. SmoothEngine() has one for most metrics."
+
+
 #: Scores from which on a copy of a table's gradient costs more than writing it by columns.
 COLUMNS = 1 << 14
 
@@ -141,24 +164,29 @@ class Found(torch.autograd.Function):
     """A loss whose gradient was found with it: backward only scales."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, loss: float, gradient: Tensor) -> Tensor:
-        ctx.save_for_backward(gradient)
+    def forward(ctx: Any, scores: Tensor, loss: float, gradient: Tensor, plain: Plain) -> Tensor:
+        ctx.save_for_backward(scores, gradient)
+        ctx.plain = plain
         large = scores.ndim == 2 and scores.numel() >= COLUMNS
         ctx.columns = large and not scores.is_contiguous() and scores.mT.is_contiguous()
         return scores.new_full((), loss)  # `new_tensor` takes three times as long
 
     @staticmethod
-    @once
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        (gradient,) = ctx.saved_tensors
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        scores, gradient = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return again(gradient, scores, ctx.plain) * grad, None, None, None
         if ctx.columns:  # of a table, which takes the gradient as it lies in memory and copies any other
-            return torch.mul(gradient, grad, out=gradient.new_empty(gradient.mT.shape).mT), None, None
-        return gradient * grad, None, None
+            return torch.mul(gradient, grad, out=gradient.new_empty(gradient.mT.shape).mT), None, None, None
+        return gradient * grad, None, None, None
 
 
-def found(scores: Tensor, loss: float, gradient: Tensor) -> Tensor:
-    """``loss`` as a scalar of scores' dtype whose gradient with respect to ``scores`` is ``gradient``."""
-    return Found.apply(scores, loss, gradient)  # type: ignore[no-any-return]
+def found(scores: Tensor, loss: float, gradient: Tensor, plain: Plain) -> Tensor:
+    """``loss`` as a scalar of scores' dtype whose gradient with respect to ``scores`` is ``gradient``.
+
+    ``plain`` is what a second derivative is found from.
+    """
+    return Found.apply(scores, loss, gradient, plain)  # type: ignore[no-any-return]
 
 
 def later(scores: Tensor, find: Callable[[], float]) -> Callable[[], float]:

@@ -39,6 +39,11 @@ class Ratio:
     summed: bool = False
     positives: bool = False
 
+    @property
+    def fixed_prices(self) -> bool:
+        """Whether a decision is worth the same whatever the others are: what is below the line does not change."""
+        return self.below[0] == self.below[2] and self.below[1] == self.below[3]
+
     def of(self, counts: list[list[float]]) -> tuple[float, list[float], list[float]]:
         """The value, and for each row what one more right and one more wrong decision for it are worth."""
         rows = list(zip(*counts, strict=True))
@@ -94,6 +99,10 @@ class MeanOfRatios:
     """
 
     parts: tuple[Ratio, ...]
+
+    @property
+    def fixed_prices(self) -> bool:
+        return all(part.fixed_prices for part in self.parts)
 
     def of(self, counts: list[list[float]]) -> tuple[float, list[float], list[float]]:
         values, ups, downs = zip(*(part.of(counts) for part in self.parts), strict=True)

@@ -14,6 +14,7 @@ from torch import Tensor
 from .bounds import BoundedRanks
 from .form import Shown, SmoothForm, Softness, found, number, value_and_slopes, wants_gradient
 from .ledger import FEW, inverse_means
+from .plain import plain_ranking
 from .ranks import SoftRanks, binary_logistic, graded_logistic, sharp_above, sums_of
 from .sums import SMALL
 
@@ -161,11 +162,17 @@ class Ranking(SmoothForm):
         return float(self._variances())
 
     @cached_property
-    def _stacked(self) -> Tensor:
+    def stacked(self) -> Tensor:
         """``(b, l, m)``, each mass by itself in memory."""
         if len(self.masses) == 1:
             return self.masses[0].to(self.scores.dtype).unsqueeze(2)
         return torch.stack(self.masses).to(self.scores.dtype).movedim(0, 2)
+
+    def holds(self, softness: Softness) -> tuple[str, ...]:
+        learns = softness.anchor < 1.0
+        width = self.cuts and learns and softness.relative is None
+        names = ("the width of the cut",) * width + softness.constants()
+        return names if learns else tuple(name for name in names if name != "the scores' spread")
 
     def loss(self, softness: Softness) -> tuple[Tensor, Shown, Tensor | None]:
         x, share, wanted = self.scores.detach(), softness.anchor, wants_gradient(self.scores)
@@ -176,15 +183,15 @@ class Ranking(SmoothForm):
         if ranks is None and self.exact is not None:
             value, slopes = self.exact(), x
         else:
-            above = sharp_above(x, self.asked.places, self._stacked) if ranks is None else ranks.above().double()
+            above = sharp_above(x, self.asked.places, self.stacked) if ranks is None else ranks.above().double()
             value, slopes = self._priced(above.movedim(2, 0), softness, learns=ranks is not None)
         if value != value:
             return self.scores.sum() * 0.0, value, None
         loss, gradient = 0.0 if share == 1.0 else (1.0 - share) * (1.0 - number(value)), None
         unit = softness.anchor_temperature
         pairs = None
-        if isinstance(ranks, SoftRanks) and share and self._in_pairs and softness.temperature == unit:
-            pairs = self._pairs(x, share).unsqueeze(2)  # their sums are those of the ranks
+        if isinstance(ranks, SoftRanks) and share and self.in_pairs and softness.temperature == unit:
+            pairs = self.pairs(x, share).unsqueeze(2)  # their sums are those of the ranks
             loss += float(ranks.logistic(pairs))
         if wanted and ranks is not None:
             steep = slopes.movedim(0, 2).to(x) * (-(1.0 - share) * softness.enlarge)
@@ -203,7 +210,7 @@ class Ranking(SmoothForm):
                 gradient = slope * scale if gradient is None else gradient.add_(slope, alpha=scale)
         if gradient is None:
             return x.new_full((), loss), value, None
-        return found(self.scores, loss, gradient), value, None
+        return found(self.scores, loss, gradient, plain_ranking(self, softness)), value, None
 
     def _priced(self, above: Tensor, softness: Softness, learns: bool) -> tuple[float, Tensor]:
         """The metric of what stands above the items, and its slopes where something is learned from them."""
@@ -215,17 +222,17 @@ class Ranking(SmoothForm):
         return value_and_slopes(lambda leaf: self.measure(leaf, relative), above)
 
     @property
-    def _in_pairs(self) -> bool:
+    def in_pairs(self) -> bool:
         """Whether the anchor is the logistic loss of pairs of an asked item and one with the last mass."""
         return self.companion is None and self.grades.dtype == torch.bool
 
-    def _pairs(self, x: Tensor, share: float) -> Tensor:
+    def pairs(self, x: Tensor, share: float) -> Tensor:
         """``(b, p)`` what an asked item's pairs weigh in that share of the mean over lists of the mean over pairs."""
         if self.counted is None and self.asked.counts is not None:
             sizes = [float(count * (x.shape[1] - count)) for count in self.asked.counts]
             return self.asked.of_lists(_by_list([share * one for one in inverse_means(sizes)], x), x.dtype)
         weight = self.asked.ones(x.dtype) if self.counted is None else self.asked.take(self.counted.to(x))
-        above, below = weight.sum(1), self._stacked[..., -1].sum(1)
+        above, below = weight.sum(1), self.stacked[..., -1].sum(1)
         if len(x) <= FEW:
             sizes = list(map(float.__mul__, above.tolist(), below.tolist()))
             return weight * _by_list([share * one for one in inverse_means(sizes)], x)
@@ -235,7 +242,7 @@ class Ranking(SmoothForm):
         return weight * (share / pairs)[:, None].to(x)
 
     def _ranks(self, x: Tensor, softness: Softness) -> SoftRanks | BoundedRanks:
-        places, masses, temperature = self.asked.places, self._stacked, softness.temperature
+        places, masses, temperature = self.asked.places, self.stacked, softness.temperature
         if softness.indicator == "sigmoid":
             return SoftRanks(x, places, masses, temperature, hits=self.hits, ones=self.ones)
         if self.cuts:
@@ -256,8 +263,8 @@ class Ranking(SmoothForm):
         if self.companion is not None:
             return self.companion(scaled)
         places = self.asked.places
-        if self._in_pairs:
-            return binary_logistic(self._pairs(scaled, 1.0), self._stacked[..., -1], sums_of(scaled, places))
+        if self.in_pairs:
+            return binary_logistic(self.pairs(scaled, 1.0), self.stacked[..., -1], sums_of(scaled, places))
         mass = torch.ones_like(scaled) if self.counted is None else self.counted.to(scaled)
         weight = self.asked.take(mass)
         total, slope, weights = graded_logistic(scaled, places, weight, self.grades.to(scaled), mass)

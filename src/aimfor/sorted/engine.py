@@ -9,8 +9,9 @@ from torch import Tensor
 
 from .. import checks
 from ..bank import ScoreBank
-from ..engine import Batch, Engine, EngineOutput, internal_dtype, once, undefined
+from ..engine import Batch, Engine, EngineOutput, internal_dtype, undefined
 from ..errors import InputError
+from ..twice import again
 from .form import HasPairs, PairForm, PairProblem
 from .kernels import KERNELS, top_fraction
 
@@ -115,14 +116,22 @@ class _PairMean(torch.autograd.Function):
         total, gradient = total.div_(share).sum(), gradient.div_(share.unsqueeze(-1))
         # float32 cannot hold the square of 1e30: stay finite, also in a sum over many problems that is scaled up for
         # the classes that are missing. (A gradient is at most the spread, which it can hold.)
-        ctx.save_for_backward(gradient.to(scores.dtype))
+        ctx.save_for_backward(scores, gradient.to(scores.dtype))
+        ctx.again = problem, surrogate, margin
         return total.clamp(0.0, 1e-6 * torch.finfo(scores.dtype).max).to(scores.dtype), int(mass.count_nonzero())
 
     @staticmethod
-    @once
     def backward(ctx: Any, grad_loss: Tensor, grad_count: Any) -> tuple[Tensor, None, None, None]:
-        (gradient,) = ctx.saved_tensors
+        scores, gradient = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            gradient = again(gradient, scores, lambda x: _plain_mean(x, *ctx.again))
         return gradient * grad_loss, None, None, None
+
+
+def _plain_mean(scores: Tensor, problem: PairProblem, surrogate: str, margin: float) -> Tensor:
+    """The same through autograd: the kernels' totals are polynomials of sorted scores and prefix sums."""
+    total, _, mass = _pair_sum(scores, problem, surrogate, margin)
+    return (total / mass.clamp_min(torch.finfo(mass.dtype).tiny) * problem.scale).sum()
 
 
 def _pair_sum(scores: Tensor, problem: PairProblem, surrogate: str, margin: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -157,7 +166,7 @@ def _centred(scores: Tensor, dtype: torch.dtype) -> Tensor:
     x = scores.to(dtype)
     mean = x.mean(-1, keepdim=True)
     if scores.dtype == torch.float64:
-        low, high = (float(bound) for bound in x.aminmax())
+        low, high = (float(bound) for bound in x.detach().aminmax())
         if max(high, -low) > MAX_SCORE:
             raise InputError(
                 "scores",

@@ -84,7 +84,7 @@ def logistic(x: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tensor, Te
             column = slice(left, left + columns)
             gap = xn[None, column] - xp[row, None]
             total = total + ap[row] @ functional.softplus(gap) @ bn[column]
-            slope = torch.sigmoid_(gap)
+            slope = gap.sigmoid() if gap.requires_grad else gap.sigmoid_()
             gradient_p[row] -= ap[row] * (slope @ bn[column])
             gradient_n[column] += bn[column] * (ap[row] @ slope)
     gradient = torch.zeros_like(x)
