@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
+from aimfor.app.decide import page as decision_page
 
 BASE = ["--target", "y", "--score", "s", "--maximize", "recall"]
 
@@ -278,3 +280,45 @@ def refused(words: list[str], expected: str) -> None:
     assert len(err.strip().splitlines()) == 1, err
     assert err.startswith("aimfor: ")
     assert expected in err
+
+
+def test_a_second_decision_has_a_folder_of_its_own_and_a_log_belongs_to_one_decision() -> None:
+    assert run(scores("cal.csv", 2500, 0), *BASE, *FLOOR)[0] == 0
+    first = Path("decisions/cal/decision.json").read_text()
+    assert run(scores("cal.csv", 2500, 7), *BASE, *FLOOR)[0] == 0
+    assert Path("decisions/cal/decision.json").read_text() == first
+    assert json.loads(Path("decisions/cal-2/decision.json").read_text())["problem"] == json.loads(first)["problem"]
+    watch("decisions/cal", scores("new.csv", 500, 8), "--log", "one.jsonl")
+    code, _, err = watch("decisions/cal-2", scores("more.csv", 500, 9), "--log", "one.jsonl")
+    assert (code, "counts at other thresholds" in err) == (2, True)
+    assert len(Path("one.jsonl").read_text().splitlines()) == 1
+
+
+def test_without_a_threshold_the_page_draws_none_and_all_numbers_have_one_denominator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn: list[float | None] = []
+    plain = decision_page.decision_curves
+
+    def watched(cuts: object, lines: object, region: object, mark: float | None) -> object:
+        drawn.append(mark)
+        return plain(cuts, lines, region, mark)
+
+    monkeypatch.setattr(decision_page, "decision_curves", watched)
+    assert run(scores("few.csv", 150, 3, 1.2), *BASE, "--subject-to", "precision >= 0.95")[0] == 1
+    page = Path("decisions/few/decision.html").read_text()
+    assert "threshold chosen" not in page
+    assert drawn == [None]
+    assert run(scores("cal.csv", 2500, 0), *BASE, *FLOOR)[0] == 0
+    page, document = (Path(f"decisions/cal/decision.{kind}").read_text() for kind in ("html", "json"))
+    found = json.loads(document)
+    assert "threshold chosen" in page
+    assert drawn[1:] == [found["decision"]["threshold"]]
+    assert found["certificate"]["examples"] == found["decision"]["guarantee"]["rows"] == 1750
+    positives = {round(1 / (b - a)) for a, b in _steps(found["curve"]["recall"])}
+    assert max(positives) <= 0.4 * 1750  # recall on the calibration rows, not on all 2500
+
+
+def _steps(values: list[float]) -> list[tuple[float, float]]:
+    """Neighbours that differ, ascending."""
+    return [(b, a) for a, b in pairwise(values) if a > b]

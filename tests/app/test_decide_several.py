@@ -98,8 +98,8 @@ def test_a_class_without_a_threshold_is_not_watched_and_none_at_all_is_refused()
     assert "theft" not in out
     code, _, _ = run("rows.csv", "--target", "y", *SCORES, "--maximize", "recall", *floors[2:])
     assert code == 1
-    assert "none" in Path("decisions/rows/decision.html").read_text()
-    code, out = check("decisions/rows", "new.csv", "--log", "other.jsonl")
+    assert "none" in Path("decisions/rows-2/decision.html").read_text()  # the first decision is where it was
+    code, out = check("decisions/rows-2", "new.csv", "--log", "other.jsonl")
     assert (code, "nothing to watch" in out) == (2, True)
 
 

@@ -1,16 +1,14 @@
-"""Sentences of a comparison are about the rows they stand under; members have rows of their own; who won is left."""
+"""Sentences of a comparison are about the rows they stand under; members have rows of their own."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from aimfor.app.compare import winner
-from aimfor.app.compare.entrants import COMMITTEE, FOR_TABLES, HISTGB, LIGHTGBM, LOGISTIC
+from aimfor.app.compare.entrants import COMMITTEE, FOR_TABLES, LIGHTGBM
 from aimfor.app.compare.floors import floor_sentences
 from aimfor.app.compare.plan import BEST_OF_ALL, BEST_RIVAL, Plan, summarize, verdicts
 from aimfor.fitting.config import recipes, settings
@@ -83,46 +81,6 @@ def test_members_stand_below_the_committee_and_are_no_rivals() -> None:
     assert "difference" not in member
     results["committee"][2]["committee"]["members"].pop(1)  # the trees of one seed were left out
     assert "committee/trees" not in [row["name"] for row in summarize(results, plan)["table"]]
-
-
-def test_the_winner_is_the_committee_unless_it_was_found_worse() -> None:
-    plan, results = cells(np.random.default_rng(0))
-    assert winner.winner_of(plan, summarize(results, plan)) is COMMITTEE
-    plan, results = cells(np.random.default_rng(0), shift=-0.3)
-    summary = summarize(results, plan)
-    found = winner.winner_of(plan, summary)
-    assert found is not None
-    assert found.rival
-    values = {row["name"]: row["validation"] for row in summary["table"]}
-    assert values[found.name] == max(values[one.name] for one in plan.recipes if one.rival)
-    without = {**summary, "table": [row for row in summary["table"] if row["name"] != "committee"]}
-    assert winner.winner_of(plan, without) is None
-
-
-@pytest.mark.parametrize(
-    ("rival", "kinds", "recipe", "word"),
-    [
-        (COMMITTEE, ("linear", "trees", "network"), None, "the committee"),
-        (LIGHTGBM, ("trees",), None, "in place of the winner LightGBM"),
-        (HISTGB, ("trees",), None, "in place of the winner gradient boosting"),
-        (LOGISTIC, ("linear",), None, "in place of the winner logistic"),
-        (NETWORK, ("linear", "trees", "network"), NETWORK, "the winner, cross-entropy"),
-    ],
-)
-def test_what_is_left_of_a_winner(
-    rival: Any, kinds: tuple[str, ...], recipe: Any, word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    plan, results = cells(np.random.default_rng(0))
-    called: list[Any] = []
-    monkeypatch.setattr(winner, "winner_of", lambda plan, summary: rival)
-    monkeypatch.setattr(
-        winner.training, "start", lambda given, way, out, *_: called.append((given.members, way)) or (out, 7)
-    )
-    monkeypatch.setattr(winner.training, "finish", lambda out, ready, way: called.append((out, ready, way)))
-    winner.leave_winner(tmp_path, plan, summarize(results, plan))
-    assert called == [(kinds, recipe), (tmp_path / "run-f1", 7, recipe)]
-    assert word in capsys.readouterr().out
 
 
 def test_a_comparison_without_rivals_worth_naming_says_what_was_not_tried() -> None:

@@ -56,7 +56,7 @@ def test_every_rate_has_its_name() -> None:
         ("recall >= 0.9 and fpr <= 0.1", "'and' at character 15", ""),
         ("gap(fpr sex) <= 0.1", "'sex' at character 9", ""),
         ("fpr.gab(sex) <= 0.1", "'gab' at character 5", "Did you mean 'gap'?"),
-        ("precision > 0.9", "'>' at character 11", "write <= instead of <"),
+        ("precision > 0.9", "'>' at character 11", "write >= instead of >"),
         ("precision", "precision", ""),
         ("recall >=", "'the end' at character 10", ""),
         ("recall >= 0.9 )", "')' at character 15", ""),

@@ -12,6 +12,7 @@ from torch import Tensor
 from ..checks import tensor
 from ..errors import InputError
 from .certificate import Certificate
+from .price import Price
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Guarantee:
         today: Without a threshold: the hardest bounds that these rows do support, all together.
         start: Without a threshold: the threshold where they do (or one for each group label); else the first tried.
         region: The lowest and highest threshold that were accepted, where one threshold is for everyone.
+        price: The objective with the promise, without it and for a constant answer, and the labels that halve the gap.
+        copies: Rows that are copies of others; with any, the promise is not kept as often as it says.
 
     Example:
         >>> import torch, aimfor
@@ -49,6 +52,8 @@ class Guarantee:
     today: tuple[str, ...] = ()
     start: tuple[float, ...] = ()
     region: tuple[float, ...] = ()
+    price: Price | None = None
+    copies: int = 0
 
     def __str__(self) -> str:
         return self.sentence

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .. import checks, distributed
 from ..engine import Batch, Engine, EngineOutput, undefined
+from ..twice import once
 from .duals import Ascent
 from .form import Anchor, HasRates, RateForm
 from .proxies import PROXIES, PricedDecisions
@@ -80,7 +81,7 @@ class RateEngine(Engine):
         self.dual = Ascent(checks.number("dual_rate", dual_rate, above=0))
         self.threshold_rate = checks.number("threshold_rate", threshold_rate, at_least=0)
         self.every = checks.integer("every", every, at_least=0)
-        self._state = torch.zeros(0, 8, dtype=torch.float64)
+        self._state = torch.zeros(0, 8, dtype=torch.float64, device="cpu")
         self._anchors: tuple[Anchor, ...] = ()
 
     def for_logits(self) -> Engine:
@@ -116,6 +117,7 @@ class RateEngine(Engine):
         loss, slopes = PricedDecisions.apply(
             form.scores, thresholds.to(form.scores), up, down, self.proxy, self.temperature
         )
+        loss = once(loss, "the multipliers and thresholds of the rates engine follow the scores.", form.scores)
         if learning:
             self._count(form, positive, negative, state, counted, slopes)
         stats = {"thresholds": thresholds.tolist(), "multipliers": state[:, MULTIPLIER].tolist()}
@@ -172,7 +174,7 @@ class RateEngine(Engine):
         if len(self._state) == len(anchors):
             self._anchors = anchors
             return self._state
-        state = torch.zeros(len(anchors), 8, dtype=torch.float64)
+        state = torch.zeros(len(anchors), 8, dtype=torch.float64, device="cpu")
         state[:, MULTIPLIER] = 1.0
         return state
 
@@ -188,5 +190,5 @@ class RateEngine(Engine):
 
 def _coefficients(anchors: tuple[Anchor, ...]) -> _Coefficients:
     rows = [[getattr(anchor, name) for name in ("gain", "price", "a", "b", "c")] for anchor in anchors]
-    gain, price, a, b, c = torch.tensor(rows, dtype=torch.float64).unbind(1)
-    return _Coefficients(gain, price, a, b, c, torch.tensor([anchor.odds for anchor in anchors]))
+    gain, price, a, b, c = torch.tensor(rows, dtype=torch.float64, device="cpu").unbind(1)
+    return _Coefficients(gain, price, a, b, c, torch.tensor([anchor.odds for anchor in anchors], device="cpu"))

@@ -28,7 +28,8 @@ class Expression:
     def __lt__(self, other: object) -> NoReturn:
         raise InputError("constraint", "a strict inequality", "<= or >=", "Rates are closed: write <= instead of <.")
 
-    __gt__ = __lt__
+    def __gt__(self, other: object) -> NoReturn:
+        raise InputError("constraint", "a strict inequality", "<= or >=", "Rates are closed: write >= instead of >.")
 
 
 class Sum(Expression):

@@ -19,18 +19,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
+
 from .. import checks
 from ..engine import Batch
 from ..errors import InputError
+from .binomial import normal_quantile
 from .certificate import certify
+from .copies import copies
 from .counts import Counts, Levels, empty_levels, encode
 from .decision import Decision, Guarantee
 from .exact import Claim
 from .expressions import Conditions, Constraint, Expression
-from .learning import FEWEST_ROWS, Learn, learning_pairs
+from .learning import FEWEST_ROWS, Learn, calibration_share, learning_pairs
 from .parts import all_parts
 from .path import Aim, Path, counts_at, learned_path
-from .shortfall import shortfall
+from .price import Price, constant_counts, halving, kept_bounds, nearly_constant
+from .shortfall import rounded, shortfall
 from .sweep import objective_value
 
 
@@ -56,6 +61,8 @@ class Wish:
     starts: int = 1
     #: Whether rows of one class only are a mistake; where the "class" is whether a decision was right, they are not.
     both_classes: bool = True
+    #: Calibration rows as a share of all labelled rows: how many labels are missing is said in those.
+    share: float = 1.0
 
     @property
     def sign(self) -> float:
@@ -93,6 +100,7 @@ class _Run:
     chosen: int | None
     goal: float
     surveyed: Counts | None = None
+    copies: int = 0
 
     @property
     def rank(self) -> tuple[float, float]:
@@ -121,13 +129,14 @@ def _run(wish: Wish, learn: Batch, calibrate: Batch, alpha: float) -> _Run:
         )
     counts = counts_at(path.cuts, calibrate, codes, levels, wish.per_group)
     accepted = _accepted(wish, path, counts, levels, alpha)
+    surveyed = counts_at(path.survey.cuts, calibrate, codes, levels, wish.per_group)
+    repeated = copies(calibrate) if wish.both_classes else 0
     if not accepted:
-        surveyed = counts_at(path.survey.cuts, calibrate, codes, levels, wish.per_group)
-        return _Run(path, counts, rows, learn.scores.numel(), (), None, -math.inf, surveyed)
+        return _Run(path, counts, rows, learn.scores.numel(), (), None, -math.inf, surveyed, repeated)
     pooled = Counts(levels, counts.table + path.counts.table)
     goals = objective_value(wish.objective, pooled, wish.sign)[list(accepted)]
     chosen = accepted[int(goals.argmax())]
-    return _Run(path, counts, rows, learn.scores.numel(), accepted, chosen, float(goals.max()))
+    return _Run(path, counts, rows, learn.scores.numel(), accepted, chosen, float(goals.max()), surveyed, repeated)
 
 
 def _accepted(wish: Wish, path: Path, counts: Counts, levels: Levels, alpha: float) -> tuple[int, ...]:
@@ -195,29 +204,63 @@ def _given(wish: Wish, run: _Run) -> Decision:
         wish.objective, wish.constraints, at, wish.confidence, direction=wish.direction, accepted=True
     )
     promise = " and ".join(map(repr, wish.constraints))
-    sentence = f"{promise}: guaranteed at {100 * wish.confidence:g}% confidence by {run.rows} calibration rows."
+    price, share = _price(wish, run, at), nearly_constant(at)[1]
+    sentence = (
+        f"{price.warning(repr(wish.objective), share)}{promise}: guaranteed at {100 * wish.confidence:g}% confidence "
+        f"by {run.rows} independent calibration rows. {price.sentence(repr(wish.objective))}{_copied(run)}"
+    )
     tried = run.path.cuts[list(run.accepted), 0]
     region = (float(tried.min()), float(tried.max())) if wish.per_group is None else ()
     guarantee = Guarantee(
-        wish.confidence, promise, run.rows, run.learned_on, len(run.accepted), sentence, region=region
-    )
+        wish.confidence, promise, run.rows, run.learned_on, len(run.accepted), sentence, region=region, price=price,
+        copies=run.copies,
+    )  # fmt: skip
     middle = sum(cuts) / len(cuts)
     return Decision(middle, wish.per_group, own, True, "guarantee", certificate, guarantee)
 
 
+def _price(wish: Wish, run: _Run, at: Counts) -> Price:
+    """Of the chosen step, on the calibration rows; thresholds to compare with are those of the path and its survey."""
+    assert run.surveyed is not None
+    levels, sign = run.counts.levels, wish.sign
+    parts = all_parts(wish.constraints, levels)
+    every = Counts(levels, torch.cat((run.counts.table, run.surveyed.table)))
+    goal = objective_value(wish.objective, every, sign)
+    kept = float(objective_value(wish.objective, at, sign))
+    constant = constant_counts(at)
+    fixed = objective_value(wish.objective, constant, sign)
+    within = torch.cat((goal[kept_bounds(parts, every)], fixed[kept_bounds(parts, constant)]))
+    without = max(kept, float(within.max())) if within.numel() else kept
+    nearly, _ = nearly_constant(at)
+    beside = float(fixed[0 if nearly == "nobody" else 1]) if nearly else float(fixed.max())
+    critical = normal_quantile(1.0 - (1.0 - wish.confidence))
+    times = halving(parts, every, goal, kept, without, critical)
+    labels = None if times is None else rounded(max(math.ceil((times - 1.0) * run.rows / wish.share), 1))
+    return Price(sign * kept, sign * without, sign * beside if math.isfinite(beside) else None, nearly, labels)
+
+
+def _copied(run: _Run) -> str:
+    if not run.copies:
+        return ""
+    return (
+        f" But {run.copies} of the {run.rows} rows are copies of others (equal scores carry equal labels more often "
+        "than chance allows), and the tests count independent rows: leave the copies out and decide again."
+    )
+
+
 def _none(wish: Wish, run: _Run, alpha: float) -> Decision:
     assert run.surveyed is not None
-    missing = shortfall(wish.constraints, run.path, run.counts, run.surveyed, run.rows, alpha)
+    missing = shortfall(wish.constraints, run.path, run.counts, run.surveyed, run.rows, alpha, wish.share)
     if missing.step is None:
         cuts, at = run.path.cuts[run.start], run.counts.table[run.start]
     else:
         cuts, at = run.path.survey.cuts[missing.step], run.surveyed.table[missing.step]
     promise = " and ".join(map(repr, wish.constraints))
     sure = f"{100 * wish.confidence:g}%"
-    sentence = f"No threshold: {promise} cannot be guaranteed at {sure} confidence. {missing.sentence}"
+    sentence = f"No threshold: {promise} cannot be guaranteed at {sure} confidence. {missing.sentence}{_copied(run)}"
     guarantee = Guarantee(
         wish.confidence, promise, run.rows, run.learned_on, 0, sentence, missing.more, missing.today,
-        tuple(float(cut) for cut in cuts),
+        tuple(float(cut) for cut in cuts), copies=run.copies,
     )  # fmt: skip
     at_start = Counts(run.counts.levels, at)
     certificate = certify(wish.objective, wish.constraints, at_start, wish.confidence, direction=wish.direction)
@@ -231,6 +274,7 @@ def guaranteed_by(
     if per_group is not None and per_group not in batch.groups:
         raise InputError("per_group", repr(per_group), f"one of the groups given, {sorted(batch.groups)}")
     wish = Wish(
-        problem.direction, problem.objective, problem.constraints, problem.attributes, confidence, per_group, starts
-    )
+        problem.direction, problem.objective, problem.constraints, problem.attributes, confidence, per_group, starts,
+        share=calibration_share(learn),
+    )  # fmt: skip
     return guaranteed(wish, learning_pairs(batch, learn))

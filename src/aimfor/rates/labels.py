@@ -22,7 +22,7 @@ from .counts import FP, TP
 from .decision import Decision
 from .expressions import ALL_CELLS, Constraint, LinearSum, Rate
 from .guarantee import Problem, Wish, guaranteed
-from .learning import Learn, checked_rows, learning_pairs
+from .learning import Learn, calibration_share, checked_rows, learning_pairs
 
 #: What `Abstention` answers for rows that it leaves to a person.
 ABSTAIN = -1
@@ -106,7 +106,7 @@ def decide_labels(
         place = names.index(name)
         batch = checked_rows("scores", *columns[place], None)
         pairs = learning_pairs(batch, learn if other is None else other[place])
-        wish = Wish(problem.direction, problem.objective, constraints, (), confidence)
+        wish = Wish(problem.direction, problem.objective, constraints, (), confidence, share=calibration_share(learn))
         decisions[name] = guaranteed(wish, pairs)
     return LabelDecisions(names, decisions)
 
@@ -216,7 +216,9 @@ def decide_or_abstain(
     if isinstance(learn, tuple):
         other = right_or_wrong("learn", learn[0], learn[1], cut)
         given = (other.scores, other.targets)
-    wish = Wish("maximize", coverage, (errors_made <= error,), (), guarantee, both_classes=False)
+    wish = Wish(
+        "maximize", coverage, (errors_made <= error,), (), guarantee, both_classes=False, share=calibration_share(learn)
+    )
     decision = guaranteed(wish, learning_pairs(batch, given))
     covered = 0.0 if decision.threshold is None else float(decision(batch.scores).double().mean())
     return Abstention(decision, covered, cut)

@@ -34,6 +34,14 @@ def checked_rows(name: str, scores: Any, targets: Any, groups: Any) -> Batch:
     return checks.binary(scores.detach() if isinstance(scores, Tensor) else scores, targets, groups=groups)
 
 
+def calibration_share(learn: Learn) -> float:
+    """Calibration rows as a share of the labelled rows that were given; folds calibrate on all but their own."""
+    if isinstance(learn, Tensor):
+        folds = max(len(learn.unique()), 2)
+        return (folds - 1) / folds
+    return 1.0 if isinstance(learn, tuple) else 1.0 - LEARN_SHARE
+
+
 def learning_pairs(batch: Batch, learn: Learn) -> list[tuple[Batch, Batch]]:
     """(learning rows, calibration rows) from other rows, from a random part of these, or by folds of these."""
     if isinstance(learn, Tensor):

@@ -84,7 +84,12 @@ class _Parser:
         left = self._sum()
         mark = self._peek()[1]
         if mark in ("<", ">", "=", "=="):
-            self._fail(mark, self._peek()[2], "<= or >=", "Rates are closed: write <= instead of <.")
+            self._fail(
+                mark,
+                self._peek()[2],
+                "<= or >=",
+                f"Rates are closed: write {'>=' if mark == '>' else '<='} instead of {mark}.",
+            )
         if mark not in (">=", "<=", "≥", "≤"):
             self._expect_end("<= or >= and a bound")
             return left if isinstance(left, Expression) else self._fail(self.text, 0, "an expression with a rate")

@@ -7,6 +7,7 @@ in both, with the learning rows as they are and blurred (`rehearsal`); which of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from .expressions import Constraint, Expression
 from .grid import learning_grid
 from .parts import Part, all_parts
 from .power import parts_power
+from .price import least_goal
 from .rehearsal import BLURS, blurred, chosen_steps, rehearse
 from .sweep import objective_value, spaced, sweep
 
@@ -84,6 +86,9 @@ def learned_path(aim: Aim, batch: Batch, codes: Tensor, levels: Levels, per_grou
         power = parts_power(parts, raw.with_misplaced_rows().counts(scale=scale))
         raw = raw.kept(_telling(power, critical))
     goal = objective_value(aim.objective, raw.counts(), aim.sign)
+    nothing = float(goal[goal.isfinite()].min())
+    # Not in the corner beside a constant answer, where the variance vanishes and with it what the decision is for.
+    goal = torch.where(goal >= least_goal(aim.objective, aim.sign, parts, raw.counts()), goal, -math.inf)
     grid, fronts = raw.with_misplaced_rows(), []
     over = spaced((0, goal.numel() - 1), MOST_STEPS)
     survey = Survey(grid.cuts[over], grid.kept(over).counts(scale=scale))
@@ -98,7 +103,6 @@ def learned_path(aim: Aim, batch: Batch, codes: Tensor, levels: Levels, per_grou
     raw, grid = raw.kept(kept), grid.kept(kept)
     power = parts_power(parts, grid.counts(scale=scale))
     passed, goals = rehearse(grid, parts, aim.objective, aim.sign, aim.rows, critical)
-    nothing = float(goal[goal.isfinite()].min())
     sequences = chosen_steps(passed, goals, nothing, aim.starts) or ((int(power.argmax()),),)
     return Path(raw.cuts, power, goal[kept], raw.counts(scale=scale), sequences, survey)
 

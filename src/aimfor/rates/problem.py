@@ -12,6 +12,7 @@ from torch import Tensor
 from .. import checks, distributed
 from ..engine import Batch, attached_zero
 from ..errors import InputError
+from ..twice import once
 from .counts import Counts, counts_from_state, encode, no_counts, tally
 from .duals import DualOptimizer, dual_optimizer
 from .expressions import Constraint, Expression
@@ -111,6 +112,7 @@ class RateProblem(StatedProblem):
         if weights is not None:
             up, down = up * weights, down * weights
         loss: Tensor = PricedDecisions.apply(batch.scores, None, up, down, self.proxy, self.temperature)[0]
+        loss = once(loss, "the multipliers of a problem with constraints follow the scores.", batch.scores)
         return loss / mass + constant
 
     def _count(self, batch: Batch, codes: Tensor, counts: Counts) -> None:

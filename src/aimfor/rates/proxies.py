@@ -20,8 +20,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..engine import once
-
 PROXIES = ("sigmoid", "logistic", "hinge")
 
 
@@ -71,7 +69,6 @@ class PricedDecisions(torch.autograd.Function):
         return total, own
 
     @staticmethod
-    @once
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None, None]:
         (gradient,) = ctx.saved_tensors
         return gradient * grads[0], None, None, None, None, None

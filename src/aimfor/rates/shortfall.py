@@ -40,15 +40,25 @@ class Shortfall:
 
 
 def shortfall(
-    constraints: Sequence[Constraint], path: Path, counts: Counts, surveyed: Counts, rows: int, alpha: float
+    constraints: Sequence[Constraint],
+    path: Path,
+    counts: Counts,
+    surveyed: Counts,
+    rows: int,
+    alpha: float,
+    share: float = 1.0,
 ) -> Shortfall:
-    """From the path that was to be tested, and the calibration rows' counts at its steps and at its survey's."""
+    """From the path that was to be tested, and the calibration rows' counts at its steps and at its survey's.
+
+    ``share`` is what part of the labelled rows calibrates: the answer is in labelled rows.
+    """
     times = _times(all_parts(constraints, counts.levels), path, counts, alpha)
-    more = None if times is None else max(math.ceil((times - 1.0) * rows), math.ceil(0.1 * rows))
+    given = rows / share
+    more = None if times is None else math.ceil(max(times - 1.0, 0.1) * given - 1e-9)
     if more is None:
         needed = "No threshold is clearly inside the bounds, so more rows like these would hardly help."
     else:
-        needed = f"About {_round(more)} more labelled rows like the {rows} at hand would be needed."
+        needed = f"About {rounded(more)} more labelled rows like the {round(given)} at hand would be needed."
     eased, step = supported(constraints, path.survey, surveyed, alpha)
     today = tuple(map(repr, eased))
     possible = f"Today one could guarantee {' and '.join(today)}." if today else "No easier bound holds today either."
@@ -118,7 +128,7 @@ def _eased(constraint: Constraint, easy: float, share: float) -> Constraint:
     return replace(constraint, bound=rounded)
 
 
-def _round(rows: int) -> int:
+def rounded(rows: int) -> int:
     """Two digits: a forecast has no more."""
     unit: int = 10 ** max(len(str(rows)) - 2, 0)
     return math.ceil(rows / unit) * unit

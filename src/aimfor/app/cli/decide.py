@@ -34,14 +34,16 @@ def decide(
     ] = None,
     group: Annotated[str | None, typer.Option(help="Column whose values each get a threshold of their own.")] = None,
     positive: Positive = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for decision.json and decision.html.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for decision.json and decision.html; a new one by default.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the JSON document and nothing else.")] = False,
     encoding: Encoding = None,
     rows: Rows = None,
 ) -> None:
     """Find a threshold for any scores that is guaranteed to keep its floors. Exit code 1: none can be guaranteed."""
     with one_line_errors():
-        folder = out or Path("decisions") / data.name.split(".")[0]
+        folder = out or _new(Path("decisions") / data.name.split(".")[0])
         if score_of or abstain is not None:
             options = {
                 "data": data, "target": target, "score_of": tuple(score_of or ()), "maximize": maximize,
@@ -65,6 +67,15 @@ def decide(
         typer.echo(command.as_json(found.document) if json else command.as_text(found, paths))
         if found.decision.threshold is None:
             raise typer.Exit(1)
+
+
+def _new(folder: Path) -> Path:
+    """The folder, or the first of folder-2, folder-3, … that holds no decision: a new decision replaces no other."""
+    number = 2
+    free = folder
+    while (free / "decision.json").exists():
+        free, number = folder.with_name(f"{folder.name}-{number}"), number + 1
+    return free
 
 
 def _several(folder: Path, json: bool, unfit: dict[str, object], options: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from ...rates.counts import Counts, Levels, counts_from_state
 from ...rates.watch import certify_so_far
 from ..run.lock import in_turn
 from .rows import in_words
-from .watched import watched
+from .watched import Watched, watched
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,11 @@ def look(
     problem = what.problem
     log = log or what.folder / "check.jsonl"
     scores, targets, groups = what.read(data, encoding)
+    digest = _digest(what)
     print_of_file = hashlib.sha256(data.read_bytes()).hexdigest()
     counts, new = problem.count(scores, targets, groups=groups, decision=what.decision), len(scores) // what.copies
     with in_turn(log):  # from reading what was counted to writing the sum
-        past = _past(log, repr(problem))
+        past = _past(log, repr(problem), digest)
         if print_of_file in [line.sha256 for line in past]:
             raise InputError("data", f"{data.name}, which the log has counted before", "rows that arrived since")
         if past:
@@ -69,7 +70,7 @@ def look(
         line = {
             "file": data.name, "sha256": print_of_file, "rows": new, "total": total,
             "verdict": certificate.verdict.value, "confidence": confidence, "problem": repr(problem),
-            "counts": _state(counts),
+            "decision": digest, "counts": _state(counts),
         }  # fmt: skip
         before = log.read_text(encoding="utf8").rstrip("\n") + "\n" if past else ""
         checkpoint.write_text(log, before + json.dumps(line) + "\n")
@@ -94,9 +95,18 @@ class _Line(BaseModel):
     sha256: str
     problem: str
     counts: _Counted
+    #: Of the thresholds that were counted at; logs written before there was one have none.
+    decision: str = ""
 
 
-def _past(log: Path, problem: str) -> list[_Line]:
+def _digest(what: Watched) -> str:
+    """Of the problem and the thresholds: counts at different thresholds must not be added."""
+    cuts = what.decision
+    plain = [repr(what.problem), cuts.threshold, cuts.attribute, sorted(cuts.thresholds.items())]
+    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
+
+
+def _past(log: Path, problem: str, digest: str) -> list[_Line]:
     if not log.exists():
         return []
     try:
@@ -109,6 +119,10 @@ def _past(log: Path, problem: str) -> list[_Line]:
     if other is not None:
         raise InputError(
             "log", f"the log of another problem ({other})", "the log of this decision", "Name another --log."
+        )
+    if any(line.decision != digest for line in lines):
+        raise InputError(
+            "log", "counts at other thresholds", "the log of this decision", "Name another --log, or delete this one."
         )
     return lines
 

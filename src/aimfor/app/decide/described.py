@@ -10,10 +10,10 @@ from torch import Tensor
 
 from ...errors import InputError
 from ...rates import Constraint, Decision, RateProblem
-from ...rates.bounds import plain_value, sense_of
+from ...rates.bounds import plain_value
 from ...rates.counts import Counts, empty_levels, encode
 from ...rates.expressions import Expression, Rate
-from ...rates.learning import checked_rows
+from ...rates.learning import checked_rows, learning_pairs
 from ...rates.sweep import candidates, objective_value, spaced, sweep
 
 #: Thresholds of the page's curve, and other bounds whose price is shown.
@@ -35,7 +35,7 @@ def described(
     Args:
         problem: What was asked.
         decision: What was found.
-        rows: The calibration rows.
+        rows: The labelled rows.
         decide: Answers the same question with other constraints, on the same rows.
         other_bounds: Bounds to price instead of this one; by default a few points more and less.
     """
@@ -45,14 +45,16 @@ def described(
         "objective": repr(problem.objective),
         "constraints": [repr(constraint) for constraint in problem.constraints],
         "certificate": None if decision.certificate is None else decision.certificate.to_dict(),
-        "curve": _curve(problem, rows),
-        "prices": _prices(problem, rows, decide, other_bounds or _nearby),
+        "curve": _curve(problem, rows, decision),
+        "prices": _prices(problem, decide, other_bounds or _nearby),
     }
 
 
-def _curve(problem: RateProblem, rows: Rows) -> dict[str, list[float | None]]:
+def _curve(problem: RateProblem, rows: Rows, decision: Decision) -> dict[str, list[float | None]]:
     """Objective and the left side of each constraint over thresholds, on the calibration rows."""
     batch = checked_rows("score", *rows)
+    if decision.guarantee is not None and decision.guarantee.rows < batch.scores.numel():
+        (_, batch), *_ = learning_pairs(batch, "split")  # the rest set the order
     codes, levels = encode(batch, empty_levels(problem.attributes))
     cuts = candidates(batch.scores, batch.targets)
     cuts = cuts[spaced((0, cuts.numel() - 1), CURVE_POINTS)]
@@ -74,7 +76,6 @@ def _plain(values: list[float]) -> list[float | None]:
 
 def _prices(
     problem: RateProblem,
-    rows: Rows,
     decide: Callable[[RateProblem], Decision],
     other_bounds: Callable[[float], list[float]],
 ) -> list[dict[str, Any]]:
@@ -95,7 +96,8 @@ def _prices(
                 found = decide(changed)
             except InputError:  # contradicts another constraint, or is out of reach: no line
                 continue
-            reached = _objective_at(changed, found, rows)
+            given = found.threshold is not None and found.certificate is not None
+            reached = found.certificate.objective_value if given and found.certificate else None
             lines.append({"constraint": repr(other), "objective": reached, "threshold": found.threshold})
     return lines
 
@@ -107,11 +109,3 @@ def _nearby(bound: float) -> list[float]:
 def _counted(constraint: Constraint) -> bool:
     left: Expression = constraint.left
     return isinstance(left, Rate) and left.is_count
-
-
-def _objective_at(problem: RateProblem, decision: Decision, rows: Rows) -> float | None:
-    if decision.threshold is None:
-        return None
-    scores, targets, groups = rows
-    counts = problem.count(scores, targets, groups=groups, decision=decision)
-    return plain_value(problem.objective, counts, sense_of(problem.direction))

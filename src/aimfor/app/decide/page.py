@@ -62,11 +62,8 @@ def _part(
 ) -> dict[str, Any]:
     promise, certificate, curve = decision["guarantee"], described["certificate"], described["curve"]
     others = {line: values for line, values in curve.items() if line != "threshold"}
-    start = promise["start"][0] if len(promise["start"]) == 1 else None
     marked = decision["threshold"] if decision["attribute"] is None else None
-    figure, legend = decision_curves(
-        curve["threshold"], others, promise["region"], marked if marked is not None else start
-    )
+    figure, legend = decision_curves(curve["threshold"], others, promise["region"], marked)
     findings = [
         {**finding, **{key: number(finding[key]) for key in ("value", "low", "high")}}
         for finding in certificate["findings"]
