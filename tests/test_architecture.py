@@ -13,10 +13,10 @@ SOURCE = Path(__file__).parent.parent / "src" / "aimfor"
 LAYERS = [
     {"errors", "__version__"},
     {"engine"},
-    {"checks", "distributed", "bank", "schedule", "ties"},
+    {"checks", "distributed", "bank", "schedule", "ties", "twice", "watch"},
     {"sorted", "smooth", "lp", "lagrangian", "direct", "rates"},
     {"metrics"},
-    {"compiled", "conventions", "watch"},
+    {"compiled", "conventions"},
     {"loss", "regularized", "refit", "retrieval"},
     {"fitting"},
     {"integrations"},

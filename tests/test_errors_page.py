@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -115,12 +114,6 @@ def floor(*more: object, constraint: str = "precision >= 0.9", **how: str) -> st
     return decide("--maximize", "recall", "--subject-to", constraint, *more, **how)
 
 
-def found(*words: object, names: object = None) -> str:
-    np.save("v.npy", np.eye(4, dtype=np.float32))
-    Path("v.json").write_text(json.dumps({"names": list("abcd"), "classes": None} if names is None else names))
-    return said("search", "v.npy", *words)
-
-
 def neighbours(names: str, count: int) -> str:
     classes(names, count)
     return said("train", "photos", "--metric", "map@r", "--out", "run")
@@ -157,9 +150,6 @@ CASES: list[Callable[[], str]] = [
     lambda: said("check", "nothing", table(SCORES)),
     lambda: neighbours("abcdefgh", 8),
     lambda: neighbours("ab", 8),
-    lambda: found("nope.jpg"),
-    lambda: found("a", "-k", 9),
-    lambda: found("a", names=["a", "b"]),
     lambda: retrieval_loss(torch.zeros(4, 3), 4),
     lambda: retrieval_loss(torch.randn(4, 3), 3),
 ]  # fmt: skip

@@ -81,10 +81,11 @@ def _ranked(place: Path) -> tuple[list[list[str]], Path]:
 
 def _many(place: Path) -> tuple[list[list[str]], Path]:
     samples = runpy.run_path(str(Path(__file__).parents[1] / "tests" / "app" / "pictures_samples.py"))
-    lines = ["file,below,noisy"]
-    for seed in range(48):
+    rng, lines = random.Random(0), ["file,below,noisy"]
+    for seed in range(90):
         samples["picture"](seed % 2, seed).save(place / f"{seed}.png")
-        lines.append(f"{seed}.png,{seed % 2},{int(seed % 5 > 2)}")
+        noisy = "" if seed % 17 == 16 else int(rng.random() < 0.3)
+        lines.append(f"{seed}.png,{seed % 2 if rng.random() < 0.85 else 1 - seed % 2},{noisy}")
     data, new = _write(place / "labels.csv", lines), _write(place / "new.csv", lines[:5])
     words = ("--metric", "ap", "--model", "efficientnet-lite0", "--image-size", "32", "--members", "linear")
     return _trained(data, "--target", "below,noisy", *words), new
@@ -104,6 +105,13 @@ def _masks(place: Path) -> tuple[list[list[str]], Path]:
                 Image.fromarray(pixels).save(folder / f"{number}.png")
     words = ("--metric", "iou", "--group", "^[^/]+", "--image-size", "64", "--epochs", "1")
     return _trained(place / "scenes", "--masks", str(place / "masks"), *words), place / "new"
+
+
+def _retrieval(place: Path) -> tuple[list[list[str]], Path]:
+    samples = runpy.run_path(str(Path(__file__).parents[1] / "tests" / "app" / "pictures_samples.py"))
+    photos = samples["many_classes"](place / "photos")
+    words = ("--metric", "map@r", "--model", "efficientnet-lite0", "--image-size", "32", "--epochs", "2")
+    return _trained(photos, *words), photos
 
 
 def _scored(path: Path, rows: int, seed: int) -> Path:
@@ -150,6 +158,7 @@ KINDS = {
         Kind("streamed", _streamed()),
         Kind("streamed network", _streamed("--recipe", "cross_entropy", "--epochs", "1")),
         Kind("many", _many),
+        Kind("retrieval", _retrieval, (("embed", "RUN", "DATA", "--out", "OUT"), ("report", "RUN"))),
         Kind("masks", _masks, (("predict", "RUN", "DATA", "--out", "OUT"), ("report", "RUN"))),
         Kind("decision", _decision, (("check", "RUN", "DATA"),), VERDICTS),
         Kind("watched", _watched, (("check", "RUN", "DATA"), ("predict", "RUN", "DATA")), VERDICTS),

@@ -74,6 +74,7 @@ _PACKAGES = (
     "smooth",
     "sorted",
 )
+#: What `from aimfor import *` brings needs torch alone; `aimfor.load` reads the program's folders and needs pyarrow.
 __all__ = [
     "AUROC",
     "NDCG",
@@ -100,7 +101,6 @@ __all__ = [
     "SortedEngine",
     "Status",
     "__version__",
-    "load",
     "maximize",
     "metric_from_name",
     "minimize",
@@ -174,4 +174,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *_PACKAGES]  # dir() puts them in order; the name `sorted` is a subpackage here
+    return [*__all__, "load", *_PACKAGES]  # dir() puts them in order; the name `sorted` is a subpackage here

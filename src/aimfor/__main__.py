@@ -15,7 +15,6 @@ USAGE = """usage: aimfor [--version] [--help] COMMAND …
   compare     does it beat cross-entropy with a tuned threshold on your data?
   predict     scores and decisions of a trained run
   embed       one vector per picture, from a run for neighbours
-  search      the nearest of such vectors
   decide      a threshold for any scores that is guaranteed to keep its floors
   check       do the floors of a decision still hold on new labelled rows?
   report      one HTML file about a run or a comparison

@@ -150,7 +150,6 @@ def test_compare_sets_the_committee_against_lambdarank_and_pointwise(table: Path
     assert names[:5] == ["committee", "committee/ranked_linear", "lambdarank", "pointwise_trees", "pointwise_linear"]
     assert all(0.5 < row["test"] <= 1.0 for row in part["table"])
     assert "Query by query" in (tmp_path / "report.html").read_text()
-    assert (tmp_path / "run-ndcg@10" / "committee.json").exists() or "worse" in part["verdicts"][0]
 
 
 def test_parquet_and_a_run_that_goes_on_see_the_same_lists(table: Path, tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
-"""Retrieval from the command line: classes are split, vectors carry names, neighbours come in three formats."""
+"""Retrieval from the command line: classes are split, vectors carry names, vectors have length one."""
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,8 +14,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
+from aimfor.app.data.pictures import pictures_of
 from aimfor.app.retrieval.run import load_run
-from aimfor.app.retrieval.search import pictures_of
 from aimfor.app.retrieval.vectors import read_vectors
 from aimfor.fitting import backbones
 from aimfor.retrieval import evaluate
@@ -90,7 +89,9 @@ def test_the_report_opens_in_a_browser(made: tuple[Path, Path, str], open_page: 
 
 
 @pytest.mark.parametrize("suffix", ["npy", "parquet"])
-def test_vectors_are_written_with_names_and_searched(made: tuple[Path, Path, str], tmp_path: Path, suffix: str) -> None:
+def test_vectors_of_length_one_are_written_with_names(
+    made: tuple[Path, Path, str], tmp_path: Path, suffix: str
+) -> None:
     photos, out, _ = made
     file = tmp_path / f"vectors.{suffix}"
     assert str(file) in says("embed", out, photos, "-o", file)
@@ -98,29 +99,7 @@ def test_vectors_are_written_with_names_and_searched(made: tuple[Path, Path, str
     assert found.names[0] == "kind0/0.png"
     assert found.labels is not None
     assert found.labels[0] == "kind0"
-    new = tmp_path / "new.png"
-    patterned(3, 99).save(new)
-    rows = json.loads(says("search", file, new, "--run", out, "-k", 3, "--format", "json"))
-    assert [row["rank"] for row in rows] == [1, 2, 3]
-    own = load_run(out).vectors(pictures_of(new)).numpy()[0]
-    cosines = found.rows @ own
-    assert [row["name"] for row in rows] == [found.names[place] for place in np.argsort(-cosines)[:3]]
-    assert rows[0]["similarity"] == pytest.approx(float(cosines.max()), abs=2e-6)
-
-
-def test_a_run_searches_its_own_pictures_by_name_file_or_vectors(made: tuple[Path, Path, str], tmp_path: Path) -> None:
-    photos, out, _ = made
-    rows = list(csv.DictReader(says("search", out, "kind2/0.png", "-k", 5, "--format", "csv").splitlines()))
-    assert len(rows) == 5
-    assert all(row["name"] != "kind2/0.png" for row in rows)  # nobody is its own answer
-    as_file = json.loads(says("search", out, photos / "kind2" / "0.png", "-k", 1, "--format", "json"))
-    assert as_file[0]["name"] == "kind2/0.png"  # the same picture from outside is
-    by_vector = json.loads(says("search", out, out / "vectors.npy", "-k", 1, "--format", "json"))
-    assert len(by_vector) == 32
-    table = says("search", out, "kind2/0.png", "-k", 2)
-    assert table.split()[:5] == ["query", "rank", "name", "class", "similarity"]
-    says("search", out, "kind2/0.png", "-k", 2, "-o", tmp_path / "found.txt")
-    assert (tmp_path / "found.txt").read_text() == table
+    np.testing.assert_allclose(np.linalg.norm(found.rows, axis=1), 1.0, rtol=1e-5)
 
 
 def test_without_a_backbone_a_small_network_learns(tmp_path: Path) -> None:
@@ -144,9 +123,7 @@ def test_the_commands_of_the_page_work_as_printed(tmp_path: Path, monkeypatch: p
         program, *words = line.split()
         assert program == "aimfor"
         said.append(says(*words, *(MODEL[2:] if words[0] == "train" else ())))
-    assert len(said) == 4
-    assert len(said[2].splitlines()) == 6
-    assert said[3].startswith("query,rank,name,class,similarity\nkind0/0.png,1,")
+    assert len(said) == 2
 
 
 def test_a_killed_run_goes_on_to_the_same_bits(
@@ -189,23 +166,9 @@ def test_bad_folders_are_one_line(tmp_path: Path) -> None:
     assert "too few" in says("train", four, *words)
 
 
-def test_bad_queries_and_vectors_are_one_line(made: tuple[Path, Path, str], tmp_path: Path) -> None:
+def test_bad_pictures_and_places_are_one_line(made: tuple[Path, Path, str], tmp_path: Path) -> None:
     photos, out, _ = made
-    narrow = tmp_path / "narrow.npy"
-    np.save(narrow, np.ones((3, 5), dtype=np.float32))
-    assert "length 5" in says("search", out, narrow, code=2)
-    assert "which does not exist" in says("search", out, tmp_path / "no.png", code=2)
-    assert "a name among them" in says("search", out, "kind", code=2)
-    assert "--run" in says("search", out / "vectors.npy", photos / "kind0" / "0.png", code=2)
-    assert "at most 31" in says("search", out, "kind0/0.png", "-k", 32, code=2)
     assert ".npy or .parquet" in says("embed", out, photos, "-o", tmp_path / "v.csv", code=2)
-    assert "--format" in says("search", out, "kind0/0.png", "--format", "xml", code=2)
-    (tmp_path / "broken.npy").write_bytes(b"\x93NUMPY")
-    assert "cannot be read" in says("search", tmp_path / "broken.npy", "a", code=2)
-    np.save(tmp_path / "nan.npy", np.full((2, 5), np.nan, dtype=np.float32))
-    assert "not finite" in says("search", tmp_path / "nan.npy", "0", code=2)
-    (tmp_path / "narrow.json").write_text('{"names": ["a"], "classes": null}')
-    assert "1 names of 3 vectors" in says("search", narrow, "a", code=2)
     (tmp_path / "bad").mkdir()
     Image.new("RGB", (8, 8)).save(tmp_path / "bad" / "a.png")
     (tmp_path / "bad" / "b.png").write_bytes(b"")

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
+from aimfor.app.run.lock import locked
 from programs import finished, tool
 
 COMMON = ["--target", "y", "--epochs", "3", "--hidden", "16", "--batch-size", "128", "--learning-rate", "0.01"]
@@ -54,6 +55,17 @@ def test_killed_and_resumed_it_ends_the_same() -> None:
     """`python tools/kill_runs.py` does twenty of each kind; the seed here is another one."""
     said = tool("kill_runs.py", "--times", 1, "--seed", 5, "--kind", "committee", "--rows", 300)
     assert said.count(": equal") == 1
+
+
+def test_a_run_that_is_at_work_takes_no_second_one(run: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "config.json").write_bytes((run / "config.json").read_bytes())
+    with locked(copy / "config.json"):
+        refused = CliRunner().invoke(app, ["train", "--resume", str(copy)])
+    assert refused.exit_code == 2
+    assert "where another run is working" in refused.output
+    assert [path.name for path in copy.iterdir()] == ["config.json"]
 
 
 def test_predict_streams_in_and_out(run: Path, data: Path, tmp_path: Path) -> None:

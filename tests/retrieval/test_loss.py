@@ -104,11 +104,7 @@ def test_metrics_of_lists_against_evaluate() -> None:
         assert float(metric.value(scores, same.long(), where=there)) == pytest.approx(found[name], abs=1e-12)
 
 
-def test_ties_share_places_and_count_against_a_hit() -> None:
-    scores, targets = torch.zeros(1, 4), torch.tensor([[1, 0, 0, 1]])
-    assert float(RPrecision().value(scores, targets)) == 0.5
-    assert float(MAPAtR().value(scores, targets)) == 0.25
-    assert [float(HitAtK(k).value(scores, targets)) for k in (1, 2, 3)] == [0.0, 0.0, 1.0]
+def test_metrics_of_retrieval_are_registered() -> None:
     assert {"map@r", "r_precision"} <= {entry.example for entry in METRICS}
 
 
@@ -251,3 +247,29 @@ def test_half_precision_embeddings_are_computed_in_float32() -> None:
     value.backward()
     assert half.grad is not None
     assert half.grad.dtype == torch.float16
+
+
+def test_two_towers_remember_references() -> None:
+    """The second step's lists are the second references and the first, which are constants to the gradient."""
+    generator = torch.Generator().manual_seed(8)
+    first, second = (torch.randn(2, 6, 3, generator=generator, dtype=torch.float64) for _ in range(2))
+    labels, others = torch.tensor([0, 1, 2, 0, 1, 2]), torch.tensor([2, 2, 0, 0, 1, 1])
+    remembering, plain = aimfor.RetrievalLoss("ap", memory=64), aimfor.RetrievalLoss("ap")
+    remembering(first[0].requires_grad_(), labels, first[1], others)
+    queries, references = (part.clone().requires_grad_() for part in second)
+    got = torch.autograd.grad(remembering(queries, labels, references, others), (queries, references))
+    lists = torch.cat((references, first[1].detach()))
+    loss = plain(queries, labels, lists, torch.cat((others, others)))
+    torch.testing.assert_close(got, torch.autograd.grad(loss, (queries, references)), rtol=1e-10, atol=1e-12)
+    alone = plain(queries, labels, references, others)
+    assert abs(float(alone.detach()) - float(loss.detach())) > 1e-3  # the memory has a part in it
+
+
+def test_references_are_remembered_by_their_own_index() -> None:
+    remembering = aimfor.RetrievalLoss("ap", memory=64)
+    queries, references = torch.randn(4, 3, requires_grad=True), torch.randn(6, 3)
+    labels, others = torch.tensor([0, 1, 0, 1]), torch.tensor([0, 0, 0, 1, 1, 1])
+    losses = [float(remembering(queries, labels, references, others, index=torch.arange(6)).detach()) for _ in range(3)]
+    assert losses[0] == pytest.approx(losses[1]) == pytest.approx(losses[2])  # nobody meets a copy of itself
+    with pytest.raises(aimfor.InputError, match="index"):
+        remembering(queries, labels, references, others, index=torch.arange(4))

@@ -23,10 +23,11 @@ from processes import Session, baseline, run, start
 from sampling import ROOT, Mutant, change, sample
 
 ALIKE = Path(__file__).parent / "alike.toml"
-PACKAGES = ("metrics", "sorted", "lp", "direct", "lagrangian", "rates")
+PACKAGES = ("metrics", "sorted", "smooth", "lp", "direct", "lagrangian", "rates", "checks", "retrieval")
 #: What tests a package beside its own folder: a metric's forms are tested with the engines that solve them.
 ELSEWHERE = {
-    "metrics": ("tests/lp/test_metric_programs.py", "tests/smooth", "tests/sorted", "tests/test_regularized.py")
+    "metrics": ("tests/lp/test_metric_programs.py", "tests/smooth", "tests/sorted", "tests/test_regularized.py"),
+    "checks": ("tests/test_bad_input.py", "tests/test_probabilities.py", "tests/metrics/test_ragged.py"),
 }
 
 
@@ -75,7 +76,8 @@ def examine(package: str, options: argparse.Namespace) -> None:
             kept.write_text(json.dumps({**before, **rows}, indent=1))
         kept.write_text(json.dumps(rows, indent=1))
 
-    start([f"tests/{package}", *ELSEWHERE.get(package, ()), "tests/test_laws.py"], work)
+    own = [f"tests/{package}"] if (ROOT / "tests" / package).exists() else []
+    start([*own, *ELSEWHERE.get(package, ()), "tests/test_laws.py", "tests/test_gradients.py"], work)
 
 
 def examined(session: Session, mutant: Mutant, package: str, known: dict[str, Any], out: Path) -> dict[str, Any]:

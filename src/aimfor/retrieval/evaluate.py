@@ -11,6 +11,7 @@ from .. import checks
 from ..engine import Batch
 from ..errors import InputError
 from ..metrics import Metric
+from ..metrics.lists import TiedPlaces, tied_places
 from . import gate
 
 #: Similarities in one block: 64 MB in float32.
@@ -30,7 +31,7 @@ def evaluate(
     """MAP@R, R-precision and recall@k of every query against all other examples, or against given references.
 
     recall@k is the share of queries with a hit among their k nearest. Queries without a positive are left out of all
-    means and counted. Items of equal similarity stand in the order in which ``torch.topk`` gives them.
+    means and counted. Items of equal similarity stand in random order: values are means over the orders.
 
     Args:
         embeddings: ``(n, d)`` queries.
@@ -66,8 +67,7 @@ def evaluate(
         deepest = max(int(sizes.max()), *k) if k else int(sizes.max())
         sums = torch.zeros(len(names), dtype=torch.float64)
         for rows in kept.split(max(1, block // max(1, len(found.references)))):
-            near = _nearest(found, rows, deepest)
-            sums += _evaluated(found.reference_labels[near] == found.labels[rows, None], sizes[rows], k)
+            sums += _evaluated(_nearest(found, rows, deepest), sizes[rows], k)
         values = (sums / len(kept)).tolist()
         return dict(zip(names, values, strict=True)) | {"without": float(len(sizes) - len(kept))}
 
@@ -81,20 +81,29 @@ def _positives(found: gate.Queries) -> Tensor:
     return torch.where(known[at] == found.labels, counts[at], 0) - int(found.own)
 
 
-def _nearest(found: gate.Queries, rows: Tensor, depth: int) -> Tensor:
+def _nearest(found: gate.Queries, rows: Tensor, depth: int) -> TiedPlaces:
+    """The first places of each list; a tie may go on beyond them."""
     scores = found.queries[rows] @ found.references.t()
     if found.own:
         scores[torch.arange(len(rows), device=rows.device), rows] = -torch.inf
-    return scores.topk(depth, dim=1).indices
+    nearest, at = scores.topk(depth, dim=1)
+    labels = found.labels[rows, None]
+    hit = (found.reference_labels[at] == labels).double()
+    lowest = nearest[:, -1:]
+    tied = scores == lowest
+    beyond = tied.sum(1) - (nearest == lowest).sum(1)
+    hits_beyond: Tensor | float = 0.0
+    if bool(beyond.any()):
+        same = (found.reference_labels == labels) & tied
+        hits_beyond = same.sum(1) - (hit * (nearest == lowest)).sum(1)
+    return tied_places(nearest, hit, beyond, hits_beyond)
 
 
-def _evaluated(hit: Tensor, sizes: Tensor, k: Sequence[int]) -> Tensor:
-    """Sums over the rows of each metric, from the hits among the nearest."""
-    places, sizes = torch.arange(1, hit.shape[1] + 1, device=hit.device), sizes.double()
-    inside = hit & (places <= sizes[:, None])
-    precision = hit.cumsum(1).double() / places
-    sums = [((inside * precision).sum(1) / sizes).sum(), (inside.sum(1) / sizes).sum()]
-    sums += [hit[:, :one].any(1).double().sum() for one in k]
+def _evaluated(places: TiedPlaces, sizes: Tensor, k: Sequence[int]) -> Tensor:
+    """Sums over the rows of each metric."""
+    inside, sizes = places.within(sizes), sizes.double()
+    sums = [((inside * places.precision).sum(1) / sizes).sum(), (inside.sum(1) / sizes).sum()]
+    sums += [places.hit_within(one).sum() for one in k]
     return torch.stack(sums).cpu()
 
 

@@ -11,11 +11,12 @@ from torch import Tensor, nn
 
 from .. import checks, distributed
 from ..bank import ScoreBank
-from ..engine import Batch, EngineOutput, once, undefined
+from ..engine import Batch, EngineOutput, undefined
 from ..errors import InputError
 from ..metrics import NDCG, AveragePrecision, HitAtK, MAPAtR, Metric, PrecisionAtK, ReciprocalRank, RPrecision
 from ..smooth import HasSmooth
 from ..smooth.form import Softness
+from ..twice import once
 from . import gate
 from .classes import ClassAnchor
 from .evaluate import evaluate_metric
@@ -58,8 +59,9 @@ class RetrievalLoss(nn.Module):
             ``"ndcg@10"``, ``"precision@5"``.
         temperature: Of the soft ranks, in the unit of the similarities; > 0. Worth tuning: 0.01 to 0.1 for cosines.
         similarity: ``"cosine"`` or ``"dot"``.
-        memory: Number of recent embeddings, detached, that every list is extended by (0: none). Pass ``index=`` so that
-            an example is not compared with its own past.
+        memory: Number of recent embeddings, detached, that every list is extended by (0: none); of recent references,
+            where they are given. Pass ``index=``, one number for each of those, so that an example is not compared
+            with its own past.
         anchor: Share in [0, 1] of softmax cross-entropy over the training classes, which sees all of them where a list
             sees those of the batch. 0.1 was better than 0 on both data sets of the evidence. Its last layer is trained
             with the network: give ``loss_fn.parameters()`` to the optimizer too.
@@ -145,8 +147,8 @@ class RetrievalLoss(nn.Module):
                     "none: the lists are the joined batch of all processes",
                     "Use gather=False for lists of references of each process's own.",
                 )
-            given = checks.index_like(index, len(found.labels), found.queries, True)
-            return found, Batch(found.queries, found.labels, index=given)
+            given = checks.index_like(index, len(found.reference_labels), found.queries, True)
+            return found, Batch(found.references, found.reference_labels, index=given)
 
         if together:
             batch = distributed.joined_batch(lambda: check()[1], (index is not None,), self._processes)
@@ -154,7 +156,7 @@ class RetrievalLoss(nn.Module):
         else:
             found, batch = check()
         joined, exists = found, None
-        if self.memory is not None and learning and found.own:
+        if self.memory is not None and learning:
             more, _ = self.memory.join(batch)
             joined = replace(found, references=more.scores, reference_labels=more.targets)
             exists = None if more.weights is None else more.weights > 0
@@ -177,6 +179,7 @@ class RetrievalLoss(nn.Module):
         if not stats["lists"]:
             return undefined(found.queries, stats)
         loss = _Lists.apply(found.queries, found.references, found, exists, lists, self.metric, self.temperature)
+        loss = once(loss, "the retrieval loss finds its gradient block by block.", found.queries, found.references)
         return EngineOutput(loss, stats=stats)
 
     def value(
@@ -264,7 +267,6 @@ class _Lists(torch.autograd.Function):
         return queries.new_tensor(total)
 
     @staticmethod
-    @once
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         of_queries, of_references = ctx.saved_tensors
         return of_queries * grad, of_references * grad, None, None, None, None, None

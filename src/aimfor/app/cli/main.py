@@ -1,4 +1,4 @@
-"""The command line, one file per command: train, compare, predict, embed, search, decide, check, report, export, demo.
+"""The command line, one file per command: train, compare, predict, embed, decide, check, report, export, demo.
 
 Nothing heavy is imported before a command runs, so that ``--help`` answers at once. Whatever is wrong with the
 input ends with exit code 2 and one line.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 import typer
 
 from ..run.signals import this_is_the_program
-from . import check, compare, decide, demo, embed, export, predict, report, search, train
+from . import check, compare, decide, demo, embed, export, predict, report, train
 from .options import examples
 
 app = typer.Typer(
@@ -36,10 +36,6 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
     ),
     predict.predict: ("aimfor predict runs/customers-ap new_customers.csv --out decisions.csv",),
     embed.embed: ("aimfor embed runs/pictures-map@r new_pictures/ --out vectors.parquet",),
-    search.search: (
-        "aimfor search runs/pictures-map@r photo.jpg -k 5",
-        "aimfor search vectors.parquet photo.jpg --run runs/pictures-map@r --format json",
-    ),
     decide.decide: (
         'aimfor decide scores.csv --target y --score s --maximize recall --subject-to "precision >= 0.9"',
         'aimfor decide scores.csv --target y --score s --maximize accuracy --subject-to "gap(fpr, sex) <= 5%"',

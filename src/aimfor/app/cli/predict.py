@@ -38,9 +38,7 @@ def predict(
 
         kind = kind_of(run)
         if kind == "retrieval":
-            raise InputError(
-                "run", f"{run}, which finds neighbours", "a run that decides", "Use aimfor embed or search."
-            )
+            raise InputError("run", f"{run}, which finds neighbours", "a run that decides", "Use aimfor embed.")
         if kind == "masks":
             given = {"--skip-corrupt": skip_corrupt, "--rows": rows is not None, "--encoding": encoding is not None}
             _refuse("masks", {"--id": id_column is not None, "--evaluate": evaluate, **given})

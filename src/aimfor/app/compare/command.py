@@ -19,7 +19,6 @@ from ..run.folder import new_folder
 from ..run.lock import locked
 from ..run.signals import interrupt_on_signal
 from .plan import BEST_OF_ALL, BEST_RIVAL, Plan, Results, add_choices, make_plan, run_plans, summarize
-from .winner import leave_winner
 
 #: Of `aimfor demo`: one metric of decisions, and one with a floor so near to what the data can give that a threshold
 #: without a margin misses it.
@@ -34,13 +33,8 @@ def compare(
     executor: str | None,
     out: Path | None,
     quiet: bool,
-    keep: bool = True,
 ) -> None:
-    """Compares for each metric in turn; all end in one folder and one report.
-
-    With ``keep`` a run folder is left behind for each metric: the committee's, or the best rival's where the committee
-    was found worse.
-    """
+    """Compares for each metric in turn; all end in one folder and one report."""
     executor = executor or f"local:{cores()}"
     if local_workers(executor) is None:
         given = [_from_anywhere(settings) for settings in given]
@@ -49,10 +43,7 @@ def compare(
     name = Path(given[0].data).name.split(".")[0]
     folder = new_folder(out, f"compare-{name}")
     with locked(folder / ".lock"), interrupt_on_signal(folder, STOPPED.format(folder=folder)):
-        summaries = _compare(plans, given, folder, executor, quiet)
-        for plan, summary in zip(plans, summaries, strict=True):
-            if keep:
-                leave_winner(folder, plan, summary)
+        _compare(plans, given, folder, executor, quiet)
 
 
 def _compare(

@@ -32,6 +32,7 @@ from ..data.sources import load
 from ..run.committee_files import CELLS, forget_cells, load_committee, save_committee
 from ..run.folder import new_run
 from ..run.predict import put
+from .split import stratified
 
 LABELS = "labels.json"
 #: Share of the pictures that are for the test, and draws of them for intervals.
@@ -63,7 +64,7 @@ def prepare(settings: Settings, source: Source, work: Work) -> Ready:
     assert source.pictures is not None
     y = np.select([source.labels == "1", source.labels == "0"], [1, 0], -1).astype(np.int64)
     random = np.random.default_rng([settings.seed, 20240607])
-    test = source.test if source.test is not None else random.random(len(y)) < TEST_SHARE
+    test = source.test if source.test is not None else stratified(y == 1, TEST_SHARE, random)
     kept, notes = [], list(source.notes)
     for place, name in enumerate(source.label_names):
         counts = [min(int((y[part, place] == one).sum()) for one in (0, 1)) for part in (~test, test)]

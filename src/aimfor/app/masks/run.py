@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from ...fitting.config import Settings
 from ...fitting.masks.fit import IGNORED, MaskFit, Masks, fit_masks, group_folds
 from ...fitting.masks.networks import Decoder, enlarged, make_network
 from ...fitting.offsets import Offsets, class_ratios
+from ..data.images import SUFFIXES
 from ..data.pictures import MOST_PIXELS, Pictures
 from ..data.tables import check_size
 from ..run.committee_files import CELLS, forget_cells
@@ -75,7 +77,10 @@ def train(settings: Settings, out: Path | None) -> tuple[Path, Scenes, tuple[int
     split(scenes, settings.seed)
     size = common_size(scenes.pictures, settings.image_size or SIDE)
     check_size(Path(settings.data), len(scenes.pictures) * size[0] * size[1] * 6)
-    name, facts = Path(settings.data).resolve().name, {"classes": scenes.classes, "size": list(size)}
+    name, facts = (
+        Path(settings.data).resolve().name,
+        {"classes": scenes.classes, "size": list(size), "fingerprint": _fingerprint(settings)},
+    )
     return new_run(out, f"{name}-{settings.metric}", "masks", settings, **facts), scenes, size
 
 
@@ -85,9 +90,22 @@ def reopen(folder: Path) -> tuple[Settings, Scenes, tuple[int, int]]:
         raise InputError("--resume", f"{folder}, which is finished", "a run that was stopped")
     settings = Settings(**config["settings"])
     scenes = scenes_of(settings)
-    if scenes.classes != config["classes"]:
+    facts = {"classes": scenes.classes, "fingerprint": _fingerprint(settings)}
+    if any(config.get(key, value) != value for key, value in facts.items()):  # runs of 0.1 have no fingerprint
         raise InputError("--resume", f"{folder}, whose data has changed since", "the data the run was started with")
     return settings, scenes, _size_of(config)
+
+
+def _fingerprint(settings: Settings) -> str:
+    """Of every picture and mask, by name and content."""
+    assert settings.masks is not None
+    total = hashlib.sha256()
+    for root in (Path(settings.data), Path(settings.masks)):
+        inside = sorted(path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES)
+        for file in [root] if root.is_file() else inside:
+            total.update(f"{file.relative_to(root).as_posix()}\0".encode())
+            total.update(hashlib.sha256(file.read_bytes()).digest())
+    return total.hexdigest()
 
 
 def _size_of(config: dict[str, Any]) -> tuple[int, int]:

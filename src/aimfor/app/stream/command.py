@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from ...fitting.default import default_recipe
 from ...fitting.fit import Event, Interrupted
 from ..data.tables import memory_needed
 from ..run.folder import CHECKPOINT, new_folder, write_config
+from ..run.lock import locked
 from ..run.signals import stop_on_signal
 from ..run.training import how_to_go_on
 from ..run.trust import check_trust
@@ -49,7 +51,13 @@ def train(settings: Settings, recipe: Recipe | None, out: Path | None, quiet: bo
             raise
         if ranks.first:
             write_config(folder, _config(work.ready, recipe))
-        work.finish()
+        with _alone(folder, ranks):
+            work.finish()
+
+
+def _alone(folder: Path, ranks: Ranks) -> AbstractContextManager[None]:
+    """Holds the folder: of several processes the first does it for all."""
+    return locked(folder / "config.json") if ranks.first else nullcontext()
 
 
 def _leave_nothing(folder: Path) -> None:
@@ -81,10 +89,11 @@ def _go_on(folder: Path, ranks: Ranks, quiet: bool, trust: str | None) -> None:
         settings = Settings(**config["settings"])
         recipe = None if config["recipe"] is None else Recipe(**config["recipe"])
     check_trust(folder, settings.model, trust)
-    ready = prepare(settings, ranks, folder / STAGED, recipe is None)
-    if ready.fingerprint != config["fingerprint"]:
-        raise InputError("--resume", f"{folder}, whose data has changed since", "the data the run was started with")
-    _Work(folder, ready, recipe, ranks, quiet).finish()
+    with _alone(folder, ranks):
+        ready = prepare(settings, ranks, folder / STAGED, recipe is None)
+        if ready.fingerprint != config["fingerprint"]:
+            raise InputError("--resume", f"{folder}, whose data has changed since", "the data the run was started with")
+        _Work(folder, ready, recipe, ranks, quiet).finish()
 
 
 def _config(ready: Ready, recipe: Recipe | None) -> dict[str, Any]:
