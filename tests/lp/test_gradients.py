@@ -99,7 +99,7 @@ def test_implicit_gives_costs_a_gradient_that_lowers_a_loss() -> None:
     target = torch.tensor([1.0, 0.0], dtype=torch.float64)
     c = torch.tensor([-1.0, -1.2], dtype=torch.float64, requires_grad=True)
     A, b = torch.ones(1, 2).double(), torch.ones(1).double()
-    loss = (solve(c, A, b, lower=0.0).x - target).square().sum()
+    loss = (solve(c, A, b, lower=0.0, gradient=ActiveSet()).x - target).square().sum()
     assert loss.item() == pytest.approx(2.0)
     (active,) = torch.autograd.grad(loss, c)
     assert float(active.abs().max()) == 0.0
@@ -165,6 +165,20 @@ def test_envelope_refuses_a_backward_pass_through_x() -> None:
     assert b.grad.tolist() == [-1.0]
     with pytest.raises(aimfor.SolverError, match="no gradient under the rule Envelope"):
         s.x.sum().backward()
+
+
+def test_the_default_rule_refuses_a_gradient_that_reaches_costs_alone() -> None:
+    """Zero is the truth at a vertex, and useless: only who asks for it by name gets it."""
+    c, b = torch.tensor([-1.0, -2.0], requires_grad=True), torch.tensor([1.0])
+    solution = solve(c, torch.ones(1, 2), b, lower=0.0)
+    with pytest.raises(aimfor.SolverError, match=r"x does not change with c.*Implicit.*ActiveSet\(\) keeps the zero"):
+        solution.x.sum().backward()
+    assert torch.autograd.grad(solution.value, c)[0].tolist() == [0.0, 1.0]
+    b.requires_grad_()
+    both = torch.autograd.grad(solve(c, torch.ones(1, 2), b, lower=0.0).x[1], (c, b))
+    assert [part.tolist() for part in both] == [[0.0, 0.0], [1.0]]
+    zero = solve(c, torch.ones(1, 2), b.detach(), lower=0.0, gradient=ActiveSet()).x
+    assert torch.autograd.grad(zero.sum(), c)[0].tolist() == [0.0, 0.0]
 
 
 def test_items_without_an_optimum_get_gradient_zero_and_leave_the_others_alone() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..errors import SolverError
 from ..twice import once, unrecorded
 from .certificates import Point
 from .operators.structured import PairRows, pair_gradient
@@ -51,9 +52,15 @@ class Sensitivity:
 Adjoint = Callable[[Solved, Tensor], Sensitivity]
 
 
-def argmin_with_adjoint(program: Program, solved: Solved, x: Tensor, adjoint: Adjoint) -> Tensor:
-    """``x`` ``(b, v)``, attached to the program's parts by the product of a vector with its Jacobian."""
-    return once(_Argmin.apply(x, adjoint, solved, program.pairs, *program.parts), REASON, *program.parts)
+def argmin_with_adjoint(
+    program: Program, solved: Solved, x: Tensor, adjoint: Adjoint, costs_alone: str | None = None
+) -> Tensor:
+    """``x`` ``(b, v)``, attached to the program's parts by the product of a vector with its Jacobian.
+
+    ``costs_alone`` is the sentence that refuses a backward pass which reaches c and nothing else.
+    """
+    attached = _Argmin.apply(x, adjoint, solved, costs_alone, program.pairs, *program.parts)
+    return once(attached, REASON, *program.parts)
 
 
 def value_with_envelope(program: Program, solved: Solved, value: Tensor) -> Tensor:
@@ -64,15 +71,23 @@ def value_with_envelope(program: Program, solved: Solved, value: Tensor) -> Tens
 class _Argmin(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, adjoint: Adjoint, solved: Solved, pairs: PairRows | None, *parts: Tensor | None
+        ctx: Any,
+        x: Tensor,
+        adjoint: Adjoint,
+        solved: Solved,
+        costs_alone: str | None,
+        pairs: PairRows | None,
+        *parts: Tensor | None,
     ) -> Tensor:
-        ctx.adjoint, ctx.solved, ctx.parts = adjoint, solved, _shapes(parts, pairs)
+        ctx.adjoint, ctx.solved, ctx.costs_alone, ctx.parts = adjoint, solved, costs_alone, _shapes(parts, pairs)
         return x.clone()
 
     @staticmethod
     @unrecorded(REASON)
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         solved: Solved = ctx.solved
+        if ctx.costs_alone and not any(ctx.needs_input_grad[-6:]):
+            raise SolverError(ctx.costs_alone)
         scale, layout = solved.scaling, solved.layout
         gradient = torch.where(solved.good[:, None], gradients[0] * scale.column * scale.size, 0.0)
         found = ctx.adjoint(solved, gradient)
@@ -89,7 +104,7 @@ class _Argmin(torch.autograd.Function):
             )
             for left, left_equality, right in found.outer
         ]
-        return (None, None, None, None, *_distribute(ctx, layout, solved.point.y, c, h, f, outer))
+        return (None,) * 5 + _distribute(ctx, layout, solved.point.y, c, h, f, outer)
 
 
 class _Value(torch.autograd.Function):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -53,8 +53,11 @@ class Envelope(GradientRule):
 class _AdjointRule(GradientRule):
     """A rule given by the product of a vector with the Jacobian of x."""
 
+    #: Why a backward pass that reaches c alone is refused, or None.
+    costs_alone: ClassVar[str | None] = None
+
     def argmin(self, program: Program, solved: Solved, x: Tensor) -> Tensor:
-        return argmin_with_adjoint(program, solved, x, self.adjoint)
+        return argmin_with_adjoint(program, solved, x, self.adjoint, self.costs_alone)
 
     @abstractmethod
     def adjoint(self, solved: Solved, gradient: Tensor) -> Sensitivity:
@@ -81,6 +84,16 @@ class ActiveSet(_AdjointRule):
         h = mask * program.operator.inequality(y[:, :, None])[:, :, 0]
         f = program.operator.equality(y[:, :, None])[:, :, 0]
         return Sensitivity(torch.zeros_like(gradient), h, f, ((h, f, -solved.point.x),))
+
+
+class VertexOrRefuse(ActiveSet):
+    """The default of `solve`: `ActiveSet`, but a backward pass that reaches c alone raises: it would give zero."""
+
+    costs_alone = (
+        "x does not change with c at a vertex, so that this backward pass would give c a gradient of zero. "
+        "Use solution.value, or pass gradient=Implicit(epsilon) to aimfor.lp.solve to learn costs; "
+        "gradient=ActiveSet() keeps the zero."
+    )
 
 
 class Implicit(_AdjointRule):

@@ -10,7 +10,7 @@ from torch import Tensor
 from .. import checks
 from ..engine import Status
 from ..errors import InputError, SolverError
-from .gradients import ActiveSet, GradientRule
+from .gradients import GradientRule, VertexOrRefuse
 from .operators.structured import PairRows
 from .problem import read_program
 from .solution import LPSolution, assemble
@@ -50,8 +50,9 @@ def solve(
         b_eq: ``(…, k)``.
         lower: ``(…, v)`` or one number; −inf for no bound.
         upper: ``(…, v)`` or one number; inf for no bound.
-        gradient: What ∂x is: `ActiveSet` (default), `Envelope`, `Implicit` or `Unrolled`. The value's gradient is the
-            envelope's under every rule.
+        gradient: What ∂x is: `ActiveSet`, `Envelope`, `Implicit` or `Unrolled`. The default is `ActiveSet`, and
+            refuses a backward pass that reaches c alone, for which its gradient is zero. The value's gradient is
+            the envelope's under every rule.
         method: `InteriorPoint` (default) or `PenaltyNewton`.
         tol: Largest residual that counts as solved.
         on_failure: What to do with an item that could not be certified: ``"fallback"`` hands it to HiGHS,
@@ -81,8 +82,8 @@ def solve(
     """
     tol = checks.number("tol", tol, above=0, below=1e-2)
     checks.one_of("on_failure", on_failure, ON_FAILURE)
-    rule = _instance("gradient", gradient, GradientRule, ActiveSet())
-    solver = _instance("method", method, Method, InteriorPoint())
+    rule = VertexOrRefuse() if gradient is None else _instance("gradient", gradient, GradientRule, "ActiveSet()")
+    solver = InteriorPoint() if method is None else _instance("method", method, Method, "InteriorPoint()")
     program = read_program(c, A, b, A_eq, b_eq, lower, upper)
     with torch.no_grad():
         standard, layout = standard_form(program.detached())
@@ -93,11 +94,9 @@ def solve(
     return assemble(program, scaled, scaling, layout, found, statuses, rule)
 
 
-def _instance(name: str, value: Any, kind: type, default: Any) -> Any:
-    if value is None:
-        return default
+def _instance(name: str, value: Any, kind: type, example: str) -> Any:
     if not isinstance(value, kind):
-        raise InputError(name, f"{value!r}", f"a {kind.__name__} object, such as {type(default).__name__}()")
+        raise InputError(name, f"{value!r}", f"a {kind.__name__} object, such as {example}")
     return value
 
 
