@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import aimfor
-from aimfor.lagrangian import LagrangianEngine, LinearDecay
+from aimfor.lagrangian import LagrangianEngine, LinearDecay, PowerDecay
 from aimfor.metrics import PairwiseFBeta
 
 LABELS = torch.tensor([1, 0, 0, 1, 0, 1, 0, 0])
@@ -38,6 +38,17 @@ def test_venkatesh_raises_the_multiplier_of_a_broken_cap_and_projects_nothing() 
     assert duals.tau.tolist() == [0.875, 1.75, 0.25]
     assert float(duals.epsilon) == 1.25
     assert engine.history["projections"] == [0.0]
+
+
+def test_each_multiplier_has_a_step_of_its_own() -> None:
+    engine = stirred(mode="venkatesh", dual_step=0.5, mu_step=0.25, gamma_step=PowerDecay(0.1))
+    before = engine.duals[0].lam.clone(), float(engine.duals[0].mu)
+    engine.end_epoch(torch.zeros(8, dtype=torch.float64))
+    duals = engine.duals[0]
+    tau = torch.tensor([0.875, 1.75, 0.25], dtype=torch.float64)
+    torch.testing.assert_close(duals.lam, (before[0] + 0.5 * tau).clamp_min(0))
+    assert float(duals.mu) == pytest.approx(before[1] + 0.25 * (float(tau.mean()) - 1))
+    assert duals.gamma.tolist() == pytest.approx([0.1 - 0.0375, 0.5 + 0.05, 0.0])
 
 
 def test_venkatesh_keeps_epsilon_nonnegative_in_every_step() -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 import aimfor
 from aimfor.errors import InputError
+from aimfor.lagrangian import class_fractions
 from paper import Options, evidence
 from paper.data import mask_data, mask_folders
 from paper.experiments.ravi import mask_judges as judges
@@ -24,7 +25,6 @@ from paper.experiments.ravi.mask_pictures import packed, unpacked
 from paper.experiments.ravi.mask_recipe import FULL, PAPER, SIZES, run_all
 from paper.experiments.ravi.mask_report import regularizer_gap
 from paper.experiments.ravi.mask_training import MaskBudget, Regularizer, known, train
-from paper.experiments.ravi.size_labels import class_fractions
 from paper.networks import mask_networks as networks
 from paper.protocol.protocol import Contender, cross_entropy
 from paper.rivals import mask_rivals

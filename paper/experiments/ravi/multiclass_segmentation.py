@@ -12,7 +12,7 @@ from functools import partial
 
 from torch import Tensor
 
-from paper.experiments.ravi.size_labels import STUFF_THRESHOLDS, class_fractions, labels_by_vote
+from aimfor.lagrangian import class_fractions, size_labels
 
 from ...data.mask_data import CLASSES, MaskTask, load_parts, sets_for
 from ...experiment import Cell, Experiment, Options, Result, data_folder
@@ -53,9 +53,11 @@ def task_of(cell: Cell, options: Options) -> MaskTask:
     parts = load_parts(data_folder(options), cell["set"], cell["seed"], images=shrink, masks=2 * shrink)
 
     def big(masks: Tensor, share: float) -> Tensor:
-        return labels_by_vote(class_fractions(masks, classes), share)
+        return size_labels(class_fractions(masks, classes), share)
 
-    shares = sorted(STUFF_THRESHOLDS if options.full else (0.01, 0.05, 0.09), key=lambda share: share != 0.05)
+    shares = sorted(
+        (0.01, 0.03, 0.05, 0.07, 0.09) if options.full else (0.01, 0.05, 0.09), key=lambda share: share != 0.05
+    )
     shares = [share for share in shares if 0 < int(big(parts[0].y, share).sum()) < len(parts[0])]
     ours = partial(DeepLab, classes, 48 if options.full else 12)
     network = partial(LibraryDeepLab, classes) if cell["network"] == "library" else ours

@@ -20,11 +20,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from aimfor.lagrangian import size_labels
 from aimfor.lagrangian.engine import LagrangianEngine
 from aimfor.loss import MetricLoss
 from aimfor.metrics.fbeta import FBeta
 from aimfor.regularized import Regularized
-from paper.experiments.ravi.size_labels import labels_by_mean
 
 from ...data.formats import read_split
 from ...experiment import Cell, Experiment, Options, Result, data_folder
@@ -99,7 +99,7 @@ def run(cell: Cell, options: Options) -> Result:
     """Trains one model and follows it epoch by epoch."""
     x, y, test_x, test_y = load(cell["data"], options, cell["seed"], cell.get("digits"))
     images, sizes = two_sizes(x)
-    digits, labels = torch.cat((y, y)), labels_by_mean(sizes)
+    digits, labels = torch.cat((y, y)), size_labels(sizes)
     test_images, _ = two_sizes(test_x)
     torch.manual_seed(cell["seed"])
     device = torch.device(options.device)

@@ -11,7 +11,7 @@ from functools import partial
 
 from torch import Tensor
 
-from paper.experiments.ravi.size_labels import class_fractions
+from aimfor.lagrangian import class_fractions
 
 from ...data.mask_data import SKY, MaskTask, load_parts, one_class, sets_for, with_class
 from ...experiment import Cell, Experiment, Options, Result, data_folder

@@ -6,6 +6,7 @@ from .form import ConstraintForm, ConstraintProblem, HasConstraints, kept_rows, 
 from .history import History
 from .projections import Capped, SampledCap, project_cap, project_cap_sampled, project_two
 from .schedule import Constant, LinearDecay, PowerDecay
+from .sizes import class_fractions, size_labels
 from .soft_projection import soft_project_cap, soft_sort
 
 __all__ = [
@@ -21,10 +22,12 @@ __all__ = [
     "PowerDecay",
     "SampledCap",
     "bound_from_scores",
+    "class_fractions",
     "kept_rows",
     "project_cap",
     "project_cap_sampled",
     "project_two",
+    "size_labels",
     "soft_project_cap",
     "soft_sort",
     "two_group_form",

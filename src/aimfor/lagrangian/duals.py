@@ -179,13 +179,13 @@ class Duals(nn.Module):
             self.tau[slots] = capped
 
     @torch.no_grad()
-    def ascend(self, step: float) -> None:
+    def ascend(self, step: float, mu_step: float, gamma_step: float) -> None:
         """One dual step: λ of the examples seen since the last one, μ, and γ; λ and γ stay ≥ 0."""
         gap = self.tau - self.scores[self.where_positive]
         self.lam.copy_(torch.where(self.fresh, (self.lam + step * gap).clamp_min(0.0), self.lam))
-        self.mu.add_(step * (self.tau.mean() - 1.0))
+        self.mu.add_(mu_step * (self.tau.mean() - 1.0))
         if self.cap:
-            self.gamma.copy_((self.gamma + step * (self.tau - self.epsilon)).clamp_min(0.0))
+            self.gamma.copy_((self.gamma + gamma_step * (self.tau - self.epsilon)).clamp_min(0.0))
         self.fresh.zero_()
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:

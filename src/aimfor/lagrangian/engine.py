@@ -47,8 +47,10 @@ class LagrangianEngine(Engine):
             projection is right only in the metric of the step before it).
         primal_step: Step of τ and ε per epoch for ``primal="own"``: a number or a function of the epoch. Keep it
             below ``1/(2·penalty)``.
-        dual_step: Step of λ and μ: a number, or a function of the number of the dual step (1, 2, …), such as
+        dual_step: Step of λ: a number, or a function of the number of the dual step (1, 2, …), such as
             `PowerDecay`. None means ``penalty`` (1 if that is 0).
+        mu_step: Step of μ, likewise. None means ``dual_step``.
+        gamma_step: Step of γ in mode "venkatesh", likewise. None means ``dual_step``.
         inner: Calls of ``end_epoch()`` for each dual step: a number, or a function of the number of the dual step.
         projection: ``"exact"``; ``"batch"``: in mode "ravi-full" only ε and the τ_i of the batch between epochs (the
             two-sample rule when there is one); ``"sampled"``: threshold from ``sample`` entries.
@@ -100,6 +102,8 @@ class LagrangianEngine(Engine):
         primal: str = "own",
         primal_step: float | Schedule = 0.1,
         dual_step: float | Schedule | None = None,
+        mu_step: float | Schedule | None = None,
+        gamma_step: float | Schedule | None = None,
         inner: int | Callable[[int], int] = 1,
         projection: str = "exact",
         sample: int = 1000,
@@ -112,6 +116,10 @@ class LagrangianEngine(Engine):
         self.primal = checks.one_of("primal", primal, ("own", "optimizer"))
         self.primal_step = schedule("primal_step", primal_step)
         self.dual_step = schedule("dual_step", (self.penalty or 1.0) if dual_step is None else dual_step)
+        self.mu_step = self.dual_step if mu_step is None else schedule("mu_step", mu_step)
+        self.gamma_step = self.dual_step if gamma_step is None else schedule("gamma_step", gamma_step)
+        if gamma_step is not None and mode != "venkatesh":
+            raise InputError("gamma_step", repr(gamma_step), f"None: mode {mode!r} projects, it has no γ")
         self.inner = inner if callable(inner) else checks.integer("inner", inner, at_least=1)
         self.projection = checks.one_of("projection", projection, PROJECTIONS)
         self.sample = checks.integer("sample", sample, at_least=1)
@@ -241,7 +249,7 @@ class LagrangianEngine(Engine):
         if int(self.waited) >= (self.inner(due) if callable(self.inner) else self.inner):
             step = self.dual_step(due)
             for duals in programs:
-                duals.ascend(step)
+                duals.ascend(step, self.mu_step(due), self.gamma_step(due))
             self.rounds += 1
             self.waited.zero_()
         row = {name: sum(one[name] for one in rows) / len(rows) for name in rows[0]}
