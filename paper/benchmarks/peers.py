@@ -15,6 +15,7 @@ from collections.abc import Sequence
 PEERS = (
     "libauc",
     "ap_perf",
+    "pycocotools",
     "pytorch_metric_learning",
     "torchmetrics",
     "faiss",

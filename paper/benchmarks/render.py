@@ -45,7 +45,7 @@ CHAPTERS = {
         *("lagrangian_schedules", "lagrangian_plain"),
     ),
     "Constraints and guarantees": ("guarantee", "gap", "rates_cost", "rates_decide", "rates_calibration"),
-    "Exact metrics": ("exact_ndcg", "retrieval", "retrieval_faiss"),
+    "Exact metrics": ("exact_ndcg", "boxes", "retrieval", "retrieval_faiss"),
     "The program": ("committee_cost", "pictures_cost", "strangers"),
     "Large data and several processes": (
         *("stream_fast", "stream_network", "stream_levels", "stream_loader", "stream_trees", "ranks", "bytes"),

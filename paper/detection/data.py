@@ -1,0 +1,174 @@
+"""VOC 2012 detection as in `voc2012_detection`: pictures, truth, windows by selective search, pooled features.
+
+Windows and features of a part are computed once and kept in the temporary folder; both need packages that the library
+does not (opencv-contrib-python-headless for the windows).
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from aimfor.errors import InputError
+from aimfor.fitting.backbones import LITE0, load_backbone
+
+from .boxes import Boxes, checked, overlaps, pooled
+
+#: A picture (longest side 224) is doubled, so that a cell of the deepest map covers 16 of its pixels.
+SCALE, CANVAS = 2, 448
+#: Strides of the maps that are pooled, in pixels of the doubled picture.
+STRIDES = (16, 32)
+#: Each window is pooled by itself and with this much of its sides around it.
+AROUND = 0.25
+#: Windows of less than this side are left out, as in R-CNN's own list.
+LEAST = 10
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part: for each picture its windows, and the truth.
+
+    Attributes:
+        images: ``(i,)`` ids.
+        windows: One ``(w, 4)`` array a picture.
+        boxes: One ``(t, 4)`` array of true boxes a picture.
+        classes: Their class ids, 0 … 19.
+        difficult: Whether each is difficult.
+        names: The twenty classes.
+    """
+
+    images: list[int]
+    windows: list[Boxes]
+    boxes: list[Boxes]
+    classes: list[np.ndarray[Any, Any]]
+    difficult: list[np.ndarray[Any, Any]]
+    names: tuple[str, ...]
+
+
+def truth(path: Path) -> tuple[dict[int, tuple[str, int, int]], dict[int, list[dict[str, Any]]], tuple[str, ...]]:
+    """Pictures by id, true boxes by picture, and names of a COCO file.
+
+    Raises:
+        InputError: A box without area or outside its picture, an unknown picture or class, an id twice.
+    """
+    raw = json.loads(path.read_text(encoding="utf8"))
+    pictures = {int(one["id"]): (str(one["file_name"]), int(one["width"]), int(one["height"])) for one in raw["images"]}
+    names = {int(one["id"]): str(one["name"]) for one in raw["categories"]}
+    known: dict[int, list[dict[str, Any]]] = {number: [] for number in pictures}
+    ids = [one["id"] for one in raw["annotations"]]
+    if len(set(ids)) < len(ids):
+        raise InputError("annotations", f"{len(ids) - len(set(ids))} ids twice in {path.name}", "one id a box")
+    for one in raw["annotations"]:
+        if one["image_id"] not in known or one["category_id"] not in names:
+            came = f"a box of picture {one['image_id']} and class {one['category_id']} in {path.name}"
+            raise InputError("annotations", came, "ids that the file lists")
+        x, y, w, h = one["bbox"]
+        _, width, height = pictures[one["image_id"]]
+        # Corners are stored to 0.01 of a pixel.
+        box = checked("annotations", np.array([[x, y, x + w, y + h]]), (width + 0.02, height + 0.02))[0]
+        known[one["image_id"]].append({**one, "box": box, "class": sorted(names).index(one["category_id"])})
+    return pictures, known, tuple(names[number] for number in sorted(names))
+
+
+def load(folder: Path, split: str) -> tuple[Part, list[np.ndarray[Any, Any]]]:
+    """The part and features ``(w, d)`` float16 of its windows, from the temporary folder or made there."""
+    store = Path(tempfile.gettempdir()) / "aimfor" / f"voc_detection_{split}_{SCALE}_{AROUND}.npz"
+    pictures, known, names = truth(folder / "voc2012_detection" / f"{split}.json")
+    if not store.exists():
+        store.parent.mkdir(parents=True, exist_ok=True)
+        _make(folder / "voc2012_detection" / f"{split}.zip", pictures, store)
+    raw = np.load(store)
+    ends = raw["counts"].cumsum()
+    windows = np.split(raw["windows"].astype(np.float64), ends[:-1])
+    ids = [int(number) for number in raw["images"]]
+    part = Part(
+        ids,
+        windows,
+        [np.array([one["box"] for one in known[number]]).reshape(-1, 4) for number in ids],
+        [np.array([one["class"] for one in known[number]], dtype=np.int64) for number in ids],
+        [np.array([one["difficult"] for one in known[number]], dtype=bool) for number in ids],
+        names,
+    )
+    return part, np.split(raw["features"], ends[:-1])
+
+
+def _make(archive: Path, pictures: dict[int, tuple[str, int, int]], store: Path) -> None:
+    windows, features, ids = [], [], sorted(pictures)
+    network = load_backbone(LITE0)
+    with zipfile.ZipFile(archive) as packed:
+        for start in range(0, len(ids), 16):
+            some = ids[start : start + 16]
+            read = [np.asarray(Image.open(io.BytesIO(packed.read(pictures[number][0])))) for number in some]
+            found = [searched(picture) for picture in read]
+            features += features_of(network, read, found)
+            windows += found
+    temporary = store.with_suffix(".part.npz")
+    np.savez(
+        temporary,
+        images=np.array(ids),
+        counts=np.array([len(one) for one in windows]),
+        windows=np.concatenate(windows).astype(np.int16),
+        features=np.concatenate(features),
+    )
+    temporary.rename(store)
+
+
+def searched(picture: np.ndarray[Any, Any]) -> Boxes:
+    """Windows of selective search in its fast mode (Uijlings 2013), in order of the search."""
+    try:
+        cv2: Any = importlib.import_module("cv2")
+        search = cv2.ximgproc.segmentation.createSelectiveSearchSegmentation()
+    except (ImportError, AttributeError):
+        raise InputError(
+            "windows", "no cv2.ximgproc", "selective search", "pip install opencv-contrib-python-headless."
+        ) from None
+    cv2.setNumThreads(1)
+    cv2.setRNGSeed(0)
+    search.setBaseImage(np.ascontiguousarray(picture[..., ::-1]))
+    search.switchToSelectiveSearchFast()
+    found = np.asarray(search.process(), dtype=np.float64)
+    found[:, 2:] += found[:, :2]
+    large = (found[:, 2:] - found[:, :2]).min(1) >= LEAST
+    kept: Boxes = np.unique(found[large], axis=0)
+    return kept
+
+
+def features_of(network: Any, pictures: list[np.ndarray[Any, Any]], windows: list[Boxes]) -> list[np.ndarray[Any, Any]]:
+    """Means over each window, and over it with its surroundings, of two feature maps of EfficientNet-Lite0."""
+    canvas = np.full((len(pictures), CANVAS, CANVAS, 3), 127, dtype=np.uint8)
+    for place, picture in enumerate(pictures):
+        h, w = SCALE * picture.shape[0], SCALE * picture.shape[1]
+        canvas[place, :h, :w] = np.asarray(Image.fromarray(picture).resize((w, h), Image.Resampling.BILINEAR))
+    levels = {CANVAS // level.shape[-1]: level for level in network.maps(canvas)}
+    found = []
+    for place, (picture, boxes) in enumerate(zip(pictures, windows, strict=True)):
+        h, w = SCALE * picture.shape[0], SCALE * picture.shape[1]
+        inner = torch.from_numpy(SCALE * boxes)
+        sides = inner[:, 2:] - inner[:, :2]
+        outer = torch.cat((inner[:, :2] - AROUND * sides, inner[:, 2:] + AROUND * sides), 1)
+        outer = outer.clamp_min(0).minimum(torch.tensor([w, h, w, h]))
+        pieces = [pooled(levels[stride][place], area / stride) for stride in STRIDES for area in (inner, outer)]
+        found.append(torch.cat(pieces, 1).half().numpy())
+    return found
+
+
+def labelled(part: Part, place: int, least: float = 0.5) -> np.ndarray[Any, Any]:
+    """Of each window of a picture: the class of the true box that it overlaps most, from ``least`` on; −1 for
+    background, −2 where that box is difficult, which neither counts nor is punished."""
+    windows, boxes = part.windows[place], part.boxes[place]
+    if not len(boxes):
+        return np.full(len(windows), -1, dtype=np.int64)
+    overlap = overlaps(windows, boxes)
+    best = overlap.argmax(1)
+    found = np.where(part.difficult[place][best], -2, part.classes[place][best])
+    return np.where(overlap.max(1) >= least, found, -1)
