@@ -36,8 +36,8 @@ def overlaps(first: Boxes, second: Boxes) -> Boxes:
     high = np.minimum(first[:, None, 2:], second[None, :, 2:])
     shared = np.clip(high - low, 0.0, None).prod(2)
     area, other = ((boxes[:, 2:] - boxes[:, :2]).prod(1) for boxes in (first, second))
-    union: Boxes = area[:, None] + other[None, :] - shared
-    return shared / union
+    found: Boxes = shared / (area[:, None] + other[None, :] - shared)
+    return found
 
 
 def suppressed(scores: np.ndarray[Any, Any], overlap: Boxes, most: float = 0.3) -> np.ndarray[Any, Any]:
