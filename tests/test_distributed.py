@@ -113,3 +113,13 @@ def test_every_metric_and_engine_on_two_processes_equals_one_on_the_joined_batch
     """Even, uneven, one-class and empty processes, lists and images of different sizes, groups, disagreement."""
     for output in run_twice(LAWS.read_text()):
         assert json.loads(output.splitlines()[-1])["compared"] >= 160
+
+
+IN_PARTS = Path(__file__).with_name("two_ranks_in_parts.py")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="gloo by file store is not tested on Windows")
+def test_scores_in_parts_on_two_processes_equal_one_on_the_joined_batch() -> None:
+    """Unequal shards and numbers of parts under DDP and FSDP2; what would hang is refused in every process."""
+    for output in run_twice(IN_PARTS.read_text()):
+        assert json.loads(output.splitlines()[-1])["compared"] >= 12

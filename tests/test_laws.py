@@ -320,3 +320,22 @@ def test_optimising_the_loss_improves_the_metric(name: str, engine: type[Engine]
         optimizer.step()
     start, end = value(name, s), value(name, Sample(s.layout, scores.detach(), s.targets))
     assert end > start + 0.5 * (1.0 - start)
+
+
+@every_pair
+def test_scores_in_parts_have_the_gradient_of_the_whole_batch(name: str, engine: type[Engine]) -> None:
+    """All weights of a small network, in float64, with example weights where the engine takes them."""
+    s = sample(layout_of(name), seed=5, ties=False)
+    rest = {"weights": s.weights} if engine.takes_weights else {}
+    width = s.scores[0].numel()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(width, 6), torch.nn.Tanh(), torch.nn.Linear(6, width)).double()
+    x = s.scores.reshape(-1, width)
+
+    def gradient(scores: Tensor) -> Tensor:
+        loss = aimfor.MetricLoss(name, engine())(scores.reshape(s.scores.shape), s.targets, **rest)
+        return torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(model.parameters()))])
+
+    whole, parts = gradient(model(x)), gradient(aimfor.in_parts(model, x, rows=len(x) // 3 + 1))
+    assert whole.any()
+    assert (parts - whole).abs().max() < 1e-12 * whole.abs().max()

@@ -25,6 +25,7 @@ _HOME = {
     "RateEngine": "rates",
     "maximize": "rates",
     "minimize": "rates",
+    "in_parts": "whole",
     "Metric": "metrics",
     "AUROC": "metrics",
     "AUROCOneVsRest": "metrics",
@@ -101,6 +102,7 @@ __all__ = [
     "SortedEngine",
     "Status",
     "__version__",
+    "in_parts",
     "maximize",
     "metric_from_name",
     "minimize",
@@ -159,6 +161,7 @@ if TYPE_CHECKING:
     from .retrieval import RetrievalLoss as RetrievalLoss
     from .smooth import SmoothEngine as SmoothEngine
     from .sorted import SortedEngine as SortedEngine
+    from .whole import in_parts as in_parts
 
 
 def __getattr__(name: str) -> Any:

@@ -80,7 +80,7 @@ def joined_batch(check: Callable[[], Batch], given: tuple[bool, ...], processes:
     aspects = {} if batch is None else _aspects(batch, given)
     sizes = (0, 0) if batch is None else _sizes(batch)
     header = [int(error is not None), *sizes, *(zlib.crc32(repr(value).encode()) for value in aspects.values())]
-    every = _all_gather_numbers(header + [0] * (3 + len(_ASPECTS) - len(header)), processes)
+    every = all_gather_numbers(header + [0] * (3 + len(_ASPECTS) - len(header)), processes)
     if error is not None:
         raise error
     assert batch is not None
@@ -187,7 +187,8 @@ def _padded(batch: Batch, longest: int) -> Batch:
     )
 
 
-def _all_gather_numbers(numbers: list[int], processes: Processes) -> list[list[int]]:
+def all_gather_numbers(numbers: list[int], processes: Processes) -> list[list[int]]:
+    """Every process's numbers, in rank order."""
     backend = dist.get_backend(processes.group)
     device = torch.device("cuda", torch.cuda.current_device()) if backend == "nccl" else torch.device("cpu")
     own = torch.tensor(numbers, dtype=torch.int64, device=device)

@@ -10,12 +10,13 @@ that need one (shapes, types and devices are always checked).
 from .batches import binary, lists, masks, multiclass, multilabel
 from .probabilities import ProbabilityWatch, callers_level
 from .settings import integer, number, one_of
-from .tensors import finite, floating_scores, index_like, largest_score, tensor, weights_like
+from .tensors import describe, finite, floating_scores, index_like, largest_score, tensor, weights_like
 
 __all__ = [
     "ProbabilityWatch",
     "binary",
     "callers_level",
+    "describe",
     "finite",
     "floating_scores",
     "index_like",
