@@ -12,9 +12,16 @@ from typing import Any
 IMPORTED_BY = os.getpid()
 
 
+def meet(folder: str, number: int = 2) -> None:
+    """Waits until so many processes have been here; each leaves a file that names it."""
+    (Path(folder) / f"{os.getpid()}-was-here").touch()
+    while len(list(Path(folder).glob("*-was-here"))) < number:
+        time.sleep(0.01)
+
+
 def origin(cell: dict[str, Any]) -> dict[str, Any]:
     """Processes: this one, its parent, and the one that imported this module."""
-    time.sleep(cell["seconds"])
+    meet(cell["folder"])
     return {"here": os.getpid(), "parent": os.getppid(), "imported": IMPORTED_BY}
 
 
@@ -22,15 +29,23 @@ def square(cell: dict[str, Any]) -> dict[str, Any]:
     return {"square": cell["number"] ** 2}
 
 
-def slow_square(cell: dict[str, Any]) -> dict[str, Any]:
-    time.sleep(cell["seconds"])
+def endless_after_zero(cell: dict[str, Any]) -> dict[str, Any]:
+    """Cells but the first meet in two processes and then take ten minutes, after which there is a file."""
+    if cell["number"]:
+        meet(cell["folder"])
+        time.sleep(600)
+        (Path(cell["folder"]) / "ended").touch()
     return square(cell)
 
 
-def noted(cell: dict[str, Any]) -> dict[str, Any]:
-    """Leaves a file that names the process it ran in."""
-    (Path(cell["folder"]) / f"{os.getpid()}-{cell['number']}-ran").touch()
-    return slow_square(cell)
+def second_dies(cell: dict[str, Any]) -> dict[str, Any]:
+    """As soon as two of Dask's workers have begun a cell, the one named "second" dies, as if out of memory."""
+    from distributed import get_worker
+
+    meet(cell["folder"])
+    if get_worker().name == "second":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return square(cell)
 
 
 def fails_on_three(cell: dict[str, Any]) -> dict[str, Any]:

@@ -39,3 +39,14 @@ def real_data() -> Path:
 def warm_server() -> None:
     """For pools of processes: they are forked from the server that `programs` has, which has imported everything."""
     start_server()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """After the last line: pages that nobody has looked at are easily overlooked among the dots."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    reasons = [str(report.longrepr) for report in terminal.stats.get("skipped", [])] if terminal else []
+    unseen = sum("Chromium" in reason or "playwright" in reason for reason in reasons)
+    if unseen:
+        install = "Debian: apt-get install chromium"
+        terminal.write_line(f"{unseen} browser tests were skipped: there is no Chromium here ({install}).")

@@ -10,7 +10,8 @@ import os
 import sys
 import tempfile
 import textwrap
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -75,6 +76,14 @@ def finished(*words: object, code: str | None = None, folds: int | None = None) 
     program = Program(*words, code=code, folds=folds)
     assert program.wait() == 0, program.stdout + program.stderr
     return program
+
+
+def until(condition: Callable[[], object], seconds: float = 600.0) -> None:
+    """Waits for what another process is going to do, and stays done."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"nothing after {seconds:g} s"
+        time.sleep(0.01)
 
 
 def tool(name: str, *words: object, folds: int | None = None) -> str:

@@ -11,7 +11,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "aimfor"
 #: A module may import from its own layer and from those before it.
 LAYERS = [
-    {"errors", "__version__"},
+    {"errors", "failpoints", "__version__"},
     {"engine"},
     {"checks", "distributed", "bank", "schedule", "ties", "twice", "watch"},
     {"sorted", "smooth", "lp", "lagrangian", "direct", "rates"},

@@ -98,7 +98,7 @@ def run_twice(code: str) -> list[str]:
     settings = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     workers = [Program(code=code, environment={**settings, "RANK": str(rank)}) for rank in range(2)]
     for rank, worker in enumerate(workers):
-        assert worker.wait(300) == 0, f"rank {rank}:\n{worker.stdout}{worker.stderr}"
+        assert worker.wait() == 0, f"rank {rank}:\n{worker.stdout}{worker.stderr}"
     return [worker.stdout for worker in workers]
 
 

@@ -1,12 +1,12 @@
-"""SIGINT and SIGTERM at random moments of `aimfor train` and `aimfor compare`.
+"""SIGINT and SIGTERM at random points of `aimfor train` and `aimfor compare`.
 
     python tools/interrupts.py --moments 50 --seed 0
 
-Each command first runs to its end, which says how long it takes and what it finds. Then it is started again and again
-and sent a signal after a random part of that time. It must be out within two seconds, leave no process and no
-half-written file behind, and go on from there (``--resume``, or the same command) to what the uninterrupted run found,
-bit for bit. Runs are forked from one process that has imported everything, so that the moments fall into the work and
-not into imports.
+Each command first runs to its end, which says how many fail points it passes (`aimfor.failpoints`) and what it finds.
+Then it is started again and again and sent a signal at one of them, drawn at random: the seed alone says which. It must
+be out within ``--limit`` seconds, leave no process and no half-written file behind, and go on from there (``--resume``,
+or the same command) to what the uninterrupted run found, bit for bit. Runs are forked from one process that has
+imported everything.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-#: Seconds from the signal to the end. On a crowded machine a process waits for its turn, so its own time counts.
-LIMIT = 2.0
-PATIENCE = 120.0
+from aimfor import failpoints
+
+PATIENCE = 600.0
+#: Points are counted, and none of them is the last.
+NOWHERE = "*:0=SIGSTOP"
 
 
 @dataclass(frozen=True)
@@ -75,14 +77,15 @@ def write_table(path: Path) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def fork(words: list[str], log: Path) -> int:
-    """The program in a process and group of its own; returns its id."""
+def fork(words: list[str], log: Path, point: str = "") -> int:
+    """The program in a process and group of its own, with this fail point; returns its id."""
     process = os.fork()
     if process:
         return process
     code = 1
     try:
         os.setsid()
+        os.environ[failpoints.VARIABLE] = point
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -136,20 +139,25 @@ def left_over(process: int, folder: Path) -> str | None:
     return f"half-written: {begun}" if begun else None
 
 
-def one_moment(command: Command, place: Path, delay: float, number: signal.Signals, wanted: Any) -> tuple[str, float]:
+def one_moment(
+    command: Command, place: Path, point: int, number: signal.Signals, wanted: Any, limit: float
+) -> tuple[str, float]:
     """A finding (empty: none), and the seconds from the signal to the end."""
     folder, log = place / "run", place / "log.txt"
-    process = fork(command.start(folder), log)
-    time.sleep(delay)
+    process = fork(command.start(folder), log, f"*:{point}=SIGSTOP")
+    _, status = os.waitpid(process, os.WUNTRACED)
+    what = f"{command.name}, {number.name} at point {point}"
+    if not os.WIFSTOPPED(status):
+        return f"{what}: it ended before: {log.read_text()[-300:]}", 0.0
     before, began = used(process), time.monotonic()
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(process, number)
+    os.kill(process, number)
+    os.kill(process, signal.SIGCONT)
     code, after = wait(process)
     wall, own = time.monotonic() - began, max(0.0, after - before)
-    what = f"{command.name}, {number.name} after {delay:.2f} s"
     if code not in (0, 130, -number):
         return f"{what}: exit code {code}: {log.read_text()[-300:]}", wall
-    if code != 0 and min(wall, own + LIMIT / 2) > LIMIT:
+    # On a crowded machine a process waits for its turn, so its own time counts.
+    if code != 0 and min(wall, own + limit / 2) > limit:
         return f"{what}: out after {wall:.1f} s ({own:.1f} s of its own)", wall
     remains = left_over(process, folder)
     if remains:
@@ -166,36 +174,37 @@ def one_moment(command: Command, place: Path, delay: float, number: signal.Signa
     return "", wall
 
 
-def whole_run(command: Command, folder: Path) -> tuple[float, Any]:
-    """Seconds and result of the uninterrupted run, in this process: whatever is imported late is there afterwards."""
+def whole_run(command: Command, folder: Path) -> tuple[int, Any]:
+    """Points and result of the uninterrupted run, in this process: whatever is imported late is there afterwards."""
     from typer.testing import CliRunner
 
     from aimfor.app.cli.main import app
 
-    CliRunner().invoke(app, command.start(folder.with_name(f"{folder.name}-first")))
-    began = time.monotonic()
+    failpoints.passed.clear()
+    os.environ[failpoints.VARIABLE] = NOWHERE
     done = CliRunner().invoke(app, command.start(folder))
+    del os.environ[failpoints.VARIABLE]
     assert done.exit_code == 0, f"{command.name} ended with {done.exit_code}: {done.output}"
-    return time.monotonic() - began, command.found(folder)
+    return failpoints.passed[NOWHERE], command.found(folder)
 
 
-def run(moments: int, seed: int) -> tuple[list[str], float, dict[str, int]]:
+def run(moments: int, seed: int, limit: float) -> tuple[list[str], float, dict[str, int]]:
     """Findings, the longest wait, and how many moments each command had."""
     rng, findings, longest = random.Random(seed), list[str](), 0.0
     counts: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         write_table(place / "t.csv")
-        whole: dict[str, tuple[float, Any]] = {}
+        whole: dict[str, tuple[int, Any]] = {}
         for number in range(moments):
             command = commands(place / "t.csv")[number % 3]
             if command.name not in whole:
                 whole[command.name] = whole_run(command, place / command.name)
-            seconds, wanted = whole[command.name]
+            points, wanted = whole[command.name]
             here = place / str(number)
             here.mkdir()
             sent = rng.choice((signal.SIGINT, signal.SIGTERM))
-            finding, wall = one_moment(command, here, rng.uniform(0, seconds), sent, wanted)
+            finding, wall = one_moment(command, here, rng.randint(1, points), sent, wanted, limit)
             print(f"{number + 1}: {command.name} {sent.name} {wall:.2f} s {finding}", file=sys.stderr, flush=True)
             findings += [finding] if finding else []
             longest, counts[command.name] = max(longest, wall), counts.get(command.name, 0) + 1
@@ -206,8 +215,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--moments", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--limit", type=float, default=2.0, help="seconds from the signal to the end")
     given = parser.parse_args()
-    findings, longest, counts = run(given.moments, given.seed)
+    findings, longest, counts = run(given.moments, given.seed, given.limit)
     for finding in findings:
         print(finding)
     print(f"{given.moments} moments ({counts}); the longest wait {longest:.2f} s; {len(findings)} findings")

@@ -1,9 +1,9 @@
-"""Streamed runs killed by SIGKILL at random moments and resumed: each must end as one that nobody disturbed did.
+"""Streamed runs killed by SIGKILL at random points and resumed: each must end as one that nobody disturbed did.
 
 python tools/kill_runs.py [--times 20] [--seed 0] [--kind network | committee | csv] [--rows 1000]
 
-A moment is drawn from the whole life of a run: reading, training, saving, growing trees, writing results. Python, torch
-and aimfor are imported once and every run is a fork, so that a trial takes a second.
+A point is drawn from all the fail points that a run passes (`aimfor.failpoints`): training, saving, growing trees,
+writing results. Python, torch and aimfor are imported once and every run is a fork, so that a trial takes a second.
 """
 
 from __future__ import annotations
@@ -17,14 +17,18 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 from safetensors.torch import load_file
 
+from aimfor import failpoints
 from aimfor.__main__ import main as aimfor
+
+#: Points are counted, and none of them is the last.
+NOWHERE = "*:0=SIGKILL"
 
 #: What a run imports on its way.
 IMPORTED = ("torch._dynamo", "lightgbm", "aimfor.app.cli.main", "aimfor.app.cli.bar", "aimfor.app.stream.command")
@@ -53,36 +57,35 @@ def write(folder: Path, kind: str, n: int, files: int = 4) -> None:
             pq.write_table(table, folder / f"{number}.parquet", row_group_size=200)
 
 
-def forked(function: object, after: float | None = None) -> int | None:
-    """Runs it in a child; its exit code, or None when it was killed ``after`` seconds."""
+def forked(function: Callable[[], object]) -> int:
+    """Runs it in a child; its exit code, minus the signal's number where one ended it."""
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            code = int(function() or 0)  # type: ignore[operator]
+            code = int(function() or 0)  # type: ignore[call-overload]
         except SystemExit as end:
             code = int(end.code or 0)
         finally:
             os._exit(code)
-    deadline = None if after is None else time.monotonic() + after
-    while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        if deadline is not None and time.monotonic() >= deadline:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return None
-        time.sleep(0.002)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def start(data: Path, out: Path, kind: str, after: float | None = None) -> int | None:
-    """Starts the run, or goes on with it."""
+def start(data: Path, out: Path, kind: str, point: str = NOWHERE) -> int:
+    """Starts the run, or goes on with it; the points that it passed are in a file beside the folder."""
     words = ["train", str(data), "--target", "y", "--metric", "auroc", *KINDS[kind], "--out", str(out)]
     words += ["--checkpoint-seconds", "0"]
     if (out / "config.json").exists():
         words = ["train", "--resume", str(out)]
-    return forked(lambda: aimfor([*words, "--quiet"]), after)
+
+    def run() -> int:
+        os.environ[failpoints.VARIABLE] = point
+        try:
+            return aimfor([*words, "--quiet"])
+        finally:
+            out.with_suffix(".points").write_text(str(failpoints.passed[point]))
+
+    return forked(run)
 
 
 def difference(ours: Path, theirs: Path) -> str | None:
@@ -119,23 +122,25 @@ def trials(times: int, seed: int, kind: str, rows: int, folder: Path) -> list[st
     chance, wrong = random.Random(seed), list[str]()
     data, calm = folder / "rows", folder / "calm"
     assert forked(lambda: write(data, kind, rows)) == 0
-    began = time.monotonic()
     assert start(data, calm, kind) == 0
-    life = time.monotonic() - began
+    points = int(calm.with_suffix(".points").read_text())
     for trial in range(times):
         out = folder / f"killed-{trial}"
-        after = chance.random() * life
-        killed = start(data, out, kind, after) is None
+        point = chance.randint(1, points)
+        code = start(data, out, kind, f"*:{point}=SIGKILL")
+        if code != -signal.SIGKILL:
+            wrong.append(f"trial {trial}: the run that was to be killed at point {point} of {points} ended with {code}")
+            continue
         begun = (out / "checkpoint.safetensors").exists()
         if not (out / "metrics.json").exists():
             code = start(data, out, kind)
             if code != 0:
-                wrong.append(f"trial {trial}, killed after {after:.2f} s: the run that went on ended with {code}")
+                wrong.append(f"trial {trial}, killed at point {point}: the run that went on ended with {code}")
                 continue
         found = difference(out, calm)
-        print(f"trial {trial}: killed {killed} after {after:.2f} of {life:.2f} s, trained {begun}: {found or 'equal'}")
+        print(f"trial {trial}: killed at point {point} of {points}, trained {begun}: {found or 'equal'}")
         if found is not None:
-            wrong.append(f"trial {trial}, killed after {after:.2f} s: {found} differs")
+            wrong.append(f"trial {trial}, killed at point {point}: {found} differs")
         shutil.rmtree(out)
     return wrong
 

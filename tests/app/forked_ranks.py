@@ -1,8 +1,8 @@
 """Runs `aimfor` commands in two processes each, as torchrun would; everything is imported once and then forked.
 
 python forked_ranks.py '[["train", …], …]' prints a line of JSON for each command: the exit codes, what was said, and
-which files it left. Of a command that begins with "kill" the last process is killed (SIGKILL) as soon as the run has
-saved its state.
+which files it left. Of a command that begins with "kill" the last process is killed (SIGKILL) when it asks for the
+third time whether to stop: by then the first has saved the state at least once.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import signal
 import socket
 import sys
 import tempfile
-import time
 
 import pytest
 
+from aimfor.failpoints import VARIABLE
 from undrawn import ALL
 
 WORLD = 2
@@ -28,7 +27,7 @@ for change in ALL:
     change(pytest.MonkeyPatch())
 
 
-def start(words: list[str], rank: int, port: int, said: str) -> int:
+def start(words: list[str], rank: int, port: int, said: str, kill: bool) -> int:
     child = os.fork()
     if child:
         return child
@@ -39,6 +38,7 @@ def start(words: list[str], rank: int, port: int, said: str) -> int:
             "WORLD_SIZE": str(WORLD),
             "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": str(port),
+            VARIABLE: "step:3=SIGKILL" if kill else "",
         }
         file = os.open(said, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.dup2(file, 2)
@@ -60,12 +60,7 @@ def run(words: list[str]) -> dict[str, object]:
         port = free.getsockname()[1]
         free.close()
         said = os.path.join(folder, "said")
-        children = [start(words, rank, port, said) for rank in range(WORLD)]
-        if kill:
-            state = os.path.join(words[words.index("--out") + 1], "checkpoint.safetensors")
-            while not os.path.exists(state):
-                time.sleep(0.002)
-            os.kill(children[-1], signal.SIGKILL)
+        children = [start(words, rank, port, said, kill and rank == WORLD - 1) for rank in range(WORLD)]
         codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
         out = words[words.index("--out") + 1] if "--out" in words else words[-1]
         with open(said) as file:

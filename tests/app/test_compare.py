@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from aimfor.app.compare.plan import (
 )
 from aimfor.app.run.lock import locked
 from aimfor.errors import InputError
+from aimfor.failpoints import VARIABLE
 from aimfor.fitting.config import settings
 
 RECIPES = ["cross_entropy", "balanced_cross_entropy", "ce_then_metric"]
@@ -230,14 +231,11 @@ def test_killed_comparison_leaves_no_process_behind(tmp_path: Path) -> None:
     words = ["compare", "breast_cancer", "--metric", "auroc", "--seeds", "40", "--epochs", "2"]
     words += ["--model", "linear", "--recipe", "cross_entropy"]
     command = [sys.executable, "-m", "aimfor", *words, "--jobs", "2", "--out", str(tmp_path)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 240  # generous: the machine may be busy
-    while not list(tmp_path.glob("cells/*.json")) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.kill()
-    process.communicate(timeout=30)  # returns when the last worker has closed the pipes
+    around = {**os.environ, VARIABLE: "wrote cells/*=SIGKILL"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=around)
+    process.communicate(timeout=600)  # returns when the last worker has closed the pipes
     assert process.returncode == -signal.SIGKILL
-    assert list(tmp_path.glob("cells/*.json"))
+    assert len(list(tmp_path.glob("cells/*.json"))) == 1
 
 
 @pytest.mark.parametrize(

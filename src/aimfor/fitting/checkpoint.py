@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..failpoints import fail_point
 
 Tensors = dict[str, Tensor]
 _FORMAT = "aimfor-1"
@@ -27,12 +28,13 @@ _MOST_JSON = 256 << 20
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Replaces the file by the content, or leaves it as it was and raises `InputError`."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary, name = path.with_name(f".{path.name}.{os.getpid()}.part"), f"{path.parent.name}/{path.name}"
     try:
         with temporary.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        fail_point(f"write {name}")
         os.replace(temporary, path)
     except BaseException as error:
         with contextlib.suppress(OSError):
@@ -45,6 +47,7 @@ def write_bytes(path: Path, content: bytes) -> None:
             "a folder with free space that may be written",
             "What was there before is untouched; free some space, or choose another folder with --out.",
         ) from None
+    fail_point(f"wrote {name}")
 
 
 def write_text(path: Path, text: str) -> None:

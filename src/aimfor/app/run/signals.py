@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ...failpoints import fail_point
+
 #: Seconds for an orderly end.
 GRACE = 1.2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -49,9 +51,13 @@ def stop_on_signal(folder: Path | None = None, how_to_go_on: str = "") -> Iterat
         asked.append(number)
         last.start()
 
+    def stop() -> bool:
+        fail_point("step")
+        return bool(asked)
+
     last = _Last(folder, how_to_go_on)
     with _handled(ask), last:
-        yield lambda: bool(asked)
+        yield stop
 
 
 @contextlib.contextmanager
