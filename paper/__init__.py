@@ -1,13 +1,19 @@
 """Every claim a command: the papers' tables and figures on real data, under one fair protocol.
 
-One experiment is one module of ``paper.experiments`` with a module-level ``EXPERIMENT``, listed by name in `NAMES`.
+One experiment is one module of ``paper.experiments`` or ``paper.map`` with a module-level ``EXPERIMENT``, listed by
+name in `NAMES`.
 ``python -m paper NAME`` runs it, from the root of the repository. None of this is part of the installed package.
 """
 
 from .experiment import Cell, Experiment, Options, Result, data_folder
 
-#: Name of an experiment (and of its folder of results) → its module, in the order they are listed to the user.
+#: Name of an experiment (and of its folder of results) → its module, seen from ``paper.experiments``, in the order they
+#: are listed to the user.
 NAMES: dict[str, str] = {
+    "map_masks": ".map.masks",
+    "map_rare": ".map.rare",
+    "map_untuned": ".map.untuned",
+    "map_lists": ".map.lists",
     "from_scratch": "scratch.from_scratch",
     "tables": "ours.tables",
     "committee": "ours.committee",

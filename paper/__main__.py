@@ -19,7 +19,10 @@ from .run import Outcome, load, run
 
 
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(help="Experiments to run; 'all' for every one.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Experiments to run; 'map' for the regimes of the map, 'all' for every one."),
+    ] = None,
     show_list: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
     seeds: Annotated[int | None, typer.Option(min=1, help="Paired seeds (default: the experiment's own).")] = None,
     budget: Annotated[float | None, typer.Option(min=0, help="Start no cell after so many seconds.")] = None,
@@ -43,8 +46,8 @@ def reproduce(
         console.print(_listing())
         return
     try:
-        chosen = list(NAMES) if names == ["all"] else names
-        experiments = [load(name) for name in chosen]
+        groups = {"all": list(NAMES), "map": [name for name in NAMES if name.startswith("map_")]}
+        experiments = [load(name) for word in names for name in groups.get(word, [word])]
         folder = None if cached_only and data is None else find_data(data)
         failed = False
         for experiment in experiments:

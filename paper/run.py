@@ -46,7 +46,7 @@ def load(name: str) -> Experiment:
     name = name.replace("-", "_")
     if name not in NAMES:
         raise InputError("name", repr(name), "one of " + (", ".join(NAMES) or "(none yet)"), "See --list.")
-    experiment: Experiment = importlib.import_module(f"paper.experiments.{NAMES[name]}").EXPERIMENT
+    experiment: Experiment = importlib.import_module(f".{NAMES[name]}", "paper.experiments").EXPERIMENT
     return experiment
 
 

@@ -1,0 +1,1 @@
+"""Regimes × losses under one protocol, written down in PROTOCOL.md before the first result."""

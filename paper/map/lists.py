@@ -1,0 +1,174 @@
+"""`map_lists`: documents ranked for queries. Grades are padded with −1; every fold makes its own trials."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import aimfor
+
+from ..experiment import Cell, Experiment, Options, Result, data_folder
+from ..experiments.ours.mq2008 import fold
+from .board import report_of
+from .contest import Rows, Task, best_of, contest_of_folds
+from .losses import Loss, MakeLoss, Method, has_direct
+
+METRICS, DATA = ("ndcg@10", "mrr"), "mq2008"
+
+
+def _rival(loss: Loss) -> MakeLoss:
+    return lambda shares, knob, metric: loss
+
+
+def squared(scores: Tensor, grades: Tensor, done: float) -> Tensor:
+    known = grades >= 0
+    return functional.mse_loss(scores[known], grades[known].float())
+
+
+def logistic(scores: Tensor, grades: Tensor, done: float) -> Tensor:
+    known = grades >= 0
+    return functional.binary_cross_entropy_with_logits(scores[known], (grades[known] > 0).float())
+
+
+def listnet(scores: Tensor, grades: Tensor, done: float) -> Tensor:
+    """Cao 2007: cross-entropy between the grades' shares of a list and the softmax of its scores."""
+    target = grades.clamp_min(0).float()
+    logs = torch.log_softmax(scores.masked_fill(grades < 0, -1e9), 1)
+    return -(target / target.sum(1, keepdim=True).clamp_min(1.0) * logs).sum(1).mean()
+
+
+def _pairs(grades: Tensor) -> Tensor:
+    return (grades[:, :, None] > grades[:, None, :]) & (grades[:, None, :] >= 0)
+
+
+def ranknet(scores: Tensor, grades: Tensor, done: float) -> Tensor:
+    gaps = scores[:, :, None] - scores[:, None, :]
+    return functional.softplus(-gaps)[_pairs(grades)].mean()
+
+
+def _gains(grades: Tensor) -> tuple[Tensor, Tensor]:
+    """Grades, the gains of the NDCG that judges, over the best DCG of the list; and the discounts by place."""
+    gains = grades.clamp_min(0).float()
+    discounts = 1.0 / torch.log2(torch.arange(grades.shape[1]) + 2.0)
+    best = (gains.sort(1, descending=True).values * discounts).sum(1, keepdim=True)
+    return gains / best.clamp_min(1e-6), discounts
+
+
+def lambdaloss(scores: Tensor, grades: Tensor, done: float) -> Tensor:
+    """Burges 2006: RankNet with every pair weighed by the NDCG that swapping it would change."""
+    gains, discounts = _gains(grades)
+    order = scores.detach().masked_fill(grades < 0, -1e9).argsort(1, descending=True)
+    at = torch.empty_like(scores).scatter_(1, order, discounts.expand_as(scores))
+    change = (gains[:, :, None] - gains[:, None, :]).abs() * (at[:, :, None] - at[:, None, :]).abs()
+    gaps = scores[:, :, None] - scores[:, None, :]
+    return (functional.softplus(-gaps) * change * _pairs(grades)).sum((1, 2)).mean()
+
+
+def approx_ndcg(shares: Tensor, knob: float, metric: str) -> Loss:
+    """Qin 2010: NDCG of ranks that are sums of sigmoids."""
+
+    def loss(scores: Tensor, grades: Tensor, done: float) -> Tensor:
+        gains, _ = _gains(grades)
+        known = (grades >= 0).float()
+        above = torch.sigmoid((scores[:, None, :] - scores[:, :, None]) / knob) * known[:, None, :]
+        ranks = 0.5 + above.sum(2)  # an item is half above itself
+        return 1.0 - (gains * known / torch.log2(1.0 + ranks)).sum(1).mean()
+
+    return loss
+
+
+def listmle(scores: Tensor, grades: Tensor, done: float) -> Tensor:
+    """Xia 2008: the likelihood of an order by grade, ties broken by the order of the file."""
+    order = grades.argsort(dim=1, descending=True, stable=True)
+    sorted_scores, known = scores.gather(1, order), grades.gather(1, order) >= 0
+    tail = sorted_scores.masked_fill(~known, -1e9).flip(1).logcumsumexp(1).flip(1)
+    return ((tail - sorted_scores) * known).sum(1).mean() / 10.0
+
+
+def _ours(engine: bool) -> MakeLoss:
+    def make(shares: Tensor, knob: float, metric: str) -> Loss:
+        loss = aimfor.MetricLoss(metric, aimfor.DirectEngine(epsilon=knob) if engine else None)
+        return lambda scores, grades, done: loss(scores, _targets(metric, grades), where=grades >= 0)
+
+    return make
+
+
+def _targets(metric: str, grades: Tensor) -> Tensor:
+    return grades.clamp_min(0) if metric.startswith("ndcg") else (grades > 0).long()
+
+
+def _then(shares: Tensor, knob: float, metric: str) -> Loss:
+    after = _ours(False)(shares, 0.0, metric)
+    return lambda scores, grades, done: (listnet if done < knob else after)(scores, grades, done)
+
+
+METHODS = {
+    one.name: one
+    for one in (
+        Method("pointwise squared", _rival(squared)),
+        Method("pointwise logistic", _rival(logistic)),
+        Method("ListNet", _rival(listnet)),
+        Method("RankNet", _rival(ranknet)),
+        Method("LambdaLoss", _rival(lambdaloss)),
+        Method("ApproxNDCG", approx_ndcg, (0.1, 0.5, 1.0)),
+        Method("ListMLE", _rival(listmle)),
+        Method("metric", _ours(False), ours=True),
+        Method("metric, direct", _ours(True), (0.1, 1.0, 10.0), ours=True),
+        Method("ListNet, then metric", _then, (0.25, 0.5, 0.75), ours=True),
+    )
+}
+
+
+def scorer(inputs: int) -> nn.Module:
+    layers = [nn.Linear(inputs, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)]
+    return nn.Sequential(*layers, nn.Flatten(1))
+
+
+def load(folder: Path, number: int) -> Task:
+    train, choose, judge = (Rows((part.x,), part.y) for part in fold(folder, number))
+    known = train.x[0][train.y >= 0]
+    mean, deviation = known.mean(0), known.std(0)
+    deviation = torch.where(deviation > 0, deviation, 1.0)
+    train, choose, judge = (
+        Rows((((one.x[0] - mean) / deviation).clamp(-10, 10),), one.y) for one in (train, choose, judge)
+    )
+    parts = {"choose": choose, "judge": judge}
+    return Task(
+        train=train,
+        parts=parts,
+        network=functools.partial(scorer, train.x[0].shape[2]),
+        evaluate=lambda found: {one: best_of(found, parts, functools.partial(exact, one)) for one in METRICS},
+        metrics=METRICS,
+        shares=torch.ones(1),
+        seed=number,
+        steps=300,
+        batch=32,
+    )
+
+
+def exact(metric: str, scores: Tensor, grades: Tensor) -> float:
+    loss = aimfor.MetricLoss(metric)
+    return float(loss.value(scores.double(), _targets(metric, grades), where=grades >= 0))
+
+
+def cells(options: Options) -> list[Cell]:
+    return [
+        {"data": DATA, "fold": number, "method": method.name, "metric": metric}
+        for number in range(1, 6)
+        for method in METHODS.values()
+        for metric in (METRICS if method.ours else ("all",))
+        if "direct" not in method.name or has_direct(metric)
+    ]
+
+
+def run(cell: Cell, options: Options) -> Result:
+    task = load(data_folder(options, DATA), cell["fold"])
+    return contest_of_folds(task, METHODS[cell["method"]], cell["metric"])
+
+
+TITLE = "The map: documents ranked for queries"
+EXPERIMENT = Experiment("map_lists", TITLE, "aimfor", cells, run, report_of(TITLE))

@@ -1,0 +1,110 @@
+"""Rows of one data set, cut into parts by a seed, for `map_rare` and `map_untuned`."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import aimfor
+
+from ..data.tables import arrays
+from .contest import Rows, Task, best_of
+
+#: Training rows that are used at most, drawn once.
+MOST = 10_000
+Raw = tuple[Tensor, Tensor]
+
+
+def perceptron(inputs: int, outputs: int) -> nn.Module:
+    last = nn.Linear(64, outputs)
+    layers = [nn.Linear(inputs, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), last]
+    return nn.Sequential(*layers, nn.Flatten(0)) if outputs == 1 else nn.Sequential(*layers)
+
+
+def small_cnn() -> nn.Module:
+    """For 14 × 14 pictures, given as rows of 196 numbers."""
+    convolutions = [nn.Conv2d(1, 8, 3, 2, 1), nn.ReLU(), nn.Conv2d(8, 16, 3, 2, 1), nn.ReLU(), nn.Flatten()]
+    return nn.Sequential(nn.Unflatten(1, (1, 14, 14)), *convolutions, nn.Linear(256, 1), nn.Flatten(0))
+
+
+@functools.cache
+def read(folder: Path, name: str) -> tuple[Raw, Raw]:
+    """Training and test file of a data set, by the map's name for it."""
+    source, _, variant = name.partition(" ")
+    if source == "digits":
+        from sklearn.datasets import load_digits
+
+        bunch = load_digits()
+        x, y = torch.from_numpy(bunch.data).float(), torch.from_numpy(bunch.target).long()
+        order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0))
+        last = order[len(order) * 4 // 5 :]
+        return (x[order[: -len(last)]], y[order[: -len(last)]]), (x[last], y[last])
+    parts = [_part(folder, source, split) for split in ("train", "test")]
+    if variant == "long tail":
+        parts = [_thinned(x, y, 0.6 ** torch.arange(10)) for x, y in parts]
+    elif variant:  # one digit against the rest, its positives thinned to a share
+        digit, share = int(variant.split()[0]), 0.01
+        parts = [(x, (y == digit).long()) for x, y in parts]
+        odds = [share / (1 - share) * float((y == 0).sum() / (y == 1).sum()) for _, y in parts]
+        parts = [_thinned(x, y, torch.tensor([1.0, odd])) for (x, y), odd in zip(parts, odds, strict=True)]
+    return parts[0], parts[1]
+
+
+def _part(folder: Path, source: str, split: str) -> Raw:
+    raw = arrays(folder / source / f"{split}.npz")
+    if "X" in raw:
+        return torch.from_numpy(raw["X"]).float(), torch.from_numpy(np.asarray(raw["y"])).long()
+    x = torch.from_numpy(raw["x"]).float()[:, None] / 255.0
+    return functional.avg_pool2d(x, 2).flatten(1), torch.from_numpy(np.asarray(raw["y"])).long()
+
+
+def _thinned(x: Tensor, y: Tensor, kept: Tensor) -> Raw:
+    rows = torch.rand(len(y), generator=torch.Generator().manual_seed(0)) < kept[y]
+    return x[rows], y[rows]
+
+
+def load_task(folder: Path, name: str, metrics: tuple[str, ...], seed: int) -> Task:
+    """Three fifths of the training file to train, one to choose, one to judge; the test file to confirm."""
+    (x, y), (x_test, y_test) = read(folder, name)
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(y), generator=generator)[:MOST]
+    order = order[y[order].argsort(stable=True)]  # class by class, so that every fifth row is a stratified fifth
+    fifth = torch.arange(len(order)) % 5
+    fit = order[fifth >= 2]
+    mean, deviation = x[fit].mean(0), x[fit].std(0)
+    deviation = torch.where(deviation > 0, deviation, 1.0)
+
+    def rows(features: Tensor, labels: Tensor) -> Rows:
+        return Rows((((features - mean) / deviation).clamp(-10, 10),), labels)
+
+    parts = {
+        "choose": rows(x[order[fifth == 0]], y[order[fifth == 0]]),
+        "judge": rows(x[order[fifth == 1]], y[order[fifth == 1]]),
+        "confirm": rows(x_test, y_test),
+    }
+    shares = torch.bincount(y[fit]).float() / len(fit)
+    outputs = 1 if len(shares) == 2 else len(shares)
+    make = (
+        small_cnn if name.startswith("mnist ") and outputs == 1 else functools.partial(perceptron, x.shape[1], outputs)
+    )
+    return Task(
+        train=rows(x[fit], y[fit]),
+        parts=parts,
+        network=make,
+        evaluate=lambda found: {one: best_of(found, parts, functools.partial(exact, one)) for one in metrics},
+        metrics=metrics,
+        shares=shares,
+        seed=seed,
+        steps=400,
+        batch=256,
+    )
+
+
+def exact(metric: str, scores: Tensor, y: Tensor) -> float:
+    """Of the scores as they are: a curve's number, or decisions at 0 and by argmax."""
+    return float(aimfor.MetricLoss(metric).value(scores.double(), y))
