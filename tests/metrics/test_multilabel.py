@@ -93,7 +93,7 @@ def test_training_raises_the_metric(metric: MultiLabel) -> None:
 @pytest.mark.parametrize("name", ["f1", "ap", "auroc"])
 def test_an_absent_label_is_left_out(name: str) -> None:
     scores, targets = data(4)
-    targets[:, 2] = 0
+    targets[:, 2], scores[:, 2] = 0, -1.0
     metric, kept = MultiLabel(name), [0, 1, 3]
     assert torch.equal(metric.value(scores, targets), metric.value(scores[:, kept], targets[:, kept]))
     leaf = scores.clone().requires_grad_()
@@ -102,7 +102,7 @@ def test_an_absent_label_is_left_out(name: str) -> None:
     (gradient,) = torch.autograd.grad(output.loss, leaf)
     assert not gradient[:, 2].any()
     assert gradient[:, kept].any()
-    nothing = metric.value(scores, torch.zeros_like(targets))
+    nothing = metric.value(-scores.abs(), torch.zeros_like(targets))
     assert torch.isnan(nothing)
 
 

@@ -7,6 +7,7 @@ import copy
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 import aimfor
 from aimfor.fitting.losses import loss_on_logits
@@ -188,3 +189,42 @@ def test_extreme_scores_stay_finite(name: str, scale: float, relative: bool) -> 
     assert torch.isfinite(loss)
     (found,) = torch.autograd.grad(loss, scores)
     assert torch.isfinite(found).all()
+
+
+def perfect_masks(classes: int, there: int) -> tuple[Tensor, Tensor]:
+    targets = torch.arange(2 * 8 * 8).reshape(2, 8, 8) % there
+    return 40.0 * functional.one_hot(targets, classes).movedim(-1, 1).double(), targets
+
+
+@pytest.mark.parametrize("classes", [3, 21, 40])
+@pytest.mark.parametrize(
+    "metric", [aimfor.IoU(classes="mean"), aimfor.IoU("image", "mean"), aimfor.metrics.ClassFBeta()], ids=repr
+)
+def test_classes_that_a_batch_lacks_are_no_part_of_the_soft_mean(metric: aimfor.Metric, classes: int) -> None:
+    """Perfect on two of the classes is the loss of value 1, and imperfect is what two classes alone would have."""
+    scores, targets = perfect_masks(classes, there=2)
+    assert float(metric.value(scores, targets)) == 1.0
+    for loss_fn in (aimfor.MetricLoss(metric), aimfor.MetricLoss(metric, aimfor.SmoothEngine())):
+        assert float(loss_fn(scores, targets)) == pytest.approx(0.0, abs=1e-9)
+    scores[:, 2:] = -40.0  # nobody decides for the others, and the two are undecided
+    scores[:, :2] *= 0.01
+    found = float(aimfor.MetricLoss(metric, aimfor.SmoothEngine())(scores, targets))
+    assert found == pytest.approx(float(aimfor.MetricLoss(metric, aimfor.SmoothEngine())(scores[:, :2], targets)))
+    assert found > 0.1
+
+
+def test_images_without_the_object_are_no_part_of_the_soft_mean_over_images() -> None:
+    scores, targets = torch.full((3, 4, 4), -40.0).double(), torch.zeros(3, 4, 4).long()
+    scores[0, 0], targets[0, 0] = 40.0, 1
+    metric = aimfor.IoU(average="image")
+    assert float(metric.value(scores, targets)) == 1.0
+    assert float(aimfor.MetricLoss(metric, aimfor.SmoothEngine())(scores, targets)) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_class_of_the_past_has_its_part_in_the_soft_mean() -> None:
+    metric, engine = aimfor.IoU(classes="mean"), aimfor.SmoothEngine(bank=10**6)
+    loss_fn = aimfor.MetricLoss(metric, engine)
+    wrong, third = perfect_masks(3, there=3)
+    loss_fn(-wrong.requires_grad_(), third)
+    scores, targets = perfect_masks(3, there=2)
+    assert float(loss_fn(scores.requires_grad_(), targets).detach()) > 0.5

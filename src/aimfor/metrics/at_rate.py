@@ -38,7 +38,7 @@ class AtRate(Metric, HasRates, HasSmooth):
             wanted, floored, floor = self.rates(curve)
             return (wanted * soft_floor(floored, floor, relative)).amax()
 
-        return _curve_ranking(batch, best)
+        return _curve_ranking(batch, best, self.defined)
 
     def default_engine(self) -> Engine:
         return _quick()
@@ -60,9 +60,7 @@ class AtRate(Metric, HasRates, HasSmooth):
 
     def exact(self, batch: Batch) -> Tensor:
         curve = threshold_curve(batch)
-        if not curve.positives > 0:
-            return nan_like(batch)
-        return self.allowed(curve).max().clamp_min(0.0)
+        return self.allowed(curve).max().clamp_min(0.0) if self.defined(curve) else nan_like(batch)
 
     def decide(
         self, scores: Tensor, targets: Tensor, *, weights: Tensor | None = None, where: Tensor | None = None
@@ -73,7 +71,7 @@ class AtRate(Metric, HasRates, HasSmooth):
         Choose it on validation data: a threshold that just meets its floor there may miss it elsewhere.
 
         Returns:
-            Scalar tensor: +inf (decide nothing) if no threshold meets the floor, NaN without positives.
+            Scalar tensor: +inf (decide nothing) if no threshold meets the floor, NaN where the metric is undefined.
 
         Example:
             >>> import torch, aimfor
@@ -85,12 +83,16 @@ class AtRate(Metric, HasRates, HasSmooth):
         with torch.no_grad():
             batch = self.check(scores, targets, weights=weights, where=where)
             curve = threshold_curve(_counted(batch))
-            if not curve.positives > 0:
+            if not self.defined(curve):
                 return nan_like(batch).to(scores.dtype)
             best, place = self.allowed(curve).max(0)
             if not best > 0:
                 return torch.full_like(curve.positives, torch.inf, dtype=scores.dtype)
             return just_below(curve.thresholds.to(scores.dtype), int(place))
+
+    def defined(self, curve: Curve) -> bool:
+        """Whether the rates are: nothing is recalled without positives."""
+        return bool(curve.positives > 0)
 
     def allowed(self, curve: Curve) -> Tensor:
         """The rate to maximise, −1 where the floor is not met."""
@@ -164,7 +166,7 @@ class RecallAtPrecision(AtRate):
 class TPRAtFPR(AtRate):
     """The best true positive rate over the thresholds whose false positive rate is at most ``fpr``; 0 if none is.
 
-    Undefined (NaN) without positives.
+    Undefined (NaN) without positives or without negatives.
 
     Args:
         fpr: The ceiling, in [0, 1).
@@ -182,8 +184,10 @@ class TPRAtFPR(AtRate):
         checks.number("fpr", self.fpr, at_least=0, below=1)
 
     def rates(self, curve: Curve) -> tuple[Tensor, Tensor, float]:
-        passed = torch.where(curve.negatives > 0, curve.fp / curve.negatives, torch.zeros_like(curve.fp))
-        return curve.tp / curve.positives, 1.0 - passed, 1.0 - self.fpr
+        return curve.tp / curve.positives, 1.0 - curve.fp / curve.negatives, 1.0 - self.fpr
+
+    def defined(self, curve: Curve) -> bool:
+        return bool(curve.positives > 0) and bool(curve.negatives > 0)
 
     def anchors(self) -> tuple[Anchor, ...]:
         return (tpr_at_fpr(self.fpr),)
@@ -226,7 +230,7 @@ class AUPRC(Metric, HasRates, HasSmooth):
             met = soft_floor(curve.tp / curve.positives, floors, relative)
             return (_precision(curve) * met).amax(1).mean()
 
-        return _curve_ranking(batch, mean_of_best)
+        return _curve_ranking(batch, mean_of_best, lambda curve: bool(curve.positives > 0))
 
     def __post_init__(self) -> None:
         checks.integer("points", self.points, at_least=1)
@@ -257,7 +261,9 @@ def soft_floor(rate: Tensor, floor: Tensor | float, relative: Tensor | float) ->
     return torch.sigmoid((rate - floor + ROUNDING**0.5) / (0.1 * relative))
 
 
-def _curve_ranking(batch: Batch, measure: Callable[[Curve, Tensor | float], Tensor]) -> Ranking:
+def _curve_ranking(
+    batch: Batch, measure: Callable[[Curve, Tensor | float], Tensor], defined: Callable[[Curve], bool]
+) -> Ranking:
     """Every positive's score as a threshold: a metric of the soft counts there."""
     weights = batch.effective_weights()
     mass = torch.ones_like(batch.scores, dtype=torch.float64) if weights is None else weights.double()
@@ -267,9 +273,8 @@ def _curve_ranking(batch: Batch, measure: Callable[[Curve, Tensor | float], Tens
     thresholds = asked.take(batch.scores.detach()[None])[0]
 
     def of_counts(above: Tensor, relative: Tensor | float) -> Tensor:
-        if not positives > 0:
-            return nan_like(batch)
-        return measure(Curve(above[0, 0], above[1, 0], thresholds, positives, negatives), relative)
+        curve = Curve(above[0, 0], above[1, 0], thresholds, positives, negatives)
+        return measure(curve, relative) if defined(curve) else nan_like(batch)
 
     masses = (hit, mass - hit)
     return Ranking(batch.scores[None], asked, masses, of_counts, batch.targets[None], mass, cuts=True, hits=True)

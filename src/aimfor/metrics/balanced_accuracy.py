@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from ..engine import Batch, Engine
 from ..smooth import QUICK, MeanOfRatios, Ratio, SmoothEngine
 from .by_class import DecidedByClass
+from .confusion import binary_counts
 
 #: Of the positives and of the negatives.
 _RECALLS = MeanOfRatios((Ratio((1, 0, 0, 0), (1, 0, 1, 0)), Ratio((0, 0, 0, 1), (0, 1, 0, 1))))
@@ -18,8 +20,8 @@ _RECALLS = MeanOfRatios((Ratio((1, 0, 0, 0), (1, 0, 1, 0)), Ratio((0, 0, 0, 1), 
 class BalancedAccuracy(DecidedByClass):
     """Mean recall of the classes: at ``score > threshold``, or by the highest of ``(n, c)`` scores.
 
-    A constant decision reaches 1/2, or 1/c, however frequent its class. Of two classes both must be there, or the
-    value is NaN; of several, those that are not there are left out.
+    A constant decision reaches 1/2, or 1/c, however frequent its class. Classes that are not there are left out.
+    As a loss of two classes it is undefined where one is missing, so that a batch does not push towards the other.
 
     Args:
         threshold: Scores above it are decided positive (binary scores only).
@@ -37,6 +39,12 @@ class BalancedAccuracy(DecidedByClass):
 
     def of_counts(self, tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
         return (tp / (tp + fn) + tn / (tn + fp)) / 2
+
+    def exact(self, batch: Batch) -> Tensor:
+        if batch.scores.ndim != 1:
+            return super().exact(batch)
+        tp, fp, fn, tn = binary_counts(batch, self.threshold)
+        return torch.stack((tp / (tp + fn), tn / (tn + fp))).nanmean()
 
     def as_ratio(self) -> MeanOfRatios:
         return _RECALLS

@@ -11,7 +11,8 @@ from .. import checks
 from ..engine import Batch, Engine
 from ..smooth import ClassDecisions, HasSmooth, Ratio, SmoothEngine, SmoothForm
 from .base import Metric
-from .confusion import class_counts
+from .confusion import class_counts, something_to_find
+from .fbeta import FBeta
 
 
 @dataclass(frozen=True)
@@ -48,21 +49,22 @@ class ClassFBeta(Metric, HasSmooth):
         checks.one_of("average", self.average, ("macro", "micro"))
 
     def exact(self, batch: Batch) -> Tensor:
-        return self._averaged(*class_counts(batch))
+        return FBeta(self.beta).of_counts(*self._averaged(class_counts(batch))).nanmean()
 
-    def _averaged(self, tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
-        if self.average == "micro":
-            tp, fp, fn = tp.sum(), fp.sum(), fn.sum()
-        square = float(self.beta) ** 2
-        return ((1 + square) * tp / ((1 + square) * tp + square * fn + fp)).nanmean()
+    def _averaged(self, counts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return counts if self.average == "macro" else tuple(one.sum(-1, keepdim=True) for one in counts)
 
     def smooth_form(self, batch: Batch) -> SmoothForm:
         weights = batch.effective_weights()
         mass = None if weights is None else weights[None]
-        square = float(self.beta) ** 2
-        lines = (1.0 + square, 0.0, 0.0, 0.0), (1.0 + square, 1.0, square, 0.0)
-        ratio = Ratio(*lines, summed=self.average == "micro")
-        return ClassDecisions(batch.scores, batch.scores[None], batch.targets[None], mass, self._averaged, ratio)
+        one = FBeta(self.beta)
+        ratio = Ratio(*one.lines(), summed=self.average == "micro")
+
+        def measure(*counts: Tensor) -> Tensor:
+            counts = self._averaged(counts)
+            return something_to_find(one.of_counts(*counts), counts).nanmean()
+
+        return ClassDecisions(batch.scores, batch.scores[None], batch.targets[None], mass, measure, ratio)
 
     def default_engine(self) -> Engine:
         """Macro: half cross-entropy at the metric's prices; micro is the accuracy, so its default is accuracy's."""

@@ -63,6 +63,14 @@ def class_counts(batch: Batch) -> ConfusionCounts:
     return ConfusionCounts(tp, fp, fn, table.sum((-2, -1)).unsqueeze(-1) - tp - fp - fn)
 
 
+def something_to_find(values: Tensor, counts: tuple[Tensor, ...]) -> Tensor:
+    """Values of soft counts, NaN for those that are 0 for want of a positive (F_β, IoU): nothing is learned from them.
+
+    The exact metric is 0/0 there, and left out of means, if nothing is decided. Soft decisions are never nothing.
+    """
+    return torch.where((counts[0] + counts[2] > 0) | (values != 0), values, torch.nan)
+
+
 def check_by_shape(scores: Any, targets: Any, **rest: Any) -> Batch:
     """The gate of a metric of two classes or of several: ``(n, c)`` scores for n targets are several."""
     tensors = isinstance(scores, Tensor) and isinstance(targets, Tensor)
@@ -97,7 +105,7 @@ class CountMetric(Metric, HasArgmax, HasSmooth):
         return self.threshold if batch.targets.dtype == torch.bool else None  # class ids: the highest score decides
 
     def argmax_form(self, batch: Batch) -> ArgmaxForm:
-        loss = 1.0 - self.exact(batch)
+        loss = 1.0 - self.of_counts(*binary_counts(batch, self.threshold))
         return CountForm(rows_of(batch, threshold=self.threshold), loss.new_ones(1), loss, self._rule())
 
     def smooth_form(self, batch: Batch) -> SmoothForm:

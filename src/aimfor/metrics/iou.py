@@ -12,8 +12,8 @@ from .. import checks
 from ..direct import ArgmaxForm, CountForm, class_rows, mean_shares, rows_of
 from ..engine import Batch
 from ..errors import InputError
-from ..smooth import ClassDecisions, Decisions, SmoothForm
-from .confusion import CountMetric, binary_counts, class_counts
+from ..smooth import ClassDecisions, Decisions, Ratio, SmoothForm
+from .confusion import CountMetric, binary_counts, class_counts, something_to_find
 from .programs import Coefficients, RatioOfCounts
 
 
@@ -102,12 +102,12 @@ class IoU(RatioOfCounts, CountMetric):
             return self._table(self.check(scores, targets, weights=weights, where=where))
 
     def _table(self, batch: Batch) -> Tensor:
-        return self._as_table(binary_counts(batch, self.threshold) if self.classes == "binary" else class_counts(batch))
+        counts = binary_counts(batch, self.threshold) if self.classes == "binary" else class_counts(batch)
+        return self._as_table(self.of_counts(*counts))
 
-    def _as_table(self, counts: tuple[Tensor, ...]) -> Tensor:
-        """``(images, classes)`` from counts of images, of classes, or of both."""
-        table = self.of_counts(*counts)
-        return table.reshape(-1, 1) if self.classes == "binary" else table.reshape(-1, table.shape[-1])
+    def _as_table(self, values: Tensor) -> Tensor:
+        """``(images, classes)`` from values of images, of classes, or of both."""
+        return values.reshape(-1, 1) if self.classes == "binary" else values.reshape(-1, values.shape[-1])
 
     def smooth_form(self, batch: Batch) -> SmoothForm:
         if self.layout == "binary":
@@ -115,14 +115,15 @@ class IoU(RatioOfCounts, CountMetric):
         weights = batch.effective_weights()
 
         def measure(*counts: Tensor) -> Tensor:
-            return self._mean(self._as_table(counts))
+            return self._mean(self._as_table(something_to_find(self.of_counts(*counts), counts)))
 
         if self.classes == "binary":
             rows = batch.scores - self.threshold
             return Decisions(batch.scores, rows, batch.targets, weights, measure)
         images = batch.scores if batch.scores.ndim == 3 else batch.scores[None]
         mass = None if weights is None else weights.reshape(images.shape[:2])
-        return ClassDecisions(batch.scores, images, batch.targets.reshape(images.shape[:2]), mass, measure)
+        plain = Ratio(*self.lines()) if self.classes == "mean" and len(images) == 1 else None
+        return ClassDecisions(batch.scores, images, batch.targets.reshape(images.shape[:2]), mass, measure, plain)
 
     def argmax_form(self, batch: Batch) -> ArgmaxForm:
         table = self._table(batch)

@@ -17,7 +17,7 @@ from ..sorted import PairForm, PairProblem
 from .auroc import AUROC
 from .average_precision import AveragePrecision
 from .base import Metric
-from .confusion import CountMetric, binary_counts
+from .confusion import CountMetric, binary_counts, something_to_find
 from .curve import just_below, nan_like, threshold_curve
 from .programs import RatioOfCounts
 from .smooth_pairs import balanced_rows
@@ -30,9 +30,11 @@ class MultiLabel(Metric, HasSmooth):
     """A metric of several labels that an example may have at once.
 
     ``"macro"``: the metric of every label (column), then the mean; with average precision it is mAP. ``"micro"``: of
-    all decisions together. ``"samples"``: the metric of every example (row), then the mean. Labels (examples) without a
-    positive have nothing to find: they are left out of the mean, in the value as in the loss, and the value is NaN if
-    none is left. (scikit-learn counts such an F1 as 0.) For AUROC a label needs a negative too.
+    all decisions together. ``"samples"``: the metric of every example (row), then the mean. Labels (examples) whose
+    metric is undefined are left out of the mean, and the value is NaN if none is left: for F_β those that have no
+    positive and none decided, as in scikit-learn with ``zero_division=nan``; for average precision those without a
+    positive, for AUROC those without a negative too. In the loss, a label that has no positive and whose F_β is
+    therefore 0 whatever is decided is left out as well.
 
     Args:
         metric: A metric of decisions (`FBeta`, `IoU`, …), `AveragePrecision` or `AUROC`, or its name.
@@ -91,7 +93,7 @@ class MultiLabel(Metric, HasSmooth):
     def exact(self, batch: Batch) -> Tensor:
         rows = self._rows(batch)
         if isinstance(self.metric, CountMetric):
-            return self._mean(batch)(*binary_counts(rows, 0.0))
+            return _weighted_mean(self.metric.of_counts(*binary_counts(rows, 0.0)), self._of_examples(batch))
         if isinstance(self.metric, AveragePrecision):
             return self.metric.exact(rows)
         values = []
@@ -104,9 +106,9 @@ class MultiLabel(Metric, HasSmooth):
     def smooth_form(self, batch: Batch) -> SmoothForm:
         rows = self._rows(batch)
         if isinstance(self.metric, CountMetric):
-            ratio = Ratio(*self.metric.lines(), positives=True) if isinstance(self.metric, RatioOfCounts) else None
-            ratio = ratio if self._of_examples(batch) is None else None  # their mean is not the plain one
-            return Decisions(batch.scores, rows.scores, rows.targets, rows.weights, self._mean(batch), ratio)
+            plain = self._of_examples(batch) is None  # with weights their mean is not the ratio's
+            ratio = Ratio(*self.metric.lines()) if plain and isinstance(self.metric, RatioOfCounts) else None
+            return Decisions(batch.scores, rows.scores, rows.targets, rows.weights, self._soft_mean(batch), ratio)
         if isinstance(self.metric, AveragePrecision):
             return self.metric.smooth_form(rows)
         if self._of_examples(batch) is not None:
@@ -140,15 +142,11 @@ class MultiLabel(Metric, HasSmooth):
         anchor = 0.5 if isinstance(self.metric, AveragePrecision) else 1.0
         return SmoothEngine(QUICK, anchor=anchor, anchor_temperature=QUICK)
 
-    def _mean(self, batch: Batch) -> Measure:
-        """The mean of the rows' values, from their counts."""
+    def _soft_mean(self, batch: Batch) -> Measure:
+        """The mean of the rows' values, from their soft counts."""
         assert isinstance(self.metric, CountMetric)
         of_counts, of_examples = self.metric.of_counts, self._of_examples(batch)
-
-        def mean(tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
-            return _weighted_mean(torch.where(tp + fn > 0, of_counts(tp, fp, fn, tn), torch.nan), of_examples)
-
-        return mean
+        return lambda *counts: _weighted_mean(something_to_find(of_counts(*counts), counts), of_examples)
 
     def _of_examples(self, batch: Batch) -> Tensor | None:
         """``(n,)`` float64 weights of the examples, where each is a row of its own; else they are in the counts."""

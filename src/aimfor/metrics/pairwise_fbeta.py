@@ -14,6 +14,7 @@ from ..engine import Batch, Engine
 from ..lagrangian import ConstraintForm, ConstraintProblem, HasConstraints, kept_rows
 from ..smooth import Decisions, HasSmooth, Ratio, SmoothEngine, SmoothForm
 from .base import Metric
+from .confusion import something_to_find
 from .curve import nan_like
 from .fbeta import FBeta
 
@@ -73,13 +74,11 @@ class PairwiseFBeta(Metric, HasConstraints, HasSmooth):
         mass = (positive | (batch.targets == second)).to(batch.scores.dtype)
         mass = mass if weights is None else mass * weights
 
-        def measure(tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
-            there = tp + fn > 0
-            values = torch.where(there, one.of_counts(tp, fp, fn, tn), torch.nan)
-            return values.nanmean()
+        def measure(*counts: Tensor) -> Tensor:
+            return something_to_find(one.of_counts(*counts), counts).nanmean()
 
         rows = batch.scores.t().index_select(0, first[:, 0])
-        return Decisions(batch.scores, rows, positive, mass, measure, Ratio(*one.lines(), positives=True))
+        return Decisions(batch.scores, rows, positive, mass, measure, Ratio(*one.lines()))
 
     def constraint_form(self, batch: Batch) -> ConstraintForm:
         scores, groups, index = kept_rows(batch)

@@ -137,14 +137,17 @@ class ClassDecisions(SmoothForm):
         return book.value, up, down, positive, book.enlarge, counts
 
     def _from_tensors(self, soft: Tensor, truth: Tensor, past: Tensor | None) -> Priced:
-        """The same for many classes, for images, and for any measure."""
+        """The same in tensors: for many classes, for images, and for any measure."""
         counts = _counts(soft, truth, soft.new_ones(self.targets.shape) if self.mass is None else self.mass)
         joined, enlarge = with_past(counts, past)
-        value, slopes = value_and_slopes(lambda leaf: self.measure(*leaf.unbind(0)), joined)
-        if value == 0.0 and _nothing_to_find(joined, slopes):
-            value = float("nan")
-        up, down = (slopes[0] - slopes[2]).to(soft)[:, None], (slopes[1] - slopes[3]).to(soft)[:, None]
-        return value, up, down, (joined[0] + joined[2]).to(soft)[:, None], enlarge, counts
+        if self.ratio is not None and len(soft) == 1:
+            value, *worth = self.ratio.of_many(joined.reshape(4, -1))
+            up, down = (one.view(joined.shape[1:]) for one in worth)
+        else:
+            value, slopes = value_and_slopes(lambda leaf: self.measure(*leaf.unbind(0)), joined)
+            up, down = slopes[0] - slopes[2], slopes[1] - slopes[3]
+        positives = joined[0] + joined[2]
+        return value, up.to(soft)[:, None], down.to(soft)[:, None], positives.to(soft)[:, None], enlarge, counts
 
 
 def _counts(soft: Tensor, truth: Tensor, mass: Tensor) -> Tensor:
@@ -154,9 +157,3 @@ def _counts(soft: Tensor, truth: Tensor, mass: Tensor) -> Tensor:
     positives, everything = (mass[..., None] * truth).sum(-2).double(), mass.sum(-1, keepdim=True).double()
     fp = (decided - tp).clamp_min(0.0)
     return torch.stack((tp, fp, (positives - tp).clamp_min(0.0), (everything - positives - fp).clamp_min(0.0)))
-
-
-def _nothing_to_find(counts: Tensor, slopes: Tensor) -> bool:
-    """Whether no class that the metric looks at has an example, and without one nothing changes it (F_β, IoU)."""
-    up, down = slopes[0] - slopes[2], slopes[1] - slopes[3]
-    return not bool(((counts[0] + counts[2]) * (up != 0)).any()) and not bool(down.any())

@@ -25,8 +25,8 @@ class Ratio:
     Attributes:
         above: Coefficients of (tp, fp, fn, tn).
         below: The same, below the line.
-        summed: The ratio of the rows' summed counts; else the mean of their ratios, without those that are 0/0.
-        positives: Rows without a positive are left out of the mean too.
+        summed: The ratio of the rows' summed counts; else the mean of their ratios, without those that are 0/0 and
+            without those that have nothing to find (`only_finds`).
 
     Example:
         >>> from aimfor.smooth.ledger import Ratio
@@ -37,7 +37,15 @@ class Ratio:
     above: Coefficients
     below: Coefficients
     summed: bool = False
-    positives: bool = False
+
+    @property
+    def only_finds(self) -> bool:
+        """Whether it counts true positives alone above the line (F_β, IoU), so that a row without a positive is 0.
+
+        Nothing can be learned from such a row. The exact metric is 0/0 there if nothing is decided, which soft
+        decisions never are: it is left out.
+        """
+        return not any(self.above[1:])
 
     @property
     def fixed_prices(self) -> bool:
@@ -49,7 +57,8 @@ class Ratio:
         rows = list(zip(*counts, strict=True))
         whole = [tuple(map(sum, counts))] if self.summed else rows
         above, below = ([sum(map(float.__mul__, line, row)) for row in whole] for line in self._lines())
-        kept = [d != 0.0 and (not self.positives or row[0] + row[2] > 0.0) for d, row in zip(below, whole, strict=True)]
+        any_row = not self.only_finds
+        kept = [d != 0.0 and (any_row or row[0] + row[2] > 0.0) for d, row in zip(below, whole, strict=True)]
         number = sum(kept)
         if not number:
             return float("nan"), [0.0] * len(rows), [0.0] * len(rows)
@@ -70,7 +79,7 @@ class Ratio:
         lines = counts.new_tensor(self._lines())
         above, below = (lines @ counts).unbind(0)
         kept = below != 0.0
-        if self.positives:
+        if self.only_finds:
             kept &= counts[0] + counts[2] > 0.0
         number = int(kept.sum())
         if not number:
@@ -90,6 +99,8 @@ class Ratio:
 @dataclass(frozen=True)
 class MeanOfRatios:
     """The mean of several ratios of the same counts, undefined where one of them is (balanced accuracy).
+
+    The exact metric leaves out a class that is not there; a batch without it says nothing about the balance of classes.
 
     Example:
         >>> from aimfor.smooth.ledger import MeanOfRatios, Ratio
@@ -156,10 +167,7 @@ def ledger(
         joined = [list(map(float.__add__, a, b)) for a, b in zip(own, past.reshape(4, -1).tolist(), strict=True)]
         size = sum(map(sum, own))
         enlarge = sum(map(sum, joined)) / size if size > 0 else 1.0
-    value, up, down = ratio.of(joined)
-    if value == 0.0 and not any(down) and not any(joined[0]) and not any(joined[2]):
-        value = float("nan")  # no positive, and without one nothing changes the metric (F_β, IoU)
-    return Ledger(own, joined, enlarge, value, up, down)
+    return Ledger(own, joined, enlarge, *ratio.of(joined))
 
 
 def inverse_means(sizes: list[float]) -> list[float]:
