@@ -1,7 +1,7 @@
 # Two commands: `make demo` and `make test`. Both set up what they need in .venv first: the demo the program alone,
 # the tests the developers' tools as well.
 PYTHON ?= python3.11
-BIN := .venv/bin
+BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
 .PHONY: demo test lint types check docs bench wheel evidence mutants clean
