@@ -12,13 +12,6 @@ import torch
 import torch._dynamo  # an optimizer's first step would import it
 from matplotlib import figure, font_manager  # noqa: F401
 
-import aimfor.app.cli.bar
-import aimfor.app.cli.main
-import aimfor.app.many.run
-import aimfor.app.masks.run
-import aimfor.app.report.run
-import aimfor.app.run.training
-import aimfor.app.stream.command  # noqa: F401
 import programs  # noqa: F401
 
 torch.set_num_threads(1)

@@ -1,6 +1,6 @@
 """Streamed runs killed by SIGKILL at random points and resumed: each must end as one that nobody disturbed did.
 
-python tools/kill_runs.py [--times 20] [--seed 0] [--kind network | committee | csv] [--rows 1000]
+python tools/kill_runs.py [--times 20] [--seed 0] [--kind committee | csv] [--rows 1000]
 
 A point is drawn from all the fail points that a run passes (`aimfor.failpoints`): training, saving, growing trees,
 writing results. Python, torch and aimfor are imported once and every run is a fork, so that a trial takes a second.
@@ -31,12 +31,11 @@ from aimfor.__main__ import main as aimfor
 NOWHERE = "*:0=SIGKILL"
 
 #: What a run imports on its way.
-IMPORTED = ("torch._dynamo", "lightgbm", "aimfor.app.cli.main", "aimfor.app.cli.bar", "aimfor.app.stream.command")
+IMPORTED = ("torch._dynamo", "lightgbm", "aimfor.app.cli.main", "aimfor.app.cli.bar", "aimfor.app.stream.run")
 
 KINDS = {
-    "network": ["--epochs", "4", "--hidden", "16", "--batch-size", "64", "--learning-rate", "0.01"],
     "committee": [],
-    "csv": ["--epochs", "3", "--hidden", "8", "--batch-size", "64", "--recipe", "ce_then_metric"],
+    "csv": ["--members", "linear,trees"],
 }
 
 
@@ -74,7 +73,6 @@ def forked(function: Callable[[], object]) -> int:
 def start(data: Path, out: Path, kind: str, point: str = NOWHERE) -> int:
     """Starts the run, or goes on with it; the points that it passed are in a file beside the folder."""
     words = ["train", str(data), "--target", "y", "--metric", "auroc", *KINDS[kind], "--out", str(out)]
-    words += ["--checkpoint-seconds", "0"]
     if (out / "config.json").exists():
         words = ["train", "--resume", str(out)]
 
@@ -91,10 +89,9 @@ def start(data: Path, out: Path, kind: str, point: str = NOWHERE) -> int:
 def difference(ours: Path, theirs: Path) -> str | None:
     """The first file of the two runs that is not the same, or None. Seconds may differ, and nothing else."""
     for path in sorted(theirs.rglob("*.safetensors")):
-        if path.name != "checkpoint.safetensors":
-            mine, other = load_file(ours / path.relative_to(theirs)), load_file(path)
-            if mine.keys() != other.keys() or not all(torch.equal(mine[name], other[name]) for name in other):
-                return str(path.relative_to(theirs))
+        mine, other = load_file(ours / path.relative_to(theirs)), load_file(path)
+        if mine.keys() != other.keys() or not all(torch.equal(mine[name], other[name]) for name in other):
+            return str(path.relative_to(theirs))
     for path in sorted([*theirs.rglob("*.json"), *theirs.rglob("*.txt"), *theirs.rglob("*.jsonl")]):
         if _timeless(ours / path.relative_to(theirs)) != _timeless(path):
             return str(path.relative_to(theirs))
@@ -131,7 +128,7 @@ def trials(times: int, seed: int, kind: str, rows: int, folder: Path) -> list[st
         if code != -signal.SIGKILL:
             wrong.append(f"trial {trial}: the run that was to be killed at point {point} of {points} ended with {code}")
             continue
-        begun = (out / "checkpoint.safetensors").exists()
+        begun = (out / "cells").exists()
         if not (out / "metrics.json").exists():
             code = start(data, out, kind)
             if code != 0:
@@ -149,7 +146,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kind", choices=[*KINDS], default="network")
+    parser.add_argument("--kind", choices=[*KINDS], default="committee")
     parser.add_argument("--rows", type=int, default=1_000, help="in each of four files")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -57,15 +57,12 @@ def _table(*words: str) -> Callable[[Path], tuple[list[list[str]], Path]]:
     return make
 
 
-def _streamed(*words: str) -> Callable[[Path], tuple[list[list[str]], Path]]:
-    def make(place: Path) -> tuple[list[list[str]], Path]:
-        (place / "rows").mkdir()
-        for file in range(3):
-            _write(place / "rows" / f"{file}.csv", _lines(400, file))
-        new = _write(place / "new.csv", _lines(8))
-        return _trained(place / "rows", "--target", "label", "--metric", "ap", *words), new
-
-    return make
+def _streamed(place: Path) -> tuple[list[list[str]], Path]:
+    (place / "rows").mkdir()
+    for file in range(3):
+        _write(place / "rows" / f"{file}.csv", _lines(400, file))
+    new = _write(place / "new.csv", _lines(8))
+    return _trained(place / "rows", "--target", "label", "--metric", "ap"), new
 
 
 def _ranked(place: Path) -> tuple[list[list[str]], Path]:
@@ -155,8 +152,7 @@ KINDS = {
         Kind("committee", _table()),
         Kind("network", _table("--model", "mlp", "--epochs", "2")),
         Kind("ranked", _ranked),
-        Kind("streamed", _streamed()),
-        Kind("streamed network", _streamed("--recipe", "cross_entropy", "--epochs", "1")),
+        Kind("streamed", _streamed),
         Kind("many", _many),
         Kind("retrieval", _retrieval, (("embed", "RUN", "DATA", "--out", "OUT"), ("report", "RUN"))),
         Kind("masks", _masks, (("predict", "RUN", "DATA", "--out", "OUT"), ("report", "RUN"))),

@@ -2,7 +2,7 @@
 
 python paper/benchmarks/bench_ranks.py
 
-Steps as `aimfor train` makes them on a stream: DDP over gloo, cross-entropy or a metric that joins the batch. By the
+Steps of a plain loop with DDP over gloo, cross-entropy or a metric that joins the batch. By the
 clock, so it needs two cores and a quiet machine. "joining" is the share of a step that exchanging scores takes.
 """
 
@@ -17,10 +17,10 @@ import torch.distributed as dist
 from common import record
 from ranks import on_ranks
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 import aimfor
 from aimfor import distributed as joining
-from aimfor.app.stream.ranks import Ranks
 
 COLUMNS, STEPS = 20, 30
 #: Rows of a batch of all processes, and hidden units of each layer.
@@ -40,13 +40,13 @@ def network(hidden: tuple[int, ...]) -> nn.Module:
     return nn.Sequential(*layers, nn.Linear(hidden[-1], 1))
 
 
-def measure(ranks: Ranks, batch: int, hidden: tuple[int, ...], loss: nn.Module | None) -> dict[str, float]:
+def measure(rank: int, world: int, batch: int, hidden: tuple[int, ...], loss: nn.Module | None) -> dict[str, float]:
     """Median seconds of a step, and of the exchange of scores in it."""
     model = network(hidden)
-    wrapped = ranks.wrap(model)
+    wrapped = DistributedDataParallel(model, gradient_as_bucket_view=True) if world > 1 else model
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    generator = torch.Generator().manual_seed(ranks.rank)
-    x = torch.randn(batch // ranks.world, COLUMNS, generator=generator)
+    generator = torch.Generator().manual_seed(rank)
+    x = torch.randn(batch // world, COLUMNS, generator=generator)
     y = (x[:, 0] > 1).long()
     spent, exchange = [0.0], joining._exchange
 
@@ -60,7 +60,7 @@ def measure(ranks: Ranks, batch: int, hidden: tuple[int, ...], loss: nn.Module |
     joining._exchange = timed
     seconds, joined = [], []
     for _ in range(STEPS + 3):
-        if ranks.world > 1:
+        if world > 1:
             dist.barrier()
         spent[0], began = 0.0, time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
@@ -77,7 +77,7 @@ def measure(ranks: Ranks, batch: int, hidden: tuple[int, ...], loss: nn.Module |
 def work(rank: int, world: int) -> dict[str, Any]:
     losses = {"cross-entropy": None, "auroc": aimfor.MetricLoss("auroc")}
     return {
-        f"{size}/{name}": measure(Ranks(rank, world), batch, hidden, loss)
+        f"{size}/{name}": measure(rank, world, batch, hidden, loss)
         for size, (batch, hidden) in SIZES.items()
         for name, loss in losses.items()
     }

@@ -76,12 +76,12 @@ def rate_step(tables: Tables) -> str:
 
 def loader(tables: Tables) -> str:
     (read,), (train,) = tables["stream_loader"], tables["stream_fast"]
-    speed, share = read["million rows per CPU-second"], read["share of load + step"]
+    speed = read["million rows per CPU-second"]
     limit, peak, each = (train[key] for key in ("limit", "peak MB of a process", "CPU s per million training rows"))
     return (
-        f"With 20 columns of float64 the loader gives {speed} million rows per CPU-second, {share} of a step of\n"
-        f"the small network ([benchmarks](benchmarks.md)). {train['rows']} such rows trained by `aimfor train --fast`\n"
-        f"in a memory cgroup of {limit}: peak {peak} MB, {each} CPU-seconds per million rows"
+        f"With 20 columns of float64 the reader gives {speed} million rows per CPU-second\n"
+        f"([benchmarks](benchmarks.md)). {train['rows']} such rows trained by `aimfor train --fast` in a memory\n"
+        f"cgroup of {limit}: peak {peak} MB, {each} CPU-seconds per million rows"
     )
 
 

@@ -48,7 +48,7 @@ CHAPTERS = {
     "Exact metrics": ("exact_ndcg", "boxes", "retrieval", "retrieval_faiss"),
     "The program": ("committee_cost", "pictures_cost", "strangers"),
     "Large data and several processes": (
-        *("stream_fast", "stream_network", "stream_levels", "stream_loader", "stream_trees", "ranks", "bytes"),
+        *("stream_fast", "stream_members", "stream_levels", "stream_loader", "stream_trees", "ranks", "bytes"),
         "executors",
     ),
 }

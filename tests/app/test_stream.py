@@ -1,8 +1,7 @@
-"""Tables on disk: the same batches for any number of workers and ranks, one encoder, errors that name the file."""
+"""Tables on disk: parts that rows alone decide, one encoder, errors that name the file."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ import pytest
 import torch
 
 from aimfor.app.data.labels import labels_of_counts
-from aimfor.app.stream.batches import Loader, Place
 from aimfor.app.stream.memory import plan
+from aimfor.app.stream.reader import Reader
 from aimfor.app.stream.survey import TEST, TRAIN, VALIDATION, Cut, Survey, class_counts, mixed
 from aimfor.app.stream.table import columns_of_batch, open_table, row_hashes
 from aimfor.errors import InputError
@@ -39,74 +38,32 @@ def write(folder: Path, files: int = 3, n: int = 500, group: int = 100) -> Path:
     return folder
 
 
-def surveyed(path: Path, cut: Cut = CUT, shares: int = 1, most: int = 100_000) -> Survey:
-    table, parts = open_table(str(path)), [Survey(most) for _ in range(shares)]
+def surveyed(path: Path, cut: Cut = CUT, most: int = 100_000) -> Survey:
+    table, found = open_table(str(path)), Survey(most)
     for number in range(len(table.units)):
-        parts[number % shares].add(table, number, cut)
-    keys = np.concatenate([part.keys for part in parts])
-    for part in parts:
-        part.trim(keys)
-    for other in parts[1:]:
-        parts[0].join(other)
-    return parts[0]
+        found.add(table, number, cut)
+    return found
 
 
-def loader(path: Path, **changes: Any) -> Loader:
+def reader(path: Path) -> Reader:
     table, found = open_table(str(path)), surveyed(path)
     labels = labels_of_counts(class_counts(found), binary=True)
-    made = Loader(table, CUT, found.encoder(CUT, None), labels, found.train, found.digests, 4, 64)
-    return replace(made, **changes)
+    return Reader(table, CUT, found.encoder(CUT, None), labels, found.train, found.digests)
 
 
-def seen(given: Loader, start: Place = Place()) -> list[tuple[torch.Tensor, torch.Tensor]]:  # noqa: B008
-    return [(batch.x, batch.y) for batch in given.epoch(start)]
-
-
-def equal(ours: list[tuple[torch.Tensor, torch.Tensor]], theirs: list[tuple[torch.Tensor, torch.Tensor]]) -> bool:
-    return len(ours) == len(theirs) and all(
-        torch.equal(a, c) and torch.equal(b, d) for (a, b), (c, d) in zip(ours, theirs, strict=True)
-    )
-
-
-def test_an_epoch_has_every_training_row_once_in_batches_of_one_size(tmp_path: Path) -> None:
-    given = loader(write(tmp_path))
-    batches = seen(given)
-    everything = torch.cat([x for x, _ in batches])
-    expected = torch.cat([given.read(number)[0] for number in range(15)])
-    assert Counter(map(bytes, everything.numpy())) == Counter(map(bytes, expected.numpy()))
-    assert all(48 <= len(y) <= 80 for _, y in batches)
-    assert sum(batch.size for batch in given.epoch(Place())) == len(everything)
-
-
-def test_workers_change_nothing(tmp_path: Path) -> None:
-    given = loader(write(tmp_path))
-    alone = seen(replace(given, workers=0))
-    for workers in (1, 2):
-        assert equal(alone, seen(replace(given, workers=workers)))
-
-
-def test_two_and_three_ranks_see_the_batches_of_one(tmp_path: Path) -> None:
-    given = loader(write(tmp_path))
-    alone = list(given.epoch(Place()))
-    for world in (2, 3):
-        ranks = [list(replace(given, rank=rank, world=world).epoch(Place())) for rank in range(world)]
-        assert {len(one) for one in ranks} == {len(alone)}
-        for number, whole in enumerate(alone):
-            parts = [one[number] for one in ranks]
-            assert sum(len(part.y) for part in parts) == whole.size == parts[0].size == len(whole.y)
-            ours = Counter(map(bytes, torch.cat([part.x for part in parts]).numpy()))
-            assert ours == Counter(map(bytes, whole.x.numpy()))
-
-
-def test_an_epoch_goes_on_in_its_middle(tmp_path: Path) -> None:
-    given = loader(write(tmp_path))
-    whole = list(given.epoch(Place(1)))
-    for number in (3, 7, len(whole) - 1):
-        rest = seen(given, whole[number].place)
-        assert equal(rest, [(batch.x, batch.y) for batch in whole[number:]])
-        assert whole[number - 1].following == whole[number].place
-    assert whole[-1].following == Place(2)
-    assert not equal(seen(given, Place(0)), seen(given, Place(1)))
+def test_a_share_of_every_unit_is_drawn_by_the_seed_and_keeps_its_order(tmp_path: Path) -> None:
+    given = reader(write(tmp_path))
+    for number in (0, 7):
+        x, y = given.read(number)
+        assert len(y) == given.train[number]
+        some, ids = given.share(number, 0.25)
+        assert len(ids) == round(0.25 * len(y))
+        places = [int((x == row).all(1).nonzero()[0, 0]) for row in some]
+        assert places == sorted(set(places))
+        assert torch.equal(ids, y[places])
+        assert torch.equal(given.share(number, 0.25)[0], some)
+        assert not torch.equal(replace(given, seed=1).share(number, 0.25)[0], some)
+        assert torch.equal(given.share(number, 1.0)[0], x)
 
 
 def test_parts_depend_on_rows_alone(tmp_path: Path) -> None:
@@ -124,13 +81,10 @@ def test_parts_depend_on_rows_alone(tmp_path: Path) -> None:
     assert 0.07 < share < 0.13
 
 
-def test_the_survey_of_two_processes_is_that_of_one(tmp_path: Path) -> None:
-    write(tmp_path)
-    alone, together = surveyed(tmp_path, most=200), surveyed(tmp_path, shares=2, most=200)
-    assert alone.encoder(CUT, None).state == together.encoder(CUT, None).state
-    assert (alone.counts, alone.train, alone.digests) == (together.counts, together.train, together.digests)
-    assert "200 of" in alone.encoder(CUT, None).notes[-1]
-    assert repr(alone.held_out(TEST).to_pylist()) == repr(together.held_out(TEST).to_pylist())
+def test_a_small_sample_is_said(tmp_path: Path) -> None:
+    found = surveyed(write(tmp_path), most=200)
+    assert len(found.keys) == 200
+    assert "200 of" in found.encoder(CUT, None).notes[-1]
 
 
 def test_below_the_sample_the_encoder_is_that_of_a_table_in_memory(tmp_path: Path) -> None:
@@ -207,8 +161,8 @@ def test_a_damaged_file_in_the_middle_is_named(tmp_path: Path) -> None:
         surveyed(tmp_path)
 
 
-def test_a_unit_that_changes_between_epochs_is_named(tmp_path: Path) -> None:
-    given = loader(write(tmp_path))
+def test_a_unit_that_changes_between_passes_is_named(tmp_path: Path) -> None:
+    given = reader(write(tmp_path))
     given.read(5)
     pq.write_table(pa.table(rows(500, 77)), tmp_path / "1.parquet", row_group_size=100)
     changed = replace(given, table=open_table(str(tmp_path)))
@@ -225,22 +179,14 @@ def test_a_class_of_the_last_file_is_known(tmp_path: Path) -> None:
     assert labels.classes == ["0", "1", "7"]
 
 
-def test_a_rank_without_rows_has_empty_batches(tmp_path: Path) -> None:
-    given = loader(write(tmp_path, files=1), window=4)
-    lonely = list(replace(given, rank=2, world=3).epoch(Place()))
-    assert lonely[-1].x.shape == (0, 7)  # the last window has one unit, which the first rank owns
-    assert lonely[-1].size > 0
-
-
 def test_memory_too_small_for_a_row_group_names_what_is_needed(tmp_path: Path) -> None:
     table = open_table(str(write(tmp_path)))
     with pytest.raises(InputError, match=r"--memory: got 100 MB for row groups of up to 100 rows, expected at least 4"):
         plan(table, 7, 100 << 20)
     found = plan(table, 7, 1 << 30)
-    assert (found.held, found.sample, found.window) == (200_000, 100_000, (1 << 20) // 100)
+    assert (found.held, found.sample, found.members) == (200_000, 100_000, 100_000)
     tight = plan(table, 7, 460 << 20)
-    assert 1_000 <= tight.sample < 100_000
-    assert 1 <= tight.window < found.window
+    assert 1_000 <= tight.members < tight.sample < 100_000
 
 
 def test_an_explosion_of_categories_stays_bounded(tmp_path: Path) -> None:

@@ -1,10 +1,9 @@
-"""A floor on a stream: thresholds are tested on rows that took part in nothing, in any number of processes."""
+"""A floor on a stream: thresholds are tested on rows that took part in nothing."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +14,7 @@ from typer.testing import CliRunner
 import aimfor
 from aimfor.app.cli.main import app
 from aimfor.app.run.committee_files import load_committee
-from aimfor.app.stream import prepare as preparing
 from aimfor.app.stream.prepare import prepare
-from aimfor.app.stream.ranks import Ranks
 from aimfor.errors import InputError
 from aimfor.fitting.config import Settings
 from aimfor.rates import precision, recall
@@ -54,7 +51,7 @@ def test_the_threshold_is_the_one_that_decide_guarantees_on_the_rows_kept_aside(
     assert 0.4 < rows["aside"] / (rows["aside"] + rows["validation"]) < 0.6
     assert "precision >= 0.8" in metrics["threshold_text"]
 
-    ready = prepare(settings(parts), Ranks(), tmp_path / "staged")
+    ready = prepare(settings(parts), tmp_path / "staged")
     assert ready.aside is not None
     committee = load_committee(out)
     told = [committee.scores(part[0]) for part in (ready.aside, ready.validation)]
@@ -79,7 +76,7 @@ def test_a_floor_out_of_reach_is_said_and_the_run_ends_well(parts: Path, tmp_pat
 
 @pytest.mark.parametrize("by", [None, "who"])
 def test_equal_rows_and_those_of_one_group_are_in_one_half(by: str | None, tmp_path: Path) -> None:
-    ready = prepare(settings(write(tmp_path / "parts", copies=3), split_by=by), Ranks(), tmp_path / "staged")
+    ready = prepare(settings(write(tmp_path / "parts", copies=3), split_by=by), tmp_path / "staged")
     assert ready.aside is not None
     columns = slice(None) if by is None else slice(2, 3)
     there, here = ({tuple(row) for row in part[0][:, columns].tolist()} for part in (ready.aside, ready.validation))
@@ -88,29 +85,8 @@ def test_equal_rows_and_those_of_one_group_are_in_one_half(by: str | None, tmp_p
     assert not there & here
 
 
-class Told(Ranks):
-    """One of two processes, each of which is told of the whole table."""
-
-    def gathered(self, value: Any) -> list[Any]:
-        return [value, value]
-
-
-def test_two_processes_hold_the_rows_of_one(parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = prepare(settings(parts), Ranks(), tmp_path / "staged")
-    whole = preparing.surveyed
-    monkeypatch.setattr(preparing, "surveyed", lambda table, cut, ranks, sample: whole(table, cut, Ranks(), sample))
-    two = [prepare(settings(parts), Told(rank, 2), tmp_path / "staged") for rank in (0, 1)]
-    assert alone.aside is not None
-    for rank, one in enumerate(two):
-        assert one.fingerprint == alone.fingerprint
-        assert one.aside is not None
-        assert one.aside[0].equal(alone.aside[0][rank::2])
-        assert one.aside[1].equal(alone.aside[1])
-
-
-def test_other_metrics_and_recipes_keep_nothing_aside(parts: Path, tmp_path: Path) -> None:
-    assert prepare(settings(parts, "ap"), Ranks(), tmp_path / "a").aside is None
-    assert prepare(settings(parts), Ranks(), tmp_path / "b", guarantee=False).aside is None
+def test_other_metrics_keep_nothing_aside(parts: Path, tmp_path: Path) -> None:
+    assert prepare(settings(parts, "ap"), tmp_path / "a").aside is None
 
 
 def test_a_half_without_a_class_is_named(tmp_path: Path) -> None:
@@ -123,7 +99,7 @@ def test_a_half_without_a_class_is_named(tmp_path: Path) -> None:
     said = set()
     for seed in range(12):
         try:
-            prepare(settings(place, seed=seed), Ranks(), tmp_path / "staged")
+            prepare(settings(place, seed=seed), tmp_path / "staged")
         except InputError as error:
             said.add(str(error))
     assert any("a half of the validation rows" in one for one in said), said

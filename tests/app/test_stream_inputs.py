@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import lightgbm
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,20 +17,21 @@ import pytest
 import torch
 from click.testing import Result
 from pyarrow import csv as arrow_csv
-from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
-from aimfor.app.stream import fit as fit_module
 from aimfor.app.stream import memory as memory_module
 from aimfor.app.stream.prepare import prepare
-from aimfor.app.stream.ranks import Ranks
+from aimfor.app.stream.run import members_of
 from aimfor.app.stream.survey import TEST, TRAIN, VALIDATION, Cut
 from aimfor.app.stream.table import columns_of_batch
+from aimfor.app.stream.trees import StreamedTrees
 from aimfor.errors import InputError
+from aimfor.fitting.committee.members import Job, Rows
+from aimfor.fitting.committee.members.trees import FittedTrees, Trees, boosted
 from aimfor.fitting.config import Settings
 
-QUICK = ["--epochs", "1", "--hidden", "8", "--batch-size", "128", "--learning-rate", "0.02"]
+QUICK = ["--fast"]
 
 
 def rows(n: int, seed: int) -> dict[str, Any]:
@@ -114,6 +117,7 @@ def test_partitions_are_columns_in_training_and_prediction(kind: str, tmp_path: 
 
 def test_a_file_larger_than_the_limit_is_read_as_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_module, "BASE", 0)
+    monkeypatch.setattr("aimfor.app.stream.trees.BASE", 0)
     monkeypatch.setattr("aimfor.app.stream.staging.GROUP_ROWS", 2_000)
     arrow_csv.write_csv(pa.table(rows(30_000, 0)), tmp_path / "t.csv")
     needed = 3 * (tmp_path / "t.csv").stat().st_size / 2**20
@@ -125,13 +129,6 @@ def test_a_file_larger_than_the_limit_is_read_as_a_stream(tmp_path: Path, monkey
                  "--out", tmp_path / "whole")  # fmt: skip
     assert whole.exit_code == 0, whole.output
     assert "kind" not in json.loads((tmp_path / "whole" / "config.json").read_text())
-
-
-def test_readers_change_no_bit(parts: Path, tmp_path: Path) -> None:
-    for readers in (0, 1, 2):
-        train(parts, tmp_path / str(readers), *QUICK, "--readers", readers)
-    first, *others = (load_file(tmp_path / str(readers) / "model.safetensors") for readers in (0, 1, 2))
-    assert all(torch.equal(other[name], first[name]) for other in others for name in first)
 
 
 def test_split_by_keeps_rows_together_and_group_breaks_rates_down(parts: Path, tmp_path: Path) -> None:
@@ -151,10 +148,12 @@ def test_split_by_keeps_rows_together_and_group_breaks_rates_down(parts: Path, t
     assert all(persons)
 
 
-def test_trees_and_a_network_form_a_committee_that_predicts_and_reports(parts: Path, tmp_path: Path) -> None:
+def test_trees_of_all_rows_and_members_of_a_sample_predict_and_report(parts: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     found = train(parts, folder, metric="f1")
-    assert [one["name"] for one in found["committee"]["members"]] == ["stream_network", "trees"]
+    assert [one["name"] for one in found["committee"]["members"]] == [
+        *("trees", "linear", "network", "network_metric"),
+    ]
     assert sum(one["weight"] for one in found["committee"]["members"]) == pytest.approx(1.0)
     assert found["test"]["metric"] > 0.75
     assert call("report", folder).exit_code == 0
@@ -175,20 +174,18 @@ def test_trees_and_a_network_form_a_committee_that_predicts_and_reports(parts: P
 
 
 def test_trees_from_a_stream_are_those_of_lightgbm_on_the_same_rows(parts: Path, tmp_path: Path) -> None:
-    from aimfor.app.stream.trees import grow
-
     settings = Settings(data=str(parts), metric="auroc", target="y", fast=True)
-    ready = prepare(settings, Ranks(), tmp_path / "staged")
-    fitted, notes = grow(ready, ready.validation, lambda: False)
+    ready = prepare(settings, tmp_path / "staged")
+    (streamed,), notes = members_of(ready)
     assert notes == []
-    import lightgbm
+    rows = Rows(*ready.validation)
+    fitted = streamed.fit(Job(rows, rows, ready.objective, 1, 0))
+    assert isinstance(fitted, FittedTrees)
 
-    units = [ready.loader.read(unit) for unit in sorted(ready.loader.train)]
+    units = [ready.reader.read(unit) for unit in sorted(ready.reader.train)]
     x, y = (torch.cat(part).numpy() for part in zip(*units, strict=True))
-    sample = lightgbm.Dataset(ready.sample.numpy(), params={"verbose": -1, "min_data_in_leaf": 10})
+    sample = lightgbm.Dataset(ready.sample[0].numpy(), params={"verbose": -1, "min_data_in_leaf": 10})
     train_set = lightgbm.Dataset(x.astype(np.float64), y, reference=sample, params={"verbose": -1})
-    from aimfor.fitting.committee.members.trees import Trees, boosted
-
     member = Trees(fitted.rounds[0], learning_rate=0.1)
     held = lightgbm.Dataset(ready.validation[0].numpy(), ready.validation[1].numpy(), reference=train_set)
     text, _ = boosted(member.all_settings(1, 0), train_set, held, fitted.rounds[0], lambda: False)
@@ -199,7 +196,7 @@ def test_trees_from_a_stream_are_those_of_lightgbm_on_the_same_rows(parts: Path,
 def test_a_limit_too_small_for_all_rows_grows_trees_from_a_stated_share(
     parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aimfor.app.stream.trees.rows_that_fit", lambda ready: 400)
+    monkeypatch.setattr("aimfor.app.stream.trees.rows_that_fit", lambda reader, held_out, memory: 400)
     refused_small = call("train", parts, "--target", "y", "--metric", "auroc", "--fast", "--out", tmp_path / "small")
     assert refused_small.exit_code == 2
     monkeypatch.setattr("aimfor.app.stream.trees._FEWEST", 100)
@@ -263,37 +260,38 @@ def test_a_damaged_file_in_the_middle(tmp_path: Path) -> None:
     refused("0.csv with 0 rows", *start(text), out=tmp_path / "run")
 
 
-def test_a_stream_that_changes_between_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_changes_between_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if only two rows change places; what was trained is not kept as finished, and cannot be gone on with."""
     folder, out = write(tmp_path / "parts"), tmp_path / "run"
-    look = fit_module.StreamFit._look
+    fit = StreamedTrees.fit
 
-    def change(fit: Any, epoch: int, progress: float) -> None:
+    def change(member: StreamedTrees, job: Job) -> FittedTrees:
         table = pq.read_table(folder / "1.parquet")
         pq.write_table(table.take([1, 0, *range(2, table.num_rows)]), folder / "1.parquet", row_group_size=100)
-        look(fit, epoch, progress)
+        return fit(member, job)
 
-    monkeypatch.setattr(fit_module.StreamFit, "_look", change)
-    result = call(*start(folder), "--epochs", "2", "--checkpoint-seconds", "0", "--out", out)
+    monkeypatch.setattr(StreamedTrees, "fit", change)
+    result = call(*start(folder), "--out", out)
     assert result.exit_code == 2
     assert "has changed since training began" in result.stderr
     assert not (out / "metrics.json").exists()
-    assert not (out / "model.safetensors").exists()
+    assert not (out / "committee.json").exists()
     monkeypatch.undo()
     refused("whose data has changed since", "train", "--resume", out)
 
 
-class Alone(Ranks):
-    """One of many, of whom nothing is heard."""
-
-    def gathered(self, value: Any) -> list[Any]:
-        return [value]
-
-
-def test_zero_rows_in_a_rank(parts: Path, tmp_path: Path) -> None:
-    settings = Settings(data=str(parts), metric="auroc", target="y")
-    with pytest.raises(InputError, match="15 row groups for 16 processes, expected a row group for each process"):
-        prepare(settings, Alone(0, 16), tmp_path / "staged")
+def test_a_class_that_the_sample_lacks_leaves_the_trees_alone(parts: Path, tmp_path: Path) -> None:
+    ready = prepare(Settings(data=str(parts), metric="auroc", target="y"), tmp_path / "staged")
+    one_class = replace(ready, sample=(ready.sample[0], torch.zeros_like(ready.sample[1])))
+    found, notes = members_of(one_class)
+    assert [member.name for member in found] == ["trees"]
+    assert notes == [f"trees alone: the {len(ready.sample[1]):,} training rows in memory have none of class '1'"]
+    linear = replace(one_class, settings=ready.settings.model_copy(update={"members": ("linear",)}))
+    with pytest.raises(InputError, match="expected trees, which learn from all rows"):
+        members_of(linear)
+    few, notes = members_of(replace(ready, members=500))
+    assert [member.name for member in few] == ["trees", "linear", "network", "network_metric"]
+    assert "learned from 500 training rows, as many as are kept in memory" in notes[0]
 
 
 def test_a_target_with_too_many_values_ends_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,7 +309,7 @@ def test_a_target_with_too_many_values_ends_early(tmp_path: Path, monkeypatch: p
         (["--workers", "2"], "--workers: got 2 for a table"),
         (["--group", "town"], "group: got 'town'"),
         (["--group", "a"], "expected a column with at most 50 values"),
-        (["--readers", "-1"], "--readers"),
+        (["--epochs", "2"], "--fast: got the option together with --epochs"),
     ],
 )
 def test_options_that_cannot_be_are_one_line(words: list[str], text: str, parts: Path, tmp_path: Path) -> None:
@@ -321,9 +319,9 @@ def test_options_that_cannot_be_are_one_line(words: list[str], text: str, parts:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--members", "linear"], "--members: got linear for a table that is read as a stream"),
-        (["--budget", "3"], "--budget: got 3 for a table"),
-        (["--fast", "--epochs", "2"], "--fast: got the option together with --epochs"),
+        (["--members", "line"], "--members: got 'line'"),
+        (["--epochs", "2"], "--epochs: got the option for a table that is read as a stream"),
+        (["--recipe", "head"], "--recipe: got the option for a table that is read as a stream"),
     ],
 )
 def test_members_that_cannot_be_are_one_line(words: list[str], text: str, parts: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`aimfor train` on a stream: a run that was killed ends as if it had not been; two processes; rows in, rows out."""
+"""`aimfor train` on a stream: a run that was killed ends as if it had not been; rows in, rows out."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
 from aimfor.app.run.lock import locked
-from programs import finished, tool
+from programs import tool
 
-COMMON = ["--target", "y", "--epochs", "3", "--hidden", "16", "--batch-size", "128", "--learning-rate", "0.01"]
+COMMON = ["--target", "y", "--members", "linear,trees"]
 
 
 def write(folder: Path, files: int = 4, n: int = 1_500) -> Path:
@@ -49,6 +49,7 @@ def test_it_learns_and_says_what_was_read(run: Path) -> None:
     assert metrics["test"]["metric"] > 0.85
     assert sum(metrics["rows"].values()) == 6_000
     assert not (run / "rows").exists()
+    assert {"report.html", "README.md"} <= {path.name for path in run.iterdir()}
 
 
 def test_killed_and_resumed_it_ends_the_same() -> None:
@@ -83,25 +84,7 @@ def test_predict_streams_in_and_out(run: Path, data: Path, tmp_path: Path) -> No
     assert again.stdout.splitlines()[1:] == out.read_text().splitlines()[1:51]
 
 
-def test_the_metric_as_the_loss_of_the_second_half(data: Path, tmp_path: Path) -> None:
-    words = [
-        "train",
-        str(data),
-        *COMMON,
-        "--metric",
-        "auroc",
-        "--recipe",
-        "ce_then_metric",
-        "--out",
-        str(tmp_path / "r"),
-    ]
-    result = CliRunner().invoke(app, words)
-    assert result.exit_code == 0, result.output
-    history = json.loads((tmp_path / "r" / "metrics.json").read_text())["history"]
-    assert [event["title"] for event in history] == ["cross-entropy", "the metric", "the metric"]
-
-
-def test_a_csv_that_is_too_large_for_the_limit_is_read_as_a_stream(tmp_path: Path) -> None:
+def test_a_limit_too_small_for_any_row_group_is_refused(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     n = 4_000
     x = rng.standard_normal(n)
@@ -121,7 +104,6 @@ def test_a_csv_that_is_too_large_for_the_limit_is_read_as_a_stream(tmp_path: Pat
         (["--memory", "-1GB"], "--memory"),
         (["--memory", "100MB"], "at least"),
         (["--split-by", "town"], "--split-by"),
-        (["--recipe", "head"], "--recipe"),
         (["--positive", "5"], "positive"),
     ],
 )
@@ -133,42 +115,3 @@ def test_bad_input_is_one_line(words: list[str], text: str, data: Path, tmp_path
     assert len(result.stderr.strip().splitlines()) == 1
     assert text in result.stderr
     assert not (tmp_path / "r" / "config.json").exists()
-
-
-LOST_ONCE = """
-    import os, pytest, sys
-    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
-    from aimfor.__main__ import main
-    from aimfor.app.stream import fit
-    from undrawn import ALL
-
-    for change in ALL:
-        change(pytest.MonkeyPatch())
-
-    look = fit.StreamFit._look
-
-    def dies(self, epoch, progress):
-        look(self, epoch, progress)
-        if epoch == 1 and self.ranks.rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
-            open(sys.argv[1], "w").close()
-            os.kill(os.getpid(), 9)
-
-    fit.StreamFit._look = dies
-    here = {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0", "run_id": "lost"}  # --standalone
-    twice = LaunchConfig(1, 1, nproc_per_node=2, max_restarts=1, start_method="fork", **here)
-    elastic_launch(twice, main)(sys.argv[2:])
-"""
-
-
-def test_torchrun_starts_a_lost_run_again_from_its_folder(data: Path, tmp_path: Path) -> None:
-    """One process ends itself in the middle of the first start; the second goes on and finishes.
-
-    This is torchrun without its command line: its agent, which starts the processes and starts them again.
-    """
-    folder = tmp_path / "two"
-    words = ["train", data, *COMMON, "--checkpoint-seconds", "0", "--metric", "auroc", "--out", folder]
-    finished(tmp_path / "died", *words, code=LOST_ONCE)
-    assert (tmp_path / "died").exists()
-    epochs = [json.loads(line)["epoch"] for line in (folder / "log.jsonl").read_text().splitlines()]
-    assert epochs == [1.0, 2.0, 3.0]
-    assert json.loads((folder / "metrics.json").read_text())["test"]["metric"] > 0.85

@@ -76,12 +76,9 @@ class Settings(_Strict):
     masks: str | None = None
     classes: str | None = None
     ignore: int | None = Field(default=None, ge=0, le=255)
-    #: Tables read as a stream: bytes that may be used (0: a default), the column to split by, threads that read ahead.
+    #: Tables read as a stream: bytes that may be used (0: a default), the column to split by.
     memory: int = Field(default=0, ge=0)
     split_by: str | None = None
-    readers: int = Field(default=1, ge=0, le=64)
-    #: Streams on several processes: one network cut among them (FSDP2) instead of a copy in each.
-    shard: bool = False
     checkpoint_seconds: float = Field(default=10.0, ge=0)
     #: Kinds of members of the committee.
     members: tuple[str, ...] = ("linear", "trees", "network")

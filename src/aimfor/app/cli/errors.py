@@ -25,8 +25,7 @@ def one_line_errors() -> Iterator[None]:
     except AimforError as error:
         if type(error).__name__ == "Interrupted":
             raise typer.Exit(130) from None
-        if type(error).__name__ != "Silent":  # another process of this run has said it
-            _complain(str(error))
+        _complain(str(error))
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

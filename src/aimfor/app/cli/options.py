@@ -158,19 +158,22 @@ def refuse_with_query(other: str | None) -> None:
         )
 
 
-def refuse_for_streams(rows: int | None, image_size: int | None, budget: float | None, workers: int | None) -> None:
+def refuse_for_streams(rows: int | None, image_size: int | None, workers: int | None, network: str | None) -> None:
     """Raises `InputError` for options that mean nothing to a table that is read as a stream."""
     from ...errors import InputError
 
     given = {
         "--rows": (rows, "Give it fewer files."),
         "--image-size": (image_size, "Leave it out."),
-        "--budget": (budget, "Use fewer --epochs; a stopped run continues with --resume."),
-        "--workers": (workers, "--readers are threads that read ahead; torchrun starts processes."),
+        "--workers": (workers, "--threads are used by the trees."),
     }
     for name, (value, remedy) in given.items():
         if value is not None:
             raise InputError(name, f"{value:g} for a table that is read as a stream", "nothing", remedy)
+    if network is not None:
+        raise InputError(
+            network, "the option for a table that is read as a stream", "a table in memory", "Leave it out."
+        )
 
 
 def bytes_of(text: str | None) -> int:

@@ -21,6 +21,7 @@ from ..run.folder import Prepared
 from ..run.lock import locked
 from ..run.signals import stop_on_signal
 from ..run.training import finish, how_to_go_on
+from ..stream.prepare import Ready as StreamReady
 from .bar import bar, console
 
 
@@ -83,7 +84,19 @@ def training(folder: Path, ready: Prepared, recipe: Recipe | None, quiet: bool) 
         screen.print(how_to_go_on(folder))
         raise
     write_run_report(folder)
-    _summary(screen, folder, ready, metrics)
+    _summary(screen, folder, metrics)
+
+
+def streaming(folder: Path, ready: StreamReady, quiet: bool) -> None:
+    """The same for a table that is read as a stream."""
+    from ..report.run import write_run_report
+    from ..stream import run as stream
+
+    with learning(folder, [*ready.notes, *stream.members_of(ready)[1]], quiet) as (live, stop):
+        line = live.add_task("training", total=1.0, value="")
+        metrics = stream.finish(folder, ready, lambda event: live.update(line, **_of_cells(event)), stop)
+    write_run_report(folder)
+    _summary(console(), folder, metrics)
 
 
 def _of_cells(event: CellProgress) -> dict[str, Any]:
@@ -108,14 +121,14 @@ def _of_epochs(event: Event, metric: str) -> dict[str, Any]:
     }
 
 
-def _summary(screen: Console, folder: Path, ready: Prepared, metrics: dict[str, Any]) -> None:
+def _summary(screen: Console, folder: Path, metrics: dict[str, Any]) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()
     table.add_column(overflow="fold")  # a path that is cut short is of no use
     test = metrics["test"]
     table.add_row(f"{metrics['metric']} on test rows", or_undefined(test["metric"]))
     found = metrics.get("committee")
-    promised = "estimated from out-of-fold rows" if found else "on validation rows"
+    promised = "estimated from rows not learned from" if found else "on validation rows"
     table.add_row(f"{metrics['metric']} {promised}", or_undefined(metrics["validation"]))
     if "queries" in test:
         table.add_row("test queries", f"{test['queries']['counted']} (of {test['n']} rows)")
@@ -127,7 +140,7 @@ def _summary(screen: Console, folder: Path, ready: Prepared, metrics: dict[str, 
         speaking = sorted(found["members"], key=lambda one: -one["weight"])
         words = [f"{one['title']} {one['weight']:.2f}" for one in speaking if one["weight"] > 0]
         table.add_row("members", ", ".join(words))
-        table.add_row("threshold" if ready.lists is None else "decisions", metrics["threshold_text"])
+        table.add_row("decisions" if "queries" in test else "threshold", metrics["threshold_text"])
     else:
         table.add_row("best weights from", str(metrics["chosen"]["loss"]))
     table.add_row("report", str(folder / "report.html"))

@@ -84,10 +84,6 @@ def train(
     split_by: Annotated[
         str | None, typer.Option(help="Streams: rows with the same value of this column stay in the same part.")
     ] = None,
-    readers: Annotated[int | None, typer.Option(help="Streams: number of threads that read ahead.")] = None,
-    shard: Annotated[
-        bool, typer.Option("--shard", help="Streams under torchrun: shard one network across the processes.")
-    ] = False,
     checkpoint_seconds: Annotated[float | None, typer.Option(help="Seconds between two saved checkpoints.")] = None,
     trust: Trust = None,
     quiet: Quiet = False,
@@ -105,7 +101,7 @@ def train(
         from ..run import training
         from ..run.folder import read_source
         from ..run.trust import find_typed_code
-        from ..stream import command as stream
+        from ..stream import run as stream
         from . import progress
 
         if resume is not None:
@@ -137,7 +133,6 @@ def train(
                 "--hidden": hidden,
                 "--batch-size": batch_size,
                 "--learning-rate": learning_rate,
-                "--shard": shard,
                 "--fine-tune": fine_tune,
                 "--augment": augment is not None,
             }
@@ -146,8 +141,8 @@ def train(
         find_typed_code(model)
         shaped = network_options("auto", epochs, batch_size, learning_rate, hidden)
         named = network_options(model, epochs, batch_size, learning_rate, hidden)
-        one_network = (shaped if Path(data).is_dir() else named) or ("--shard" if shard else None)
-        plan = find_recipe(recipe) if recipe else default_recipe("table", one_network=bool(one_network))
+        one_network = shaped if Path(data).is_dir() else named
+        plan = find_recipe(recipe) if recipe else default_recipe(one_network=bool(one_network))
         if is_backbone(model) and plan is not None and masks is None:
             raise InputError(
                 "--recipe" if recipe else str(one_network), f"the option together with {model}", "the committee alone"
@@ -159,9 +154,7 @@ def train(
             refuse_with_query("a table read as a stream")
         refuse_mixed(plan is not None, members, fast, budget, "--recipe" if recipe else str(one_network))
         if streamed:
-            refuse_for_streams(rows, image_size, budget, workers)
-        elif shard:
-            raise InputError("--shard", "the option for a table in memory", "a table that is read as a stream")
+            refuse_for_streams(rows, image_size, workers, "--recipe" if recipe else one_network)
         given = settings(
             data=data,
             target=target,
@@ -188,8 +181,6 @@ def train(
             rows=rows,
             memory=bytes_of(memory),
             split_by=split_by,
-            readers=readers,
-            shard=shard,
             checkpoint_seconds=checkpoint_seconds,
             members=kinds_of(members, features=is_backbone(model)),
             fast=fast,
@@ -200,7 +191,7 @@ def train(
             mask_command.train(given, out, quiet)
             return
         if streamed:
-            stream.train(given, plan, out, quiet)
+            progress.streaming(*stream.start(given, out), quiet)
             return
         runs = Path("runs") if out is None else out.resolve().parent
         with progress.features(runs, quiet) as work:
@@ -242,7 +233,7 @@ def _go_on(folder: Path, trust: str | None, quiet: bool) -> None:
     from ..retrieval import command as retrieval
     from ..run import training
     from ..run.folder import kind_of
-    from ..stream import command as stream
+    from ..stream import run as stream
     from . import progress
 
     kind = kind_of(folder)
@@ -251,7 +242,7 @@ def _go_on(folder: Path, trust: str | None, quiet: bool) -> None:
     elif kind == "retrieval":
         retrieval.resume(folder, quiet)
     elif kind == "stream":
-        stream.resume(folder, quiet, trust)
+        progress.streaming(folder, stream.reopen(folder), quiet)
     elif kind == "many":
         with progress.features(folder.resolve().parent, quiet) as work:
             several = many.reopen(folder, work)

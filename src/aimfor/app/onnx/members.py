@@ -15,11 +15,9 @@ from ...fitting.committee.members import Fitted
 from ...fitting.committee.members.design import CLIP, Design
 from ...fitting.committee.members.linear import FittedLinear
 from ...fitting.committee.members.network import FittedNetwork
-from ...fitting.committee.members.plain import FittedPlain
 from ...fitting.committee.members.tabular_network import BLOCKS
 from ...fitting.committee.members.trees import FittedTrees
 from .graph import Graph
-from .network import network_scores
 
 FLOAT, DOUBLE = TensorProto.FLOAT, TensorProto.DOUBLE
 
@@ -36,8 +34,6 @@ def _one(g: Graph, x: str, fitted: Fitted) -> str:
         return _linear(g, x, fitted)
     if isinstance(fitted, FittedNetwork):
         return _network(g, x, fitted)
-    if isinstance(fitted, FittedPlain):
-        return network_scores(g, g.cast(x, FLOAT), fitted.model)
     raise InputError("--onnx", f"a member of type {type(fitted).__name__}", "linear models, trees and networks")
 
 

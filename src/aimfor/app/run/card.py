@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ...fitting.config import Recipe
+from ...fitting.config import Recipe, Settings
+from ..data.labels import Labels
 from .evaluate import or_undefined
 from .folder import Prepared
 
@@ -20,41 +21,51 @@ def model_card(ready: Prepared, recipe: Recipe, metrics: dict[str, Any]) -> str:
         ("recipe", _plain(recipe.title)),
         ("best weights from", f"stage {best['stage'] + 1} ({best['loss']}), epoch {best['epoch'] + 1}"),
     ]
-    return _card(ready, metrics, lines, "the threshold was chosen on validation data")
+    task = "tabular-classification" if ready.source.kind == "table" else "image-classification"
+    chosen = "the threshold was chosen on validation data"
+    return _card(ready.source.name, settings, ready.labels, metrics, lines, chosen, task)
 
 
-def committee_card(ready: Prepared, metrics: dict[str, Any]) -> str:
-    """The card of a committee: who speaks, what was promised, what was found."""
+def committee_card(name: str, settings: Settings, labels: Labels, metrics: dict[str, Any], task: str) -> str:
+    """The card of a committee: its members, the estimate from rows it did not learn from, the value on test rows."""
     rows, found = metrics["rows"], metrics["committee"]
     speaking = [f"{one['title']} {one['weight']:.2f}" for one in found["members"] if one["weight"] > 0]
     lines = [
-        (f"{ready.settings.metric} estimated from out-of-fold rows", or_undefined(metrics["validation"])),
+        (f"{settings.metric} estimated from rows not learned from", or_undefined(metrics["validation"])),
         ("rows (train / calibration / test)", f"{rows['train']} / {rows['validation']} / {rows['test']}"),
         ("members by weight", ", ".join(speaking)),
         ("folds", str(found["folds"])),
     ]
-    return _card(ready, metrics, lines, _plain(metrics["threshold_text"]))
+    return _card(name, settings, labels, metrics, lines, _plain(metrics["threshold_text"]), task)
 
 
-def _card(ready: Prepared, metrics: dict[str, Any], lines: list[tuple[str, str]], threshold: str) -> str:
-    settings, test = ready.settings, metrics["test"]
+def _card(
+    name: str,
+    settings: Settings,
+    labels: Labels,
+    metrics: dict[str, Any],
+    lines: list[tuple[str, str]],
+    threshold: str,
+    task: str,
+) -> str:
+    test = metrics["test"]
     quoted = {
-        "data": json.dumps(ready.source.name, ensure_ascii=False),
+        "data": json.dumps(name, ensure_ascii=False),
         "metric": json.dumps(settings.metric),
     }
     notes = "".join(f"- {_plain(note)}\n" for note in metrics["notes"]) or "- none\n"
-    table = "".join(f"| {name} | {value} |\n" for name, value in lines)
+    table = "".join(f"| {title} | {value} |\n" for title, value in lines)
     decision = (
         f"Scores put the rows of one `{_plain(settings.query)}` in order, the highest first; nothing is decided.\n"
         if settings.query is not None
         else f"Decisions are `score > {metrics['threshold']:.6g}`: {threshold}. "
-        f"The positive class is `{_plain(ready.labels.classes[1])}`.\n"
-        if ready.labels.binary
+        f"The positive class is `{_plain(labels.classes[1])}`.\n"
+        if labels.binary
         else "The class with the highest score is decided.\n"
     )
     return f"""---
 library_name: aimfor
-tags: [aimfor, {_task(ready)}]
+tags: [aimfor, {task}]
 model-index:
 - name: {quoted["data"]}
   results:
@@ -64,7 +75,7 @@ model-index:
     - {{type: {quoted["metric"]}, value: {test["metric"]:.6f}}}
 ---
 
-# {_plain(ready.source.name)}: trained for {settings.metric}
+# {_plain(name)}: trained for {settings.metric}
 
 | | |
 |---|---|
@@ -76,12 +87,6 @@ Use it: `aimfor predict THIS_FOLDER NEW_DATA`. Everything about the run: `aimfor
 ## What was assumed or left out
 
 {notes}"""
-
-
-def _task(ready: Prepared) -> str:
-    if ready.lists is not None:
-        return "tabular-ranking"
-    return "tabular-classification" if ready.source.kind == "table" else "image-classification"
 
 
 def _plain(text: str) -> str:

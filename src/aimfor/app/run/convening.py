@@ -160,7 +160,10 @@ def finish_committee(
     write_sheets(folder, ready, committee.scores(ready.test[0]), committee.threshold.value)
     checkpoint.write_json(folder / "threshold.json", decision_of(ready.labels, committee, ready.lists is not None))
     save_committee(folder, committee)
-    checkpoint.write_text(folder / "README.md", committee_card(ready, metrics))
+    task = "ranking" if ready.lists is not None else "classification"
+    task = f"{'tabular' if ready.source.kind == 'table' else 'image'}-{task}"
+    card = committee_card(ready.source.name, ready.settings, ready.labels, metrics, task)
+    checkpoint.write_text(folder / "README.md", card)
     checkpoint.write_json(folder / "metrics.json", metrics)
     forget_cells(folder)
     return metrics

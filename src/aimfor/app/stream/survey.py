@@ -1,8 +1,8 @@
 """One pass over a table on disk: how many rows of each class every part has, a sample to fit the encoder on, and the
-rows that are held out. What one process learns of its units can be joined with what others learn of theirs.
+rows that are held out.
 
-A row's part is decided by a hash of the row (or of one column, whose rows then stay together), so neither the order of
-the files nor the number of processes moves a row from one part to another, and equal rows are never in two parts.
+A row's part is decided by a hash of the row (or of one column, whose rows then stay together), so the order of the
+files moves no row from one part to another, and equal rows are never in two parts.
 """
 
 from __future__ import annotations
@@ -118,32 +118,15 @@ class Survey:
             best = np.sort(np.argsort(self.keys, kind="stable")[: self.most])
             self.sample, self.keys = self.sample.take(best).combine_chunks(), self.keys[best]
 
-    def trim(self, keys: NDArray[np.uint64]) -> None:
-        """Leaves out sampled rows that ``keys``, of all processes, keep from being among the smallest."""
-        if len(keys) > self.most and self.sample is not None:
-            few = self.keys <= np.partition(keys, self.most - 1)[self.most - 1]
-            self.sample, self.keys = self.sample.take(np.flatnonzero(few)), self.keys[few]
-
-    def join(self, other: Survey) -> None:
-        """Adds what another process learned of other units."""
-        self.train |= other.train
-        self.digests |= other.digests
-        self.counts += other.counts
-        self.unlabelled += other.unlabelled
-        for one in self.held:
-            self.held[one] += other.held[one]
-        if other.sample is not None:
-            self._keep(other.sample, np.arange(len(other.keys)), other.keys)
-
-    def columns(self, cut: Cut) -> dict[str, Column]:
-        """The sample without its target, in the order of the hashes: files and processes leave no trace in it."""
-        columns = columns_of_batch(self.sample.take(np.argsort(self.keys, kind="stable")))
-        target_of(columns, cut.target)
-        return columns
+    def sampled(self) -> dict[str, Column]:
+        """The sample in the order of the hashes: files leave no trace in it."""
+        return columns_of_batch(self.sample.take(np.argsort(self.keys, kind="stable")))
 
     def encoder(self, cut: Cut, wishes: dict[str, str] | None) -> TableEncoder:
         """Fitted on the sample."""
-        encoder = TableEncoder.fit(self.columns(cut), None, wishes)
+        columns = self.sampled()
+        target_of(columns, cut.target)
+        encoder = TableEncoder.fit(columns, None, wishes)
         rows = sum(self.train.values())
         if rows > len(self.keys):
             encoder.columns = [_lenient(coder) for coder in encoder.columns]
@@ -160,7 +143,7 @@ class Survey:
 
 
 def _lenient(coder: Any) -> Any:
-    """Words and gaps that the sample did not hold are missing values, not errors in the middle of an epoch."""
+    """Words and gaps that the sample did not hold are missing values, not errors in the middle of a pass."""
     return coder.model_copy(update={"words": True}) if "words" in type(coder).model_fields else coder
 
 

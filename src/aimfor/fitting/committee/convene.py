@@ -13,7 +13,7 @@ from ..objective import Objective
 from .cells import Cell, Progress, Runner, Table
 from .committee import SILENT, Committee, OutOfFold, Seat
 from .decide import promised, threshold_of
-from .folds import make_folds, make_list_folds
+from .folds import Folds, make_folds, make_list_folds
 from .gate import check_lists, check_rows
 from .looks import best_look, learning_curves, out_of_fold
 from .members import FOR_TABLES, Member, Rows, members
@@ -38,7 +38,7 @@ def fit_committee(
     kinds: tuple[str, ...] = FOR_TABLES,
     who: tuple[Member, ...] | None = None,
     seed: int = 0,
-    folds: int | None = None,
+    folds: int | Folds | None = None,
     single: bool = False,
     alone: bool = False,
     rule: str = DEFAULT,
@@ -61,7 +61,7 @@ def fit_committee(
         kinds: Of members: ``linear``, ``trees``, ``network``; `FOR_FEATURES` for features of a pretrained network.
         who: Members themselves, instead of kinds.
         seed: Decides folds and everything random.
-        folds: Their number; by default 5, or 10 under 1,000 rows.
+        folds: Their number, by default 5, or 10 under 1,000 rows; or the folds themselves.
         single: One split instead of folds.
         alone: Only the first member of the kinds.
         rule: How members are weighed; see `weights.RULES`.
@@ -87,7 +87,9 @@ def fit_committee(
     check_lists(objective, lists, y, weights, groups)
     kept = check_rows(x, y, weights, groups, HIGHEST_GRADE + 1 if objective.ranked else outputs, notes)
     rows = Rows(x, y, weights, lists).take(kept)
-    if rows.lists is not None:
+    if isinstance(folds, Folds):
+        parts = folds
+    elif rows.lists is not None:
         parts = make_list_folds(rows.lists, rows.y, seed, folds, single)
     else:
         parts = make_folds(rows.y, seed, None if groups is None else groups[kept], folds, single)

@@ -10,7 +10,6 @@ from .features import FeatureLinear, FeatureNetwork, FeatureTrees, Head
 from .linear import Linear
 from .network import MetricNetwork, Network
 from .pictures import PictureMetric, PictureNetwork
-from .plain import PlainNetwork
 from .ranked import RankedLinear, RankedNetwork
 from .ranked_trees import GradeTrees, LambdaTrees
 from .trees import ExtraTrees, Trees
@@ -56,7 +55,7 @@ def members(names: tuple[str, ...] = tuple(KINDS), ranked: bool = False) -> tupl
 
 def every_member() -> tuple[Member, ...]:
     """Whoever may be named in a stored committee."""
-    return (*members(), *members(ranked=True), PlainNetwork(), *for_pictures(), TunedTail())
+    return (*members(), *members(ranked=True), *for_pictures(), TunedTail())
 
 
 def for_tuning(kinds: tuple[str, ...], columns: int, tail: TunedTail) -> tuple[Member, ...]:
@@ -89,7 +88,6 @@ __all__ = [
     "Network",
     "PictureMetric",
     "PictureNetwork",
-    "PlainNetwork",
     "RankedLinear",
     "RankedNetwork",
     "Rows",
