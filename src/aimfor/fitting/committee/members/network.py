@@ -121,7 +121,8 @@ class Network(Member):
 
 def designed(job: Job, design: Design) -> Job:
     """The job with the design's matrix in place of the columns: it is the same at every step, so it is made once."""
-    train, held = (replace(rows, x=design(rows.x).float()) for rows in (job.train, job.held))
+    rows = (job.train, job.held)
+    train, held = (replace(one, x=in_blocks(lambda part: design(part).float(), one.x)) for one in rows)
     return replace(job, train=train, held=held)
 
 
