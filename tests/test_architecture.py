@@ -17,7 +17,7 @@ LAYERS = [
     {"sorted", "smooth", "lp", "lagrangian", "direct", "rates"},
     {"metrics"},
     {"compiled", "conventions"},
-    {"loss", "regularized", "refit", "retrieval", "whole"},
+    {"loss", "positive_unlabelled", "regularized", "refit", "retrieval", "whole"},
     {"fitting"},
     {"integrations"},
     {"app"},

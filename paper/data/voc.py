@@ -7,6 +7,9 @@ From ``voc2012_action/{train,test}.npz`` (a small copy) or from the published fo
 
 from __future__ import annotations
 
+import csv
+import io
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,6 +77,20 @@ def load(folder: Path, split: str, side: int = 64) -> Persons:
         remedy = "Give the folder that holds voc2012_action/ or VOCdevkit/VOC2012/."
         raise InputError("data", f"{folder}, without VOC 2012's actions", "a folder that holds them", remedy)
     return from_devkit(published, {"train": "train", "test": "val"}[split], side)
+
+
+def load_large(folder: Path, split: str) -> Persons:
+    """The persons of ``voc2012_action_large``, "train" or "val": crops of 160 pixels, padded by 16 as in the paper."""
+    from PIL import Image
+
+    place = folder / "voc2012_action_large"
+    with (place / f"{split}.csv").open(encoding="utf8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    with zipfile.ZipFile(place / f"{split}.zip") as packed:
+        crops = np.stack([np.asarray(Image.open(io.BytesIO(packed.read(row["file"])))) for row in rows])
+    # An empty cell was not annotated: neither yes nor no.
+    labels = np.array([[-1 if row[action] == "" else int(float(row[action])) for action in ACTIONS] for row in rows])
+    return Persons(crops, labels, np.array([row["image"] for row in rows]))
 
 
 # ---------------------------------------------------------------- the published folders

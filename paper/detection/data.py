@@ -80,10 +80,16 @@ def truth(path: Path) -> tuple[dict[int, tuple[str, int, int]], dict[int, list[d
     return pictures, known, tuple(names[number] for number in sorted(names))
 
 
-def load(folder: Path, split: str) -> tuple[Part, list[np.ndarray[Any, Any]]]:
-    """The part and features ``(w, d)`` float16 of its windows, from the temporary folder or made there."""
-    store = Path(tempfile.gettempdir()) / "aimfor" / f"voc_detection_{split}_{SCALE}_{AROUND}.npz"
+def load(folder: Path, split: str, most: int | None = None) -> tuple[Part, list[np.ndarray[Any, Any]]]:
+    """The part, or ``most`` of its pictures drawn at random, and features ``(w, d)`` float16 of the windows.
+
+    Both come from the temporary folder, or are made there.
+    """
+    some = "" if most is None else f"_{most}"
+    store = Path(tempfile.gettempdir()) / "aimfor" / f"voc_detection_{split}_{SCALE}_{AROUND}{some}.npz"
     pictures, known, names = truth(folder / "voc2012_detection" / f"{split}.json")
+    drawn = np.random.default_rng(0).permutation(sorted(pictures))[:most]
+    pictures = {int(number): pictures[int(number)] for number in drawn}
     if not store.exists():
         store.parent.mkdir(parents=True, exist_ok=True)
         _make(folder / "voc2012_detection" / f"{split}.zip", pictures, store)

@@ -17,6 +17,7 @@ __version__ = "0.2.0"
 _HOME = {
     "MetricLoss": "loss",
     "RetrievalLoss": "retrieval",
+    "PULoss": "positive_unlabelled",
     "SortedEngine": "sorted",
     "SmoothEngine": "smooth",
     "DirectEngine": "direct",
@@ -69,6 +70,7 @@ _PACKAGES = (
     "lagrangian",
     "lp",
     "metrics",
+    "positive_unlabelled",
     "rates",
     "refit",
     "retrieval",
@@ -94,6 +96,7 @@ __all__ = [
     "LagrangianEngine",
     "Metric",
     "MetricLoss",
+    "PULoss",
     "PrecisionAtRecall",
     "RateEngine",
     "RecallAtPrecision",
@@ -118,6 +121,7 @@ if TYPE_CHECKING:
     from . import lagrangian as lagrangian
     from . import lp as lp
     from . import metrics as metrics
+    from . import positive_unlabelled as positive_unlabelled
     from . import rates as rates
     from . import refit as refit
     from . import retrieval as retrieval
@@ -153,6 +157,7 @@ if TYPE_CHECKING:
     from .metrics import TPRAtFPR as TPRAtFPR
     from .metrics import metric_from_name as metric_from_name
     from .metrics import support as support
+    from .positive_unlabelled import PULoss as PULoss
     from .rates import RateEngine as RateEngine
     from .rates import maximize as maximize
     from .rates import minimize as minimize
