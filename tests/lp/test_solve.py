@@ -370,7 +370,7 @@ def test_an_operator_knows_how_many_programs_it_stands_for(kind: str) -> None:
 def test_an_operator_that_items_share_is_shared_by_any_of_them() -> None:
     rows, equal = torch.randn(1, 4, 3, dtype=torch.float64), torch.randn(1, 2, 3, dtype=torch.float64)
     none = Bounds(torch.zeros(0, dtype=torch.int64), torch.zeros(1, 0, dtype=torch.float64))
-    part = DenseOperator(rows, equal, none, 5).take(torch.tensor([4, 2]))
+    part = DenseOperator(rows, equal, none, none, 5).take(torch.tensor([4, 2]))
     assert part.batch == 2
     x = torch.randn(2, 3, 1, dtype=torch.float64)
     torch.testing.assert_close(part.equality(x), equal @ x)

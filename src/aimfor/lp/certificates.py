@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .operators.base import Factor
+from .face import face
 from .standard import Standard, largest
 
 
@@ -83,17 +83,14 @@ def polish(program: Standard, at: Point, rounds: int = 2) -> Point:
     factorisation serves both, and the smallest change is taken, so that a point inside the optimal face of a program
     with many solutions stays inside.
     """
-    g, mask = program.operator, at.active.to(program.c.dtype)
-    factor = g.factor(mask)
+    g, on = program.operator, face(program.operator, at.active, program.c.dtype)
+    mask = on.mask
     x, y, z = at.x, at.y, at.z * mask
     for _ in range(rounds):
         slack = mask * (g.inequality(x[:, :, None])[:, :, 0] - program.h)
-        off = g.equality(x[:, :, None])[:, :, 0] - program.f
-        balance = program.c + program.transposed(z, y)
-        step = factor.solve(torch.stack((program.transposed(slack, off), balance), 2))
-        x = x - step[:, :, 0]
-        z = z - mask * g.inequality(step[:, :, 1:])[:, :, 0]
-        y = y - g.equality(step[:, :, 1:])[:, :, 0]
+        x = x - on.step(slack, g.equality(x[:, :, None])[:, :, 0] - program.f)
+        more, more_equal = on.weigh(program.c + program.transposed(z, y))
+        z, y = z - more, y - more_equal
     return Point(_on_bounds(program, x, mask), y, z.clamp_min(0.0), at.active)
 
 
@@ -104,13 +101,3 @@ def _on_bounds(program: Standard, x: Tensor, mask: Tensor) -> Tensor:
         return x
     held, sign = mask[:, m:] * bounds.coefficients.square(), bounds.coefficients
     return x.index_add(1, bounds.columns, held * (program.h[:, m:] * sign - x[:, bounds.columns]))
-
-
-def solve_gram(program: Standard, factor: Factor, mask: Tensor, right: Tensor, rounds: int = 2) -> Tensor:
-    """``(ÃᵀÃ)⁻¹ right`` with refinement: ``(b, v)`` to ``(b, v)``."""
-    g = program.operator
-    answer = factor.solve(right[:, :, None])[:, :, 0]
-    for _ in range(rounds):
-        rows, equal = mask * g.inequality(answer[:, :, None])[:, :, 0], g.equality(answer[:, :, None])[:, :, 0]
-        answer = answer + factor.solve((right - program.transposed(rows, equal))[:, :, None])[:, :, 0]
-    return answer

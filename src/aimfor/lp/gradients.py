@@ -11,7 +11,7 @@ from torch import Tensor
 from .. import checks
 from ..errors import SolverError
 from .adjoint import Sensitivity, Solved, argmin_with_adjoint
-from .certificates import solve_gram
+from .face import face
 from .operators.dense import DenseOperator
 from .problem import Program
 from .solvers.newton import Penalised, mangasarian_epsilon, minimise_penalty
@@ -79,10 +79,7 @@ class ActiveSet(_AdjointRule):
     """
 
     def adjoint(self, solved: Solved, gradient: Tensor) -> Sensitivity:
-        program, mask = solved.program, solved.point.active.to(gradient.dtype)
-        y = solve_gram(program, program.operator.factor(mask), mask, gradient)
-        h = mask * program.operator.inequality(y[:, :, None])[:, :, 0]
-        f = program.operator.equality(y[:, :, None])[:, :, 0]
+        h, f = face(solved.program.operator, solved.point.active, gradient.dtype).multipliers(gradient)
         return Sensitivity(torch.zeros_like(gradient), h, f, ((h, f, -solved.point.x),))
 
 
@@ -125,10 +122,9 @@ class Implicit(_AdjointRule):
     def adjoint(self, solved: Solved, gradient: Tensor) -> Sensitivity:
         program, epsilon = solved.program, _epsilon(solved, self.epsilon)
         found = penalised_optimum(solved, epsilon)
-        mask = (found.rows > 0).to(gradient.dtype)
-        step = solve_gram(program, program.operator.factor(mask, self.ridge), mask, gradient)
-        h = mask * program.operator.inequality(step[:, :, None])[:, :, 0]
-        f = program.operator.equality(step[:, :, None])[:, :, 0]
+        held = face(program.operator, found.rows > 0, gradient.dtype, self.ridge)
+        h, f = held.multipliers(gradient)
+        step = held.step(h, f)  # (ÃᵀÃ)⁻¹g is Ã⁺Ã⁺ᵀg
         return Sensitivity(-epsilon * step, h, f, ((h, f, -found.y), (-found.rows, -found.equal, step)))
 
 
@@ -213,9 +209,7 @@ def _attached_rows(program: Program, solved: Solved) -> tuple[Tensor, Tensor]:
     stretch = scale.column[:, None, :]
     general = program.rows * scale.row[:, : layout.general, None] * stretch
     equality = program.equality_rows.expand(b, -1, -1) * scale.equality_row[:, : layout.equalities, None] * stretch
-    operator = solved.program.operator
-    assert isinstance(operator, DenseOperator)
-    fixed = operator.equality_rows[:, layout.equalities :].expand(b, -1, -1)
+    fixed = solved.program.operator.pinned.rows(eye.expand(b, -1, -1))
     rows = torch.cat((general, tail.expand(b, -1, -1), equality, fixed), 1)
     rhs = torch.cat((torch.cat(h, 1) * scale.row, torch.cat(f, 1) * scale.equality_row), 1) / scale.size
     return rows, rhs

@@ -10,7 +10,7 @@ from torch import Tensor
 from ..errors import InputError
 from .operators.base import Bounds, Operator
 from .operators.dense import DenseOperator
-from .operators.sparse import SparseOperator
+from .operators.sparse import Csr, SparseOperator
 from .operators.structured import PairOperator
 from .problem import INFINITE, Program, is_csr
 
@@ -116,27 +116,18 @@ def _any(mask: Tensor) -> Tensor:
 
 
 def _operator(program: Program, bounds: Bounds, layout: Layout, pinned: Tensor) -> Operator:
-    b, v = program.c.shape
+    b = program.c.shape[0]
     pins = Bounds(layout.fixed, pinned.to(program.c.dtype))
     if program.pairs is not None:
         if layout.fixed.numel():
             raise InputError("lower", "a bound equal to upper beside PairRows", "lower < upper")
         return PairOperator(program.rows, program.pairs.positives, bounds, b)
-    if program.sparse:
-        return _sparse_operator(program, bounds, pins)
-    equality = program.equality_rows
-    if layout.fixed.numel():
-        identity = torch.eye(v, dtype=equality.dtype, device=equality.device)
-        equality = torch.cat((equality.expand(b, -1, -1), pins.rows(identity.expand(b, -1, -1))), 1)
-    return DenseOperator(program.rows, equality, bounds, b)
-
-
-def _sparse_operator(program: Program, bounds: Bounds, pinned: Bounds) -> SparseOperator:
-    """From a program in which A or A_eq is CSR; the other may be one dense matrix."""
-    rows, equality_rows = (
-        part if is_csr(part) else part[0].to_sparse_csr() for part in (program.rows, program.equality_rows)
-    )
-    return SparseOperator(rows, equality_rows, bounds, pinned, program.c.shape[0])
+    if program.sparse:  # A or A_eq is CSR; the other may be one dense matrix
+        rows, equality = (
+            Csr(part if is_csr(part) else part[0].to_sparse_csr()) for part in (program.rows, program.equality_rows)
+        )
+        return SparseOperator(rows, equality, bounds, pins, b)
+    return DenseOperator(program.rows, program.equality_rows, bounds, pins, b)
 
 
 def largest(a: Tensor) -> Tensor:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -32,6 +33,10 @@ class Bounds:
 
     def take(self, items: Tensor) -> Bounds:
         return self if self.coefficients.shape[0] == 1 else Bounds(self.columns, self.coefficients[items])
+
+    def scaled(self, rows: Tensor, columns: Tensor) -> Bounds:
+        """Rows ``(b or 1, k)`` and columns ``(b or 1, v)`` multiplied."""
+        return Bounds(self.columns, self.coefficients * rows * columns[:, self.columns])
 
     def rows(self, x: Tensor) -> Tensor:
         """``(b, v, k)`` to ``(b, rows, k)``."""
@@ -64,19 +69,42 @@ class Operator(ABC):
         batch: Number of programs, b.
         variables: v.
         general: Number of inequality rows without the bounds, m.
-        equalities: Number of equality rows.
+        equal: Number of equality rows without those of one entry.
         bounds: The bounds, as rows after the general ones.
+        pinned: Fixed variables, as equality rows of one entry after the others.
     """
 
     batch: int
     variables: int
     general: int
-    equalities: int
+    equal: int
     bounds: Bounds
+    pinned: Bounds
 
     @property
     def inequalities(self) -> int:
         return self.general + self.bounds.columns.numel()
+
+    @property
+    def equalities(self) -> int:
+        return self.equal + self.pinned.columns.numel()
+
+    @cached_property
+    def wide(self) -> bool:
+        """Whether systems are solved with one unknown per row (see `row_factor`): where those are fewer."""
+        return self.general + self.equal + self.loose.numel() < self.variables
+
+    @cached_property
+    def loose(self) -> Tensor:
+        """Columns that some item of the batch neither bounds nor fixes."""
+        ones = (part.coefficients.new_ones(part.coefficients.shape) for part in (self.bounds, self.pinned))
+        held = self.bounds.diagonal(next(ones), self.variables) + self.pinned.diagonal(next(ones), self.variables)
+        return (held == 0).any(0).nonzero().squeeze(1)
+
+    def like(self, whole: Operator) -> Self:
+        """This part of a batch, solved as the whole is: an item's answer does not depend on its neighbours' leaving."""
+        self.wide, self.loose = whole.wide, whole.loose
+        return self
 
     def inequality(self, x: Tensor) -> Tensor:
         """``(b, v, k)`` to ``(b, inequalities, k)``."""
@@ -86,9 +114,35 @@ class Operator(ABC):
         """``(b, inequalities, k)`` to ``(b, v, k)``."""
         return self.bounds.add_transposed(self.general_rows_t(z[:, : self.general]), z[:, self.general :])
 
+    def equality(self, x: Tensor) -> Tensor:
+        """``(b, v, k)`` to ``(b, equalities, k)``."""
+        rows = self.equal_rows(x)
+        return torch.cat((rows, self.pinned.rows(x)), 1) if self.pinned.columns.numel() else rows
+
+    def equality_t(self, y: Tensor) -> Tensor:
+        """``(b, equalities, k)`` to ``(b, v, k)``."""
+        return self.pinned.add_transposed(self.equal_rows_t(y[:, : self.equal]), y[:, self.equal :])
+
+    def stacked(self, x: Tensor) -> Tensor:
+        """General and equality rows, without those of one entry: ``(b, v, k)`` to ``(b, general + equal, k)``."""
+        return torch.cat((self.general_rows(x), self.equal_rows(x)), 1)
+
+    def stacked_t(self, z: Tensor) -> Tensor:
+        """``(b, general + equal, k)`` to ``(b, v, k)``."""
+        return self.general_rows_t(z[:, : self.general]) + self.equal_rows_t(z[:, self.general :])
+
     def bound_diagonal(self, weights: Tensor) -> Tensor:
         """The bounds' part of the Gram matrix, ``(b, v)``; ``weights`` has one entry per inequality."""
         return self.bounds.diagonal(weights[:, self.general :], self.variables)
+
+    def pin_diagonal(self) -> Tensor:
+        """The same for fixed variables, which have weight one: ``(b or 1, v)``."""
+        return self.pinned.diagonal(torch.ones_like(self.pinned.coefficients), self.variables)
+
+    def factor(self, weights: Tensor, ridge: float = RIDGE) -> Factor:
+        """Factorise ``Σ_i weights_i g_i g_iᵀ + E'E``; ``weights`` is ``(b, inequalities)``."""
+        extra = self.bound_diagonal(weights) + self.pin_diagonal()
+        return self.gram_factor(weights[:, : self.general], extra, ridge)
 
     @abstractmethod
     def general_rows(self, x: Tensor) -> Tensor:
@@ -99,16 +153,20 @@ class Operator(ABC):
         """``(b, general, k)`` to ``(b, v, k)``."""
 
     @abstractmethod
-    def equality(self, x: Tensor) -> Tensor:
-        """``(b, v, k)`` to ``(b, equalities, k)``."""
+    def equal_rows(self, x: Tensor) -> Tensor:
+        """``(b, v, k)`` to ``(b, equal, k)``."""
 
     @abstractmethod
-    def equality_t(self, y: Tensor) -> Tensor:
-        """``(b, equalities, k)`` to ``(b, v, k)``."""
+    def equal_rows_t(self, y: Tensor) -> Tensor:
+        """``(b, equal, k)`` to ``(b, v, k)``."""
 
     @abstractmethod
-    def factor(self, weights: Tensor, ridge: float = RIDGE) -> Factor:
-        """Factorise ``Σ_i weights_i g_i g_iᵀ + E'E``; ``weights`` is ``(b, inequalities)``."""
+    def gram_factor(self, weights: Tensor, diagonal: Tensor, ridge: float) -> Factor:
+        """Factorise ``R' diag(weights) R + E'E + diag(diagonal)``, variables × variables."""
+
+    @abstractmethod
+    def row_factor(self, theta: Tensor, diagonal: Tensor, keep: Tensor | None = None, ridge: float = RIDGE) -> Factor:
+        """Factorise ``K diag(theta) K' + diag(diagonal)``, rows × rows; K is `stacked`, rows not in ``keep`` zero."""
 
     @abstractmethod
     def take(self, items: Tensor) -> Operator:

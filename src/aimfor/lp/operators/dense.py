@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -43,13 +44,14 @@ class DenseOperator(Operator):
         rows: ``(b, m, v)`` or ``(1, m, v)``.
         equality_rows: ``(b, k, v)`` or ``(1, k, v)``.
         bounds: The bounds.
+        pinned: The fixed variables.
         batch: b.
     """
 
-    def __init__(self, rows: Tensor, equality_rows: Tensor, bounds: Bounds, batch: int) -> None:
-        self.rows, self.equality_rows, self.bounds, self.batch = rows, equality_rows, bounds, batch
+    def __init__(self, rows: Tensor, equality_rows: Tensor, bounds: Bounds, pinned: Bounds, batch: int) -> None:
+        self.rows, self.equality_rows, self.bounds, self.pinned, self.batch = rows, equality_rows, bounds, pinned, batch
         self.variables = rows.shape[-1]
-        self.general, self.equalities = rows.shape[-2], equality_rows.shape[-2]
+        self.general, self.equal = rows.shape[-2], equality_rows.shape[-2]
 
     def general_rows(self, x: Tensor) -> Tensor:
         return self.rows @ x
@@ -57,40 +59,73 @@ class DenseOperator(Operator):
     def general_rows_t(self, z: Tensor) -> Tensor:
         return self.rows.mT @ z
 
-    def equality(self, x: Tensor) -> Tensor:
+    def equal_rows(self, x: Tensor) -> Tensor:
         return self.equality_rows @ x
 
-    def equality_t(self, y: Tensor) -> Tensor:
+    def equal_rows_t(self, y: Tensor) -> Tensor:
         return self.equality_rows.mT @ y
 
-    def factor(self, weights: Tensor, ridge: float = RIDGE) -> Factor:
-        gram = (self.rows * weights[:, : self.general, None]).mT @ self.rows
-        if self.equalities:
+    @cached_property
+    def matrix(self) -> Tensor:
+        """All rows but those of one entry, ``(b or 1, m + k, v)``."""
+        if not self.general or not self.equal:
+            return self.rows if self.general else self.equality_rows
+        size = max(self.rows.shape[0], self.equality_rows.shape[0])
+        return torch.cat([part.expand(size, -1, -1) for part in (self.rows, self.equality_rows)], 1)
+
+    def stacked(self, x: Tensor) -> Tensor:
+        return self.matrix @ x
+
+    def stacked_t(self, z: Tensor) -> Tensor:
+        return self.matrix.mT @ z
+
+    def gram_factor(self, weights: Tensor, diagonal: Tensor, ridge: float) -> Factor:
+        gram = (self.rows * weights[:, :, None]).mT @ self.rows
+        if self.equal:
             gram = gram + self.equality_rows.mT @ self.equality_rows
-        if self.bounds.columns.numel():
-            gram.diagonal(dim1=-2, dim2=-1).add_(self.bound_diagonal(weights))
+        gram.diagonal(dim1=-2, dim2=-1).add_(diagonal)
         return CholeskyFactor(gram, ridge)
+
+    def row_factor(self, theta: Tensor, diagonal: Tensor, keep: Tensor | None = None, ridge: float = RIDGE) -> Factor:
+        return CholeskyFactor(masked((self.matrix * theta[:, None, :]) @ self.matrix.mT, diagonal, keep), ridge)
 
     def take(self, items: Tensor) -> DenseOperator:
         rows = self.rows if self.rows.shape[0] == 1 else self.rows[items]
         equality_rows = self.equality_rows if self.equality_rows.shape[0] == 1 else self.equality_rows[items]
-        return DenseOperator(rows, equality_rows, self.bounds.take(items), items.numel())
+        part = DenseOperator(rows, equality_rows, self.bounds.take(items), self.pinned.take(items), items.numel())
+        return part.like(self)
 
     def scaled(self, rows: Tensor, equality_rows: Tensor, columns: Tensor) -> DenseOperator:
         return DenseOperator(
             self.rows * rows[:, :, None] * columns[:, None, :],
-            self.equality_rows * equality_rows[:, :, None] * columns[:, None, :],
+            self.equality_rows * equality_rows[:, : self.equal, None] * columns[:, None, :],
             self.bounds,
+            self.pinned.scaled(equality_rows[:, self.equal :], columns),
             self.batch,
         )
 
     def largest(self) -> tuple[Tensor, Tensor, Tensor]:
         size, equality_size = self.rows.abs(), self.equality_rows.abs()
         columns = torch.maximum(_amax(size, 1), _amax(equality_size, 1))
-        return _amax(size, 2), _amax(equality_size, 2), columns
+        pins = self.pinned.coefficients
+        if not self.pinned.columns.numel():
+            return _amax(size, 2), _amax(equality_size, 2), columns
+        columns = columns.expand(pins.shape[0], -1).scatter_reduce(1, self.pinned.columns.expand_as(pins), pins, "amax")
+        equality_largest = _amax(equality_size, 2).expand(pins.shape[0], -1)
+        return _amax(size, 2), torch.cat((equality_largest, pins), 1), columns
 
     def to_scipy(self) -> tuple[Any, Any]:
-        return self.rows[0].cpu().numpy(), self.equality_rows[0].cpu().numpy()
+        pins = self.pinned.rows(torch.eye(self.variables, dtype=self.rows.dtype, device=self.rows.device)[None])
+        equality = torch.cat((self.equality_rows[:1], pins[:1]), 1)
+        return self.rows[0].cpu().numpy(), equality[0].cpu().numpy()
+
+
+def masked(square: Tensor, diagonal: Tensor, keep: Tensor | None) -> Tensor:
+    """``square`` ``(b, n, n)`` with rows and columns that are not in ``keep`` zero, plus a diagonal."""
+    if keep is not None:
+        square = square * keep[:, :, None] * keep[:, None, :]
+    square.diagonal(dim1=-2, dim2=-1).add_(diagonal)
+    return square
 
 
 def _amax(size: Tensor, dim: int) -> Tensor:

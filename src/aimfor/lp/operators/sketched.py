@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .base import RIDGE, Bounds, Factor
+from .base import Bounds, Factor
 from .dense import CholeskyFactor, DenseOperator
 
 
@@ -31,13 +31,15 @@ class SketchedOperator(DenseOperator):
         rows: Tensor,
         equality_rows: Tensor,
         bounds: Bounds,
+        pinned: Bounds,
         batch: int,
         kind: str,
         size: int,
         generator: torch.Generator,
         leverage: Tensor | None = None,
     ) -> None:
-        super().__init__(rows, equality_rows, bounds, batch)
+        super().__init__(rows, equality_rows, bounds, pinned, batch)
+        self.wide = False  # the sketch is of the Gram matrix
         self.kind, self.size, self.generator = kind, size, generator
         if kind == "leverage" and leverage is None:
             basis = torch.linalg.qr(rows).Q if rows.shape[-2] >= rows.shape[-1] else rows
@@ -46,26 +48,23 @@ class SketchedOperator(DenseOperator):
 
     @staticmethod
     def of(operator: DenseOperator, kind: str, size: int, generator: torch.Generator) -> SketchedOperator:
-        return SketchedOperator(
-            operator.rows, operator.equality_rows, operator.bounds, operator.batch, kind, size, generator
-        )
+        whole = (operator.rows, operator.equality_rows, operator.bounds, operator.pinned, operator.batch)
+        return SketchedOperator(*whole, kind, size, generator)
 
     def take(self, items: Tensor) -> SketchedOperator:
         plain = super().take(items)
         leverage = self.leverage
         if leverage is not None and leverage.shape[0] > 1:
             leverage = leverage[items]
-        return SketchedOperator(
-            plain.rows, plain.equality_rows, plain.bounds, plain.batch, self.kind, self.size, self.generator, leverage
-        )
+        whole = (plain.rows, plain.equality_rows, plain.bounds, plain.pinned, plain.batch)
+        return SketchedOperator(*whole, self.kind, self.size, self.generator, leverage)
 
-    def factor(self, weights: Tensor, ridge: float = RIDGE) -> Factor:
+    def gram_factor(self, weights: Tensor, diagonal: Tensor, ridge: float) -> Factor:
         if self.size >= self.general:
-            return super().factor(weights, ridge)
-        general = weights[:, : self.general]
-        small = self._count(general) if self.kind == "count" else self._sample(general)
+            return super().gram_factor(weights, diagonal, ridge)
+        small = self._count(weights) if self.kind == "count" else self._sample(weights)
         gram = small.mT @ small + self.equality_rows.mT @ self.equality_rows
-        gram.diagonal(dim1=-2, dim2=-1).add_(self.bound_diagonal(weights))
+        gram.diagonal(dim1=-2, dim2=-1).add_(diagonal)
         # Fewer rows than variables leave directions without curvature: a floor keeps the step finite there.
         floor = 1e-3 * gram.diagonal(dim1=-2, dim2=-1).mean(1).clamp_min(1e-12)
         gram.diagonal(dim1=-2, dim2=-1).add_(floor[:, None])

@@ -1,72 +1,148 @@
-"""Sparse CSR rows: products and Gram solves that never make them dense."""
+"""Sparse CSR rows: products and solves that never make them dense, for a whole batch at once.
+
+The batch shares one pattern and one set of values; what differs from item to item are the weights. The weighted squares
+of all items are one product of block-diagonal matrices, and one factorisation: sparse (SuperLU) where they stay
+sparse, batched Cholesky where they fill up.
+"""
 
 from __future__ import annotations
 
 import importlib
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .base import RIDGE, Bounds, Factor, Operator
+from .dense import CholeskyFactor, masked
+
+#: A weighted square with at least this share of nonzeros is factorised as a dense matrix.
+FULL = 0.1
+
+
+class Csr:
+    """A CSR matrix ``(m, v)`` with its transpose and its scipy twin, each made once and when it is needed."""
+
+    def __init__(self, matrix: Tensor) -> None:
+        self.matrix, self.shape = matrix, matrix.shape
+
+    @cached_property
+    def row_index(self) -> Tensor:
+        count = self.matrix.crow_indices().diff()
+        return torch.repeat_interleave(torch.arange(self.shape[0], device=count.device), count)
+
+    @cached_property
+    def transposed(self) -> Tensor:
+        order = self.matrix.col_indices().argsort(stable=True)
+        count = torch.bincount(self.matrix.col_indices(), minlength=self.shape[1])
+        crow = torch.cat((count.new_zeros(1), count.cumsum(0)))
+        size = (self.shape[1], self.shape[0])
+        return torch.sparse_csr_tensor(
+            crow, self.row_index[order], self.matrix.values()[order], size, check_invariants=False
+        )
+
+    @cached_property
+    def scipy(self) -> Any:
+        sparse: Any = importlib.import_module("scipy.sparse")
+        parts = (self.matrix.values(), self.matrix.col_indices(), self.matrix.crow_indices())
+        return sparse.csr_matrix(tuple(part.cpu().numpy() for part in parts), shape=tuple(self.shape))
+
+    def times(self, x: Tensor) -> Tensor:
+        """``(b, v, k)`` to ``(b, m, k)``, all columns at once."""
+        return _product(self.matrix, x)
+
+    def times_t(self, z: Tensor) -> Tensor:
+        """``(b, m, k)`` to ``(b, v, k)``."""
+        return _product(self.transposed, z)
+
+    def scaled(self, rows: Tensor, columns: Tensor) -> Csr:
+        matrix = self.matrix
+        values = matrix.values() * rows[self.row_index] * columns[matrix.col_indices()]
+        parts = (matrix.crow_indices(), matrix.col_indices(), values, matrix.shape)
+        return Csr(torch.sparse_csr_tensor(*parts, check_invariants=False))
+
+    def largest(self) -> tuple[Tensor, Tensor]:
+        size = self.matrix.values().abs()
+        rows, columns = size.new_zeros(self.shape[0]), size.new_zeros(self.shape[1])
+        rows.scatter_reduce_(0, self.row_index, size, "amax")
+        columns.scatter_reduce_(0, self.matrix.col_indices(), size, "amax")
+        return rows, columns
+
+
+def _product(matrix: Tensor, x: Tensor) -> Tensor:
+    b, v, k = x.shape
+    if not matrix.shape[0] or not v:
+        return x.new_zeros(b, matrix.shape[0], k)
+    flat = matrix @ x.permute(1, 0, 2).reshape(v, b * k)
+    return flat.reshape(matrix.shape[0], b, k).permute(1, 0, 2)
 
 
 class SparseOperator(Operator):
     """One sparse matrix of inequality rows and one of equality rows, shared by a batch of programs.
 
     Args:
-        rows: CSR ``(m, v)``.
-        equality_rows: CSR ``(k, v)``.
+        rows: ``(m, v)``.
+        equality_rows: ``(k, v)``.
         bounds: The bounds.
-        pinned: Fixed variables, as equality rows of one entry after the others.
+        pinned: The fixed variables.
         batch: b.
+        whole: Both matrices as one scipy CSR matrix, where it is known.
     """
 
-    def __init__(self, rows: Tensor, equality_rows: Tensor, bounds: Bounds, pinned: Bounds, batch: int) -> None:
-        self.rows, self.equality_rows, self.bounds, self.pinned, self.batch = (
-            rows,
-            equality_rows,
-            bounds,
-            pinned,
-            batch,
-        )
-        self.variables, self.general = rows.shape[1], rows.shape[0]
-        self.equalities = equality_rows.shape[0] + pinned.columns.numel()
+    def __init__(
+        self, rows: Csr, equality_rows: Csr, bounds: Bounds, pinned: Bounds, batch: int, whole: Any = None
+    ) -> None:
+        self.sparse_rows, self.sparse_equality, self.bounds, self.pinned = rows, equality_rows, bounds, pinned
+        (self.general, self.variables), self.equal, self.batch = rows.shape, equality_rows.shape[0], batch
+        if whole is not None:
+            self.whole = whole
+
+    @cached_property
+    def whole(self) -> tuple[Any, Any]:
+        """All rows but those of one entry as one scipy CSR matrix, and its transpose."""
+        sparse: Any = importlib.import_module("scipy.sparse")
+        matrix = sparse.vstack([self.sparse_rows.scipy, self.sparse_equality.scipy]).tocsr()
+        return matrix, matrix.T.tocsr()
 
     def general_rows(self, x: Tensor) -> Tensor:
-        return _product(self.rows, x)
+        return self.sparse_rows.times(x)
 
     def general_rows_t(self, z: Tensor) -> Tensor:
-        return _product_t(self.rows, z)
+        return self.sparse_rows.times_t(z)
 
-    def equality(self, x: Tensor) -> Tensor:
-        return torch.cat((_product(self.equality_rows, x), self.pinned.rows(x)), 1)
+    def equal_rows(self, x: Tensor) -> Tensor:
+        return self.sparse_equality.times(x)
 
-    def equality_t(self, y: Tensor) -> Tensor:
-        k = self.equality_rows.shape[0]
-        return self.pinned.add_transposed(_product_t(self.equality_rows, y[:, :k]), y[:, k:])
+    def equal_rows_t(self, y: Tensor) -> Tensor:
+        return self.sparse_equality.times_t(y)
 
-    def factor(self, weights: Tensor, ridge: float = RIDGE) -> Factor:
-        return SparseCholesky(self, weights, ridge)
+    def gram_factor(self, weights: Tensor, diagonal: Tensor, ridge: float) -> Factor:
+        ones = weights.new_ones(weights.shape[0], self.equal)
+        return _factor(self.whole[::-1], torch.cat((weights, ones), 1), diagonal.expand(len(weights), -1), None, ridge)
+
+    def row_factor(self, theta: Tensor, diagonal: Tensor, keep: Tensor | None = None, ridge: float = RIDGE) -> Factor:
+        return _factor(self.whole, theta, diagonal, keep, ridge)
 
     def take(self, items: Tensor) -> SparseOperator:
         bounds, pinned = self.bounds.take(items), self.pinned.take(items)
-        return SparseOperator(self.rows, self.equality_rows, bounds, pinned, items.numel())
+        part = SparseOperator(
+            self.sparse_rows, self.sparse_equality, bounds, pinned, items.numel(), self.__dict__.get("whole")
+        )
+        return part.like(self)
 
     def scaled(self, rows: Tensor, equality_rows: Tensor, columns: Tensor) -> SparseOperator:
-        k = self.equality_rows.shape[0]
-        pins = self.pinned.coefficients * equality_rows[:, k:] * columns[:, self.pinned.columns]
         return SparseOperator(
-            _scaled(self.rows, rows[0], columns[0]),
-            _scaled(self.equality_rows, equality_rows[0, :k], columns[0]),
+            self.sparse_rows.scaled(rows[0], columns[0]),
+            self.sparse_equality.scaled(equality_rows[0, : self.equal], columns[0]),
             self.bounds,
-            Bounds(self.pinned.columns, pins),
+            self.pinned.scaled(equality_rows[:, self.equal :], columns),
             self.batch,
         )
 
     def largest(self) -> tuple[Tensor, Tensor, Tensor]:
-        rows, columns = _largest(self.rows)
-        equality_rows, equality_columns = _largest(self.equality_rows)
+        rows, columns = self.sparse_rows.largest()
+        equality_rows, equality_columns = self.sparse_equality.largest()
         # One scale for the whole batch, which shares the matrices.
         pins = self.pinned.coefficients.abs().amax(0)
         columns = torch.maximum(columns, equality_columns)
@@ -75,94 +151,59 @@ class SparseOperator(Operator):
 
     def to_scipy(self) -> tuple[Any, Any]:
         sparse: Any = importlib.import_module("scipy.sparse")
-        pins = sparse.csr_matrix(
-            (
-                self.pinned.coefficients[0].cpu().numpy(),
-                (range(self.pinned.columns.numel()), self.pinned.columns.cpu().numpy()),
-            ),
-            shape=(self.pinned.columns.numel(), self.variables),
-        )
-        return _to_scipy(self.rows), sparse.vstack([_to_scipy(self.equality_rows), pins]).tocsr()
+        columns, coefficients = self.pinned.columns.cpu().numpy(), self.pinned.coefficients[0].cpu().numpy()
+        shape = (len(columns), self.variables)
+        pins = sparse.csr_matrix((coefficients, (range(len(columns)), columns)), shape=shape)
+        return self.sparse_rows.scipy, sparse.vstack([self.sparse_equality.scipy, pins]).tocsr()
 
 
-class SparseCholesky(Factor):
-    """Sparse factorisation of each item's Gram matrix (SuperLU, symmetric mode).
+def _factor(both: tuple[Any, Any], weights: Tensor, diagonal: Tensor, keep: Tensor | None, ridge: float) -> Factor:
+    """Of ``M diag(weights) M' + diag(diagonal)`` for each item; ``both`` is M and its transpose."""
+    b, n = diagonal.shape
+    square = _tiled(both[0], b, weights.cpu().numpy()) @ _tiled(both[1], b)
+    if square.nnz >= FULL * b * n * n:
+        dense = diagonal.new_zeros(b * n * n)
+        triples = square.tocoo()
+        place = triples.row.astype("int64") * n + triples.col % n
+        dense[torch.from_numpy(place).to(dense.device)] = torch.from_numpy(triples.data).to(dense)
+        return CholeskyFactor(masked(dense.reshape(b, n, n), diagonal, keep), ridge)
+    return BlockFactor(square, diagonal, keep, ridge)
+
+
+def _tiled(matrix: Any, copies: int, weights: Any = None) -> Any:
+    """The block-diagonal matrix of so many copies, the columns of each multiplied by its row of ``weights``."""
+    import numpy as np
+
+    sparse: Any = importlib.import_module("scipy.sparse")
+    (n, v), nnz, item = matrix.shape, matrix.nnz, np.arange(copies)[:, None]
+    data = np.tile(matrix.data, copies) if weights is None else (matrix.data * weights[:, matrix.indices]).ravel()
+    indptr = np.append((matrix.indptr[:-1] + nnz * item).ravel(), copies * nnz)
+    return sparse.csr_matrix((data, (matrix.indices + v * item).ravel(), indptr), shape=(copies * n, copies * v))
+
+
+class BlockFactor(Factor):
+    """One sparse factorisation of the block-diagonal matrix of all items (SuperLU, symmetric mode).
 
     Its cost does not depend on the interior weights. Conjugate gradients with a Jacobi preconditioner are faster
     while those span few orders of magnitude and slower at the end of the path, where they need thousands of products
     (paper/benchmarks/bench_lp_gram.py): one factorisation serves the whole path and all right-hand sides of a step.
     """
 
-    def __init__(self, operator: SparseOperator, weights: Tensor, ridge: float) -> None:
+    def __init__(self, square: Any, diagonal: Tensor, keep: Tensor | None, ridge: float) -> None:
         sparse: Any = importlib.import_module("scipy.sparse")
         linalg: Any = importlib.import_module("scipy.sparse.linalg")
-        rows, equality = _to_scipy(operator.rows), _to_scipy(operator.equality_rows)
-        diagonal = (operator.bound_diagonal(weights) + _pin_diagonal(operator, weights)).cpu().numpy()
-        fixed = (equality.T @ equality).tocsc()
-        self.scales, self.factors = [], []
-        for weight, extra in zip(weights[:, : operator.general].cpu().numpy(), diagonal, strict=True):
-            gram = (rows.T @ sparse.diags(weight) @ rows + fixed + sparse.diags(extra)).tocsc()
-            middle = gram.diagonal()
-            scale = 1.0 / (middle + (middle <= 0)) ** 0.5
-            unit = sparse.diags(scale) @ gram @ sparse.diags(scale) + ridge * sparse.identity(len(scale))
-            self.scales.append(scale)
-            options = {"SymmetricMode": True}
-            self.factors.append(
-                linalg.splu(unit.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
-            )
+        if keep is not None:
+            mask = sparse.diags(keep.to(diagonal).cpu().numpy().ravel())
+            square = mask @ square @ mask
+        square = square + sparse.diags(diagonal.cpu().numpy().ravel())
+        middle = square.diagonal()
+        self.scale = 1.0 / (middle + (middle <= 0)) ** 0.5
+        scale = sparse.diags(self.scale)
+        unit = (scale @ square @ scale + ridge * sparse.identity(len(middle))).tocsc()
+        options = {"SymmetricMode": True}
+        self.lu = linalg.splu(unit, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
 
     def solve(self, right: Tensor) -> Tensor:
-        answers = [
-            torch.as_tensor(scale[:, None] * factor.solve(scale[:, None] * part.cpu().numpy()))
-            for part, scale, factor in zip(right, self.scales, self.factors, strict=True)
-        ]
-        return torch.stack(answers).to(right)
-
-
-def _pin_diagonal(operator: SparseOperator, like: Tensor) -> Tensor:
-    ones = like.new_ones(like.shape[0], operator.pinned.columns.numel())
-    return operator.pinned.diagonal(ones, operator.variables)
-
-
-def _product(matrix: Tensor, x: Tensor) -> Tensor:
-    """CSR ``(m, v)`` times ``(b, v, k)``, all columns at once."""
-    b, v, k = x.shape
-    if not matrix.shape[0]:
-        return x.new_zeros(b, 0, k)
-    flat = matrix @ x.permute(1, 0, 2).reshape(v, b * k)
-    return flat.reshape(matrix.shape[0], b, k).permute(1, 0, 2)
-
-
-def _product_t(matrix: Tensor, z: Tensor) -> Tensor:
-    """Its transpose times ``(b, m, k)``, by scattering: no second copy of the matrix."""
-    b, _, k = z.shape
-    result = z.new_zeros(b, matrix.shape[1], k)
-    if matrix.shape[0]:
-        terms = matrix.values()[:, None] * z[:, _row_index(matrix)]
-        result.index_add_(1, matrix.col_indices(), terms)
-    return result
-
-
-def _row_index(matrix: Tensor) -> Tensor:
-    return torch.repeat_interleave(torch.arange(matrix.shape[0], device=matrix.device), matrix.crow_indices().diff())
-
-
-def _scaled(matrix: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    values = matrix.values() * rows[_row_index(matrix)] * columns[matrix.col_indices()]
-    return torch.sparse_csr_tensor(
-        matrix.crow_indices(), matrix.col_indices(), values, matrix.shape, check_invariants=False
-    )
-
-
-def _largest(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    size = matrix.values().abs()
-    rows, columns = size.new_zeros(matrix.shape[0]), size.new_zeros(matrix.shape[1])
-    rows.scatter_reduce_(0, _row_index(matrix), size, "amax")
-    columns.scatter_reduce_(0, matrix.col_indices(), size, "amax")
-    return rows, columns
-
-
-def _to_scipy(matrix: Tensor) -> Any:
-    sparse: Any = importlib.import_module("scipy.sparse")
-    parts = (matrix.values(), matrix.col_indices(), matrix.crow_indices())
-    return sparse.csr_matrix(tuple(part.cpu().numpy() for part in parts), shape=tuple(matrix.shape))
+        b, n, k = right.shape
+        flat = self.scale[:, None] * right.reshape(b * n, k).cpu().numpy()
+        return torch.as_tensor(self.scale[:, None] * self.lu.solve(flat)).reshape(b, n, k).to(right)

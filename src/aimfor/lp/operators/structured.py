@@ -71,12 +71,14 @@ class PairRows:
 class PairOperator(Operator):
     """The products and the exact Gram solve of `PairRows`, for a batch that shares the features."""
 
-    equalities = 0
+    equal = 0
+    wide = False  # an arrow is quicker than either square
 
     def __init__(self, features: Tensor, positives: int, bounds: Bounds, batch: int) -> None:
         # Only differences count: centred features lose less to cancellation.
         self.features = features - features.mean(0)
         self.positives, self.bounds, self.batch = positives, bounds, batch
+        self.pinned = Bounds(bounds.columns[:0], bounds.coefficients[:, :0])
         self.high, self.low = self.features[:positives], self.features[positives:]
         self.weights = features.shape[1]
         self.general = positives * (features.shape[0] - positives)
@@ -96,14 +98,17 @@ class PairOperator(Operator):
         corner = self.low.mT @ table.sum(1) - self.high.mT @ table.sum(2)
         return torch.cat((corner, -z), 1)
 
-    def equality(self, x: Tensor) -> Tensor:
+    def equal_rows(self, x: Tensor) -> Tensor:
         return x[:, :0]
 
-    def equality_t(self, y: Tensor) -> Tensor:
+    def equal_rows_t(self, y: Tensor) -> Tensor:
         return y.new_zeros(y.shape[0], self.variables, y.shape[2])
 
-    def factor(self, weights: Tensor, ridge: float = RIDGE) -> Factor:
-        return _ArrowFactor(self, weights, ridge)
+    def gram_factor(self, weights: Tensor, diagonal: Tensor, ridge: float) -> Factor:
+        return _ArrowFactor(self, weights, diagonal, ridge)
+
+    def row_factor(self, theta: Tensor, diagonal: Tensor, keep: Tensor | None = None, ridge: float = RIDGE) -> Factor:
+        raise NotImplementedError("PairRows are solved by their arrow")
 
     def gap_gram(self, omega: Tensor) -> Tensor:
         """``Σ_ij ω_ij (x_i − x_j)(x_i − x_j)ᵀ`` without the pairs: ``(b, pq)`` to ``(b, d, d)``."""
@@ -136,10 +141,9 @@ class PairOperator(Operator):
 class _ArrowFactor(Factor):
     """``[K, B; Bᵀ, diag(s)]`` by elimination of the slacks: ``S = Σ (D − D²/s) δδᵀ + diag``, d × d."""
 
-    def __init__(self, operator: PairOperator, weights: Tensor, ridge: float) -> None:
+    def __init__(self, operator: PairOperator, weights: Tensor, extra: Tensor, ridge: float) -> None:
         self.operator, d = operator, operator.weights
-        self.rows = weights[:, : operator.general]
-        extra = operator.bound_diagonal(weights)
+        self.rows = weights
         slack = self.rows + extra[:, d:]
         # A slack that nothing holds gets the ridge alone, as a column without rows does in the dense factor.
         self.slack = torch.where(slack > 0, slack * (1.0 + ridge), ridge)

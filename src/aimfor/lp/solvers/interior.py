@@ -20,10 +20,9 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from ..operators.base import Factor, Operator
-from ..operators.dense import CholeskyFactor
 from ..standard import Standard, largest
 from .base import INFEASIBLE, OPTIMAL, RUNNING, STALLED, UNBOUNDED
+from .kkt import kkt
 
 #: How well a certificate of infeasibility or unboundedness must balance, whatever the tolerance of the optimum.
 PROOF = 1e-9
@@ -55,47 +54,6 @@ class Iterate:
         return Iterate(*(here + length * there for here, there in pairs))
 
 
-class _Kkt:
-    """Solves ``E'y + G'z = p, Ex = q, Gx − (s/z) z = r`` by one Gram factorisation and a Schur complement.
-
-    ``E'E`` joins the Gram matrix (which changes nothing in the solution), so that variables which only equalities
-    hold do not make it singular.
-    """
-
-    def __init__(self, operator: Operator, weights: Tensor) -> None:
-        self.operator, self.weights = operator, weights[:, :, None]
-        self.factor = operator.factor(weights)
-        if operator.equalities:
-            self.schur = _schur(operator, self.factor, weights)
-
-    def _once(self, right: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
-        """x and y of ``G'DGx + E'y = right, Ex = q``."""
-        if not self.operator.equalities:
-            return self.factor.solve(right), q
-        right = right + self.operator.equality_t(q)
-        y = self.schur.solve(self.operator.equality(self.factor.solve(right)) - q)
-        return self.factor.solve(right - self.operator.equality_t(y)), y
-
-    def solve(self, p: Tensor, q: Tensor, r: Tensor, *, refine: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """One step of refinement is needed near the end of the path, where the regularised factor loses digits."""
-        g = self.operator
-        x, y = self._once(p + g.inequality_t(self.weights * r), q)
-        z = self.weights * (g.inequality(x) - r)
-        if refine:
-            # z solves its own row exactly, so only the first two rows can have a residual.
-            rest = p - g.inequality_t(z)
-            rest = rest - g.equality_t(y) if g.equalities else rest
-            dx, dy = self._once(rest, q - g.equality(x))
-            x, y, z = x + dx, y + dy, z + self.weights * g.inequality(dx)
-        return x, y, z
-
-
-def _schur(operator: Operator, factor: Factor, like: Tensor) -> Factor:
-    identity = torch.eye(operator.equalities, dtype=like.dtype, device=like.device)
-    columns = operator.equality_t(identity.expand(like.shape[0], -1, -1))
-    return CholeskyFactor(operator.equality(factor.solve(columns)))
-
-
 def _dot(a: Tensor, b: Tensor) -> Tensor:
     return (a * b).sum(1, keepdim=True)
 
@@ -103,14 +61,14 @@ def _dot(a: Tensor, b: Tensor) -> Tensor:
 def starting_point(program: Standard) -> Iterate:
     """Least-squares primal and least-norm dual, shifted inside: within a few steps of the path on most programs."""
     g, (b, total) = program.operator, program.h.shape
-    kkt = _Kkt(g, program.h.new_ones(b, total))
+    system = kkt(g, program.h.new_ones(b, total))
     zero_c, zero_h, zero_f = (torch.zeros_like(v) for v in (program.c, program.h, program.f))
     p, q, r = (
         torch.stack((zero_c, -program.c), 2),
         torch.stack((program.f, zero_f), 2),
         torch.stack((program.h, zero_h), 2),
     )
-    x, y, z = kkt.solve(p, q, r, refine=False)
+    x, y, z = system.solve(p, q, r, refine=False)
     one = program.c.new_ones(b, 1)
     return Iterate(x[:, :, 0], y[:, :, 1], _inside(z[:, :, 1]), _inside(-z[:, :, 0]), one, one.clone())
 
@@ -219,15 +177,14 @@ def _advance(
     program: Standard, at: Iterate, residuals: tuple[Tensor, ...], refine: bool
 ) -> tuple[Iterate, Tensor, Tensor]:
     """One predictor-corrector step, its length, and the share of the linear residuals that it leaves."""
-    g = program.operator
-    kkt = _Kkt(g, at.z / at.s)
+    system = kkt(program.operator, at.z / at.s)
     degree = at.s.shape[1] + 1
     mu = (_dot(at.s, at.z) + at.tau * at.kappa) / degree
     dual, equal, inequal, gap = residuals[:4]
     affine_s, affine_k = -at.s * at.z, -at.tau * at.kappa
     first = (-program.c, program.f, program.h)
     second = (dual, -equal, -inequal - affine_s / at.z)
-    both = kkt.solve(*(torch.stack(pair, 2) for pair in zip(first, second, strict=True)), refine=refine)
+    both = system.solve(*(torch.stack(pair, 2) for pair in zip(first, second, strict=True)), refine=refine)
     u1 = tuple(part[:, :, 0] for part in both)
     u2 = tuple(part[:, :, 1] for part in both)
     slope = _dot(program.c, u1[0]) + _dot(program.f, u1[1]) + _dot(program.h, u1[2]) - at.kappa / at.tau
@@ -238,7 +195,7 @@ def _advance(
     centre_s = affine_s + sigma * mu - predictor.s * predictor.z
     centre_k = affine_k + sigma * mu - predictor.tau * predictor.kappa
     right = (keep * dual, -keep * equal, -keep * inequal - centre_s / at.z)
-    u2 = tuple(part[:, :, 0] for part in kkt.solve(*(part[:, :, None] for part in right), refine=refine))
+    u2 = tuple(part[:, :, 0] for part in system.solve(*(part[:, :, None] for part in right), refine=refine))
     direction = _direction(program, at, u1, u2, slope, -keep * gap, centre_s, centre_k)
     length = (0.99 * _longest(at, direction)).clamp_max(1.0)
     return at.step(length, direction), length[:, 0], 1.0 - length * keep

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..operators.base import Operator
+from ..operators.woodbury import WoodburyFactor
 from ..standard import Standard, largest
 
 #: ρ, relative to the unit diagonal of the scaled Hessian. It bends the path, not the answer.
@@ -72,7 +74,8 @@ def minimise_penalty(
                 break
             items, part, point = items[keep], part.take(keep), point[keep]
             over, off, gradient, eps = over[keep], off[keep], gradient[keep], eps[keep]
-        factor = part.operator.factor((over > 0).to(point.dtype), STEP_RIDGE)
+        active = (over > 0).to(point.dtype)
+        factor = (WoodburyFactor if part.operator.wide else Operator.factor)(part.operator, active, STEP_RIDGE)
         direction = -factor.solve(gradient[:, :, None])[:, :, 0]
         point = point + _exact_step(part, eps, over, off, direction) * direction
     return Penalised(y, rows, equal, converged, steps)
