@@ -26,6 +26,7 @@ NAMES: dict[str, str] = {
     "voc_smooth": "ours.voc_smooth",
     "meng_features": "ours.meng_features",
     "mask_offsets": "ours.mask_offsets",
+    "batch_size": "ours.batch_size",
     "meng_table1": "meng.table1",
     "meng_table2": "meng.table2",
     "meng_f1": "meng.f1",

@@ -122,4 +122,4 @@ IN_PARTS = Path(__file__).with_name("two_ranks_in_parts.py")
 def test_scores_in_parts_on_two_processes_equal_one_on_the_joined_batch() -> None:
     """Unequal shards and numbers of parts under DDP and FSDP2; what would hang is refused in every process."""
     for output in run_twice(IN_PARTS.read_text()):
-        assert json.loads(output.splitlines()[-1])["compared"] >= 12
+        assert json.loads(output.splitlines()[-1])["compared"] >= 19

@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import aimfor
@@ -73,6 +74,28 @@ def batch_norm(broadcast: bool) -> int:
     return 1
 
 
+def sharded() -> int:
+    """FSDP2: every process with as many rows; the gradient is that of the whole batch, a shard in each process."""
+    own = slice(20 * RANK, 20 * RANK + 20)
+    single, cut = network(nn.Dropout(0.0)), network(nn.Dropout(0.0))
+    for layer in cut:
+        fully_shard(layer)
+    fully_shard(cut)
+    whole = aimfor.MetricLoss("ap", gather=False)(single(X).squeeze(1), Y)
+    expected = gradient(single, whole)
+    for _ in range(2):
+        loss = aimfor.MetricLoss("ap")(aimfor.in_parts(cut, X[own], rows=4).squeeze(1), Y[own])
+        cut.zero_grad()
+        loss.backward()
+    close(torch.cat([weight.grad.full_tensor().flatten() for weight in cut.parameters()]), expected)
+    refused(lambda: aimfor.in_parts(cut, X[OWN], rows=4), "7, 4 parts", "same number of rows")
+    optimizer = torch.optim.SGD(cut.parameters(), lr=1e-9)
+    loss = aimfor.in_parts(cut, X[own], rows=4).sum()
+    optimizer.step()
+    refused(loss.backward, "weights that changed")
+    return 1
+
+
 def refused(call: Callable[[], Any], *words: str) -> None:
     with pytest.raises(aimfor.InputError) as caught:
         call()
@@ -88,7 +111,7 @@ def what_would_hang() -> None:
 
 
 compared = unequal_shards() + unequal_shards(find_unused_parameters=True) + batch_norm(False) + batch_norm(True)
-compared += unequal_shards(gradient_as_bucket_view=True)
+compared += unequal_shards(gradient_as_bucket_view=True) + unequal_shards(static_graph=True) + sharded()
 what_would_hang()
 dist.barrier()
 dist.destroy_process_group()

@@ -222,6 +222,54 @@ def test_batch_norm_in_eval_mode_is_exact() -> None:
     assert (apart[0] - whole[0]).norm() > 0.01 * whole[0].norm()  # in training mode it is not, and cannot be
 
 
+def pictures(n: int = 384) -> tuple[Tensor, Tensor]:
+    """Noise with a brighter corner in the second class."""
+    generator = torch.Generator().manual_seed(4)
+    y = torch.arange(n) % 2
+    x = torch.randn(n, 1, 6, 6, generator=generator)
+    x[y == 1, :, :3, :3] += 1.0
+    return x, y
+
+
+def convolutions() -> nn.Sequential:
+    torch.manual_seed(0)
+    head = [nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 1)]
+    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), *head)
+
+
+def test_parts_that_look_sorted_by_class_are_warned_of_under_batch_norm() -> None:
+    x, y = pictures()
+    order = y.argsort(stable=True)
+    loss_fn = aimfor.MetricLoss("ap")
+    with pytest.warns(UserWarning, match=r"parts of in_parts differ \d+ times as much .* Shuffle the rows"):
+        aimfor.in_parts(convolutions(), x[order], rows=48)
+    with pytest.warns(UserWarning, match="sorted by class"):  # a function's modules are known after its first part
+        aimfor.in_parts(convolutions().__call__, x[order], rows=48)
+    # What is warned of is real: the gradient of sorted rows is another one, that of mixed rows is near the whole's.
+    model = convolutions()
+    whole = torch.cat([g.flatten() for g in gradients(model, loss_fn(model(x).squeeze(1), y))])
+    apart = []
+    for a, b in ((x, y), (x[order], y[order])):
+        scores = torch.cat([model(part) for part in a.split(48)]).squeeze(1)
+        found = torch.cat([g.flatten() for g in gradients(model, loss_fn(scores, b))])
+        apart.append(float((found - whole).norm() / whole.norm()))
+    assert apart[0] < 0.2 < 0.5 < apart[1]
+
+
+def test_shuffled_parts_are_not_warned_of() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for seed in range(40):
+            x, y = pictures()
+            order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+            for size in (24, 48, 192):
+                aimfor.in_parts(convolutions(), x[order], rows=size)
+        model, order = convolutions(), y.argsort(stable=True)
+        model[1].eval()
+        aimfor.in_parts(model, x[order], rows=48)  # exact in any order
+    assert not model[1]._forward_pre_hooks
+
+
 # ---------------------------------------------------------------- refusals
 
 

@@ -65,17 +65,17 @@ def in_parts(
     parts = -(-n // rows)
     forward = Forward(model, scores, parts)
     found = []
-    for number in range(parts):
-        # As equal as they can be: BatchNorm has no statistics of a last part of one row.
-        start, stop = n * number // parts, n * (number + 1) // parts
-        pieces, length = _cut(inputs, start, stop), stop - start
-        if torch.is_grad_enabled() and parts > 1:
-            with set_checkpoint_early_stop(False):  # the second pass must reach the scores, to be compared
-                part = checkpoint(Part(forward, length, len(inputs)), *pieces, *forward.devices(), use_reentrant=False)
-        else:
-            part = forward(length, *pieces)
-        found.append(part)
-    forward.end_of_first_pass()
+    with forward.first_pass():
+        for number in range(parts):
+            # As equal as they can be: BatchNorm has no statistics of a last part of one row.
+            start, stop = n * number // parts, n * (number + 1) // parts
+            pieces = _cut(inputs, start, stop)
+            if torch.is_grad_enabled() and parts > 1:
+                with set_checkpoint_early_stop(False):  # the second pass must reach the scores, to be compared
+                    again = Part(forward, stop - start, len(inputs))
+                    found.append(checkpoint(again, *pieces, *forward.devices(), use_reentrant=False))
+            else:
+                found.append(forward(stop - start, *pieces))
     joined = torch.cat(found)
     if joined.requires_grad and parts > 1:
         joined.register_hook(_once)

@@ -18,6 +18,7 @@ from torch.utils.checkpoint import CheckpointError
 
 from .. import checks
 from ..errors import InputError
+from .norms import NORMS, BatchNorm, PartMeans, kept
 from .processes import same_number_of_parts
 
 
@@ -34,6 +35,7 @@ class Forward:
         self.model, self.scores, self.parts = model, scores, parts
         self.layout: tuple[torch.Size, torch.dtype] | None = None
         self.modules: list[nn.Module] | None = None
+        self.means: PartMeans | None = None
         if isinstance(model, nn.Module):
             self._know(list(model.modules()))
 
@@ -70,12 +72,14 @@ class Forward:
         self.modules = modules
         same_number_of_parts(modules, self.parts)
         self.weights = [(weight, weight._version) for module in modules for weight in module.parameters(recurse=False)]
-        norms = [module for module in modules if isinstance(module, _NORMS) and module.training]
+        norms = [module for module in modules if isinstance(module, NORMS) and module.training]
         self.statistics = [buffer for module in norms for buffer in module.buffers(recurse=False)]
+        first = next((module for module in norms if isinstance(module, BatchNorm)), None)
+        self.means = None if first is None else PartMeans(first)
         self.buffers = [
             (module, name, buffer, buffer._version)
             for module in modules
-            if not isinstance(module, _NORMS)
+            if not isinstance(module, NORMS)
             for name, buffer in module.named_buffers(recurse=False)
         ]
 
@@ -84,8 +88,20 @@ class Forward:
         devices = {weight.device for weight, _ in self.weights} if self.modules else set()
         return [torch.empty(0, device=device) for device in devices if device.type != "cpu"]
 
-    def end_of_first_pass(self) -> None:
-        """Refuses a forward pass that leaves traces: the second would leave them again."""
+    @contextmanager
+    def first_pass(self) -> Iterator[None]:
+        """Around the first pass of all parts."""
+        try:
+            yield
+        finally:
+            if self.means is not None:
+                self.means.stop()
+        self._refuse_traces()
+        if self.means is not None:
+            self.means.warn()
+
+    def _refuse_traces(self) -> None:
+        """A forward pass that changes a buffer would change it again the second time."""
         for module, name, before, version in self.buffers:
             buffer = getattr(module, name)
             if before._version != version or not (buffer is before or torch.equal(buffer, before)):
@@ -106,14 +122,11 @@ class Forward:
                 "the weights that the scores came from, as each part is run again",
                 "Call backward() before optimizer.step(), and in_parts anew for each step.",
             )
-        kept = [(buffer, buffer.clone()) for buffer in self.statistics]
         try:
-            yield
+            with kept(self.statistics):
+                yield
         except CheckpointError:
             raise _other_scores("other operations") from None
-        finally:
-            for buffer, before in kept:
-                buffer.data.copy_(before)  # past autograd: nobody's gradient is of a running statistic
 
 
 class Part:
@@ -156,9 +169,6 @@ def _other_scores(came: str) -> InputError:
         "Draw random numbers from torch's default generator alone, not from Python, NumPy or a torch.Generator, "
         "and let no hook or module count its calls.",
     )
-
-
-_NORMS = (nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm)
 
 
 @contextmanager
