@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +15,8 @@ LAYERS = [
     {"errors", "failpoints", "__version__"},
     {"engine"},
     {"checks", "distributed", "bank", "schedule", "ties", "twice", "watch"},
+    {"constraints"},
+    {"decisions"},
     {"sorted", "smooth", "lp", "lagrangian", "direct", "rates"},
     {"metrics"},
     {"compiled", "conventions"},
@@ -24,6 +27,8 @@ LAYERS = [
     {"__main__"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+#: Parts that never import torch, nor what does: NumPy and SciPy alone, and of SciPy only what is quick to import.
+WITHOUT_TORCH = {"constraints", "decisions"}
 #: Parts that may import more than torch and the standard library, at the top of a module.
 BEYOND_CORE = {"fitting", "app", "integrations"}
 
@@ -84,7 +89,17 @@ def test_core_imports_torch_only(path: Path) -> None:
             names = [node.module]
         for name in names:
             top = name.split(".")[0]
-            assert top in sys.stdlib_module_names or top in ("torch", "aimfor"), f"{path} imports {name}"
+            allowed = ("numpy", "scipy") if part_of(path) in WITHOUT_TORCH else ("torch", "numpy", "aimfor")
+            assert top in sys.stdlib_module_names or top in allowed, f"{path} imports {name}"
+
+
+def test_constraints_and_decisions_are_free_of_torch() -> None:
+    code = (
+        "import sys, aimfor.constraints, aimfor.decisions, aimfor.rates; "
+        "print(*(name for name in sys.modules if name in ('torch', 'scipy.stats', 'scipy.optimize', 'pyarrow')))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == []
 
 
 #: Lines of a file. One that is longer has two meanings: split it by them.

@@ -8,9 +8,9 @@ from common import median_seconds, record
 from torch import Tensor, nn
 
 import aimfor
+from aimfor.constraints.counts import Counts, Levels
+from aimfor.decisions.certificate import certify
 from aimfor.rates import Verdict, accuracy, error_rate, fpr, precision, recall
-from aimfor.rates.certificate import certify
-from aimfor.rates.counts import Counts, Levels
 
 BATCH, FEATURES, HIDDEN = 512, 100, 64
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from aimfor.constraints.counts import Counts
+from aimfor.decisions.watch import certify_so_far
 from aimfor.rates import Constraint
-from aimfor.rates.counts import Counts
-from aimfor.rates.watch import certify_so_far
 from paper.experiment import Options
 from paper.experiments.ours import peeking
 

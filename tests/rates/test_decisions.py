@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 import aimfor
-from aimfor import checks
+from aimfor.constraints.expressions import Rate
+from aimfor.decisions.rows import checked_rows
+from aimfor.decisions.sweep import candidates, points_each
+from aimfor.decisions.thresholds import decide
 from aimfor.errors import InputError, SolverError
 from aimfor.rates import Decision, Iterates, Verdict, accuracy, fpr, positive_rate, precision, recall
-from aimfor.rates.expressions import Rate
 from aimfor.rates.iterates import Candidate
-from aimfor.rates.sweep import candidates, points_each
-from aimfor.rates.thresholds import decide
 
 
 def sample(n: int, seed: int = 0) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
@@ -83,7 +83,7 @@ def test_what_is_not_said_about_margin_and_confidence_is_the_same_everywhere() -
     problem = aimfor.maximize(recall, precision >= 0.8)
     said = problem.decide(scores, y, margin="certify", confidence=0.95)
     assert problem.decide(scores, y) == said
-    assert decide("maximize", recall, problem.constraints, checks.binary(scores, y), ()) == said
+    assert decide("maximize", recall, problem.constraints, checked_rows("scores", scores, y), ()) == said
     assert problem.decide(scores, y, confidence=0.99).threshold > said.threshold  # type: ignore[operator]
 
 
@@ -275,13 +275,13 @@ def test_a_score_at_the_threshold_is_negative_for_rates_metrics_and_decisions_al
 
 
 def test_cuts_lie_between_neighbours_and_beyond_both_ends() -> None:
-    scores = torch.tensor([3.7, 0.25, 0.5, 0.25])
+    scores = np.array([3.7, 0.25, 0.5, 0.25])
     assert candidates(scores, scores > 1).tolist() == pytest.approx([-0.75, 0.375, 2.1, 4.7])
     assert int((scores > candidates(scores, scores > 1)[-1]).sum()) == 0
 
 
 def test_of_many_cuts_half_are_spaced_by_all_ranks_and_half_by_those_of_the_positives() -> None:
-    scores, nobody = torch.arange(100.0), torch.zeros(100, dtype=torch.bool)
+    scores, nobody = np.arange(100.0), np.zeros(100, dtype=bool)
     assert candidates(scores, nobody, most=10).tolist() == [-1.0, 24.5, 49.5, 74.5, 100.0]
     found = candidates(scores, scores >= 91, most=10)
     assert found.tolist() == [-1.0, 24.5, 49.5, 74.5, 90.5, 92.5, 94.5, 96.5, 98.5, 100.0]

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from aimfor.constraints.counts import Counts
+from aimfor.constraints.expressions import Constraint, Expression, Gap, Worst
+from aimfor.constraints.parts import rates_by_group
+from aimfor.decisions.bounds import plain_value
 from aimfor.rates import Decision, Rate, accuracy, fpr, npv, positive_rate, precision, recall
-from aimfor.rates.bounds import plain_value
-from aimfor.rates.counts import Counts
-from aimfor.rates.expressions import Constraint, Expression, Gap, Worst
-from aimfor.rates.parts import rates_by_group
 
 from ...experiment import Cell, Experiment, Options, Result
 from ...report.pages import write_table
@@ -153,7 +153,7 @@ def _all(verdicts: Sequence[Array]) -> Array:
 
 
 def drawn(watch: Watch, streams: int, rng: np.random.Generator) -> Streams:
-    shares = watch.truth().table.flatten().numpy()
+    shares = watch.truth().table.flatten()
     edges = (shares / shares.sum()).cumsum()[:-1]
     return Streams(np.searchsorted(edges, rng.random((streams, watch.rows))).astype(np.int8))
 

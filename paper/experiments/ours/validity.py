@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from scipy import stats
 from torch import Tensor
 
+from aimfor.constraints.counts import Counts, Levels
+from aimfor.constraints.parts import all_parts
 from aimfor.rates import (
     Constraint,
     Decision,
@@ -31,8 +34,6 @@ from aimfor.rates import (
     recall,
     tnr,
 )
-from aimfor.rates.counts import Counts, Levels
-from aimfor.rates.parts import all_parts
 
 from ...experiment import Cell, Experiment, Options, Result
 from ...report.pages import write_table
@@ -74,7 +75,7 @@ class Population:
             pass_negative = self._above(cut - self.offset * group, 0.0)
             tp, fp = positives * pass_positive, (weight - positives) * pass_negative
             rows.append([tp, fp, positives - tp, weight - positives - fp])
-        return Counts(Levels(("group",), ((0.0, 1.0),)), torch.tensor(rows, dtype=torch.float64))
+        return Counts(Levels(("group",), ((0.0, 1.0),)), np.array(rows))
 
     def _above(self, distance: float, shift: float) -> float:
         """P(score > cut); a rounded score passes where the unrounded one is beyond the next half step."""

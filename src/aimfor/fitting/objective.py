@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from .. import checks
+from ..decisions.certificate import Certificate
 from ..errors import InputError
 from ..metrics import NDCG, Accuracy, BalancedAccuracy, Metric, metric_from_name
 from ..metrics.at_rate import ROUNDING, AtRate
 from ..metrics.confusion import CountMetric
 from ..metrics.curve import Curve, just_below, threshold_curve
-from ..rates.certificate import Certificate
 
 
 @dataclass(frozen=True)

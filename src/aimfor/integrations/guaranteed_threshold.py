@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.exceptions import NotFittedError
@@ -16,9 +15,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from ..rates import RateProblem
-from ..rates.decision import Decision
-from ..rates.parse import parse_constraint, parse_objective
+from ..constraints.parse import parse_constraint, parse_objective
+from ..decisions import Decision, Problem
 
 Array = NDArray[Any]
 
@@ -31,7 +29,7 @@ class GuaranteedThreshold(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
     """Decides by a threshold at which the constraints truly hold with the stated confidence.
 
     A part of the rows is kept aside; the classifier is fitted on the others, and the threshold is tested on the part
-    (see `RateProblem.decide`). The order of the tests comes from the classifier's own out-of-fold scores on the rows
+    (see `Problem.decide`). The order of the tests comes from the classifier's own out-of-fold scores on the rows
     it is fitted on. Out-of-fold scores alone are not used for the tests: they belong to other models than the one that
     decides.
 
@@ -121,13 +119,13 @@ class GuaranteedThreshold(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         if self.pos_label is not None and self.pos_label not in self.classes_:
             raise ValueError(f"pos_label={self.pos_label!r} is not among the labels {self.classes_.tolist()}.")
         self._positive = 1 if self.pos_label is None else int(np.flatnonzero(self.classes_ == self.pos_label)[0])
-        target = torch.from_numpy(y == self.classes_[self._positive])
+        target = y == self.classes_[self._positive]
         codes = _codes(groups, problem.attributes, len(y))
         if self.cv == "prefit":
             check_is_fitted(self.estimator)
             self.estimator_ = self.estimator
             self._copy_facts()
-            scores = torch.from_numpy(self._scores(X))
+            scores = self._scores(X)
             self.decision_ = problem.decide(scores, target, groups=codes, guarantee=self.confidence)
         else:
             routed = process_routing(self, "fit", **params).estimator.fit if params else {}
@@ -136,7 +134,7 @@ class GuaranteedThreshold(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         return self
 
     def _fit_and_decide(
-        self, problem: RateProblem, X: Any, y: Array, target: Any, codes: dict[str, Any], routed: dict[str, Any]
+        self, problem: Problem, X: Any, y: Array, target: Any, codes: dict[str, Any], routed: dict[str, Any]
     ) -> Decision:
         from sklearn.model_selection import cross_val_predict
         from sklearn.utils import _safe_indexing
@@ -162,8 +160,8 @@ class GuaranteedThreshold(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
                 ),
                 self._positive,
             )
-        others = (torch.from_numpy(learned), target[rest], {key: value[rest] for key, value in codes.items()})
-        scores = torch.from_numpy(self._scores(_safe_indexing(X, held)))
+        others = (learned, target[rest], {key: value[rest] for key, value in codes.items()})
+        scores = self._scores(_safe_indexing(X, held))
         own = {key: value[held] for key, value in codes.items()}
         return problem.decide(scores, target[held], groups=own, guarantee=self.confidence, learn=others)
 
@@ -172,12 +170,12 @@ class GuaranteedThreshold(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             if hasattr(self.estimator_, fact):
                 setattr(self, fact, getattr(self.estimator_, fact))
 
-    def _problem(self) -> RateProblem:
+    def _problem(self) -> Problem:
         objective = parse_objective(self.maximize) if isinstance(self.maximize, str) else self.maximize
         given = [self.subject_to] if isinstance(self.subject_to, str) else self.subject_to
         given = list(given) if isinstance(given, (list, tuple)) else [given]
         constraints = [parse_constraint(one) if isinstance(one, str) else one for one in given]
-        return RateProblem("maximize", objective, constraints)
+        return Problem("maximize", objective, constraints)
 
     def _method(self) -> str:
         for method in ("predict_proba", "decision_function"):
@@ -229,5 +227,5 @@ def _codes(groups: Any, names: tuple[str, ...], n: int) -> dict[str, Any]:
             raise ValueError(f"groups[{name!r}] has shape {column.shape}, expected ({n},).")
         numeric = column.dtype.kind in "biuf"
         numbers = column.astype(np.float64) if numeric else np.unique(column, return_inverse=True)[1]
-        codes[name] = torch.from_numpy(numbers)
+        codes[name] = numbers
     return codes

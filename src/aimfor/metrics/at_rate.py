@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from .. import checks
+from ..constraints import named
 from ..engine import Batch, Engine
-from ..rates import named
 from ..rates.engine import RateEngine
 from ..rates.form import Anchor, HasRates, grid, precision_at_recall, recall_at_precision, tpr_at_fpr
 from ..rates.problem import RateProblem

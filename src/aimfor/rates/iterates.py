@@ -11,13 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from ..checks import integer
+from ..constraints.counts import Counts
+from ..constraints.parts import all_parts
+from ..decisions.bounds import plain_value, sense_of
+from ..decisions.decision import Decision
+from ..decisions.thresholds import MARGINS
 from ..errors import SolverError
-from .bounds import plain_value, sense_of
-from .counts import Counts, counts_from_state
-from .decision import Decision
-from .parts import all_parts
+from .counting import counts_from_state, counts_state
 from .problem import RateProblem
-from .thresholds import MARGINS
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +108,8 @@ class Iterates:
         """
         if not self.kept:
             raise SolverError("no iterates were kept: make Iterates(problem, most=20) and call consider(...).")
-        try:
-            from scipy.optimize import linprog
-        except ImportError as missing:
-            raise SolverError("mixtures need scipy (pip install scipy).") from missing
+        from scipy.optimize import linprog
+
         slacks = [
             [-float(part.slack(one.counts)) for one in self.kept]
             for part in all_parts(self.problem.constraints, self.kept[-1].counts.levels)
@@ -171,7 +170,7 @@ def _packed(candidate: Candidate) -> dict[str, Any]:
             "feasible": candidate.decision.feasible,
             "margin": candidate.decision.margin,
         },
-        "counts": candidate.counts.state(),
+        "counts": counts_state(candidate.counts),
         "objective": candidate.objective,
     }
 

@@ -7,24 +7,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .. import checks, distributed
+from ..constraints.counts import Counts, no_counts
+from ..constraints.expressions import Constraint, Expression
+from ..constraints.feasible import is_difference
+from ..constraints.parts import Part, all_parts, objective_members
+from ..decisions.problem import Problem
+from ..decisions.thresholds import tightened
 from ..engine import Batch, attached_zero
 from ..errors import InputError
 from ..twice import once
-from .counts import Counts, counts_from_state, encode, no_counts, tally
+from .counting import counts_from_state, counts_state, encoded, reduced, tallied
 from .duals import DualOptimizer, dual_optimizer
-from .expressions import Constraint, Expression
-from .feasible import is_difference
-from .parts import Part, all_parts
-from .prices import Prices, objective_members, objective_terms, prices, proxy_slack
+from .prices import objective_terms, prices, proxy_slack
 from .proxies import PROXIES, PricedDecisions, proxy
-from .stated import StatedProblem
-from .thresholds import tightened
 
 
-class RateProblem(StatedProblem):
+class RateProblem(Problem, nn.Module):
     """Maximize or minimize a rate subject to bounds on others, by the proxy-Lagrangian.
 
     The loss is a smooth proxy of ``−objective − Σ λ·slack``; the multipliers λ see the exact 0-1 rates over the data
@@ -59,7 +60,8 @@ class RateProblem(StatedProblem):
         initial: float | None = None,
         held_out: int = 0,
     ) -> None:
-        super().__init__(direction, objective, subject_to)
+        nn.Module.__init__(self)
+        Problem.__init__(self, direction, objective, subject_to)
         differs = any(is_difference(constraint.left) for constraint in self.constraints)
         chosen = ("sigmoid" if differs else "logistic") if proxy == "auto" else proxy
         self.proxy = checks.one_of("proxy", chosen, PROXIES)
@@ -78,7 +80,7 @@ class RateProblem(StatedProblem):
         self.calls = self.calls_in_epoch = self.epochs = 0
         self._window = self._epoch = self._basis = no_counts(self.attributes)
         self._soft = torch.zeros(2, 1, dtype=torch.float64)
-        self._prices: Prices | None = None
+        self._prices: tuple[Tensor, Tensor, float] | None = None
         self._prices_on: tuple[torch.device, torch.dtype] | None = None
 
     # ------------------------------------------------------------ the loss
@@ -99,11 +101,11 @@ class RateProblem(StatedProblem):
 
     def lagrangian(self, batch: Batch) -> Tensor:
         """As `forward`, for a batch that has passed the gate."""
-        codes, levels = encode(batch, self._epoch.levels.union(self._basis.levels))
+        codes, levels = encoded(batch, self._epoch.levels.union(self._basis.levels))
         weights = batch.effective_weights()
         mass = float(batch.scores.shape[0]) if weights is None else float(weights.sum())
         if self.training and torch.is_grad_enabled():
-            self._count(batch, codes, tally(batch, batch.scores.detach() > 0, codes, levels))
+            self._count(batch, codes, tallied(batch, batch.scores.detach() > 0, codes, levels))
         if mass == 0.0:
             return attached_zero(batch.scores)
         up, down, constant = self._priced(batch.scores, levels)
@@ -123,25 +125,26 @@ class RateProblem(StatedProblem):
         self.calls += 1
         self.calls_in_epoch += 1
         if self.epochs == 0 and _is_time(self.calls_in_epoch):
-            self._basis, self._prices = self._epoch.reduced(), None
+            self._basis, self._prices = reduced(self._epoch), None
         if self.dual_every and self.calls % self.dual_every == 0:
-            self._dual_step(self._window.reduced())
+            self._dual_step(reduced(self._window))
 
     def _priced(self, scores: Tensor, levels: Any) -> tuple[Tensor, Tensor, float]:
         """Prices for these labels, on the scores' device, made again only when counts or multipliers changed."""
         place = (scores.device, scores.dtype)
         stale = self._prices is None or self._prices_on != place
-        if stale or self._prices.up.numel() != 2 * levels.combinations:  # type: ignore[union-attr]
+        if stale or self._prices[0].numel() != 2 * levels.combinations:  # type: ignore[index]
             counts = self._basis.on(self._basis.levels.union(levels))
             terms = objective_terms(self.objective, counts, self._known_shares(counts))
             parts = self._parts(counts)
             known = {part.name: self._multiplier(part) for part in parts}
             sign = 1.0 if self.direction == "maximize" else -1.0
             made = prices(sign, terms, parts, known, counts)
-            self._prices = Prices(made.up.to(*place), made.down.to(*place), made.constant)
+            up, down = (torch.from_numpy(side).to(*place) for side in (made.up, made.down))
+            self._prices = up, down, made.constant
             self._prices_on = place
         assert self._prices is not None
-        return self._prices.up, self._prices.down, self._prices.constant
+        return self._prices
 
     # ------------------------------------------------------------ the dual step
 
@@ -149,7 +152,7 @@ class RateProblem(StatedProblem):
         """The dual step on the epoch's exact counts. Call it once per epoch; it counts afresh from here on."""
         if self.calls_in_epoch == 0:
             return
-        counts = self._epoch.reduced()
+        counts = reduced(self._epoch)
         if not self.dual_every:
             self._dual_step(counts)
         self._basis, self._prices = counts, None
@@ -182,7 +185,7 @@ class RateProblem(StatedProblem):
     def _seen_slack(self, part: Part, counts: Counts) -> float:
         if self.dual_rates == "exact":
             return float(part.slack(counts))
-        soft = self._soft.reshape(2, *counts.levels.sizes, 2)
+        soft = self._soft.numpy().reshape(2, *counts.levels.sizes, 2)
         return proxy_slack(part, counts, soft[0], soft[1])
 
     def _count_proxies(self, batch: Batch, codes: Tensor, counts: Counts) -> None:
@@ -201,7 +204,7 @@ class RateProblem(StatedProblem):
             self._soft[row].index_add_(0, (codes * 2 + batch.targets.long()).cpu(), value.cpu())
 
     def _known_shares(self, counts: Counts) -> dict[str, float]:
-        names = [repr(rate) for rate in objective_members(self.objective, counts)]
+        names = [repr(rate) for rate in objective_members(self.objective, counts.levels)]
         total = sum(self.shares.get(name, 1.0) for name in names)
         return {name: self.shares.get(name, 1.0) / total for name in names}
 
@@ -209,7 +212,7 @@ class RateProblem(StatedProblem):
         """Multiplicative weights: the group that is worst off gains weight."""
         shares = self._known_shares(counts)
         sign = -1.0 if self.direction == "maximize" else 1.0
-        for rate in objective_members(self.objective, counts):
+        for rate in objective_members(self.objective, counts.levels):
             value = float(rate.value(counts))
             if math.isfinite(value):
                 shares[repr(rate)] *= math.exp(self.dual.rate * sign * value)
@@ -225,7 +228,7 @@ class RateProblem(StatedProblem):
             "shares": dict(self.shares),
             "dual": self.dual.state_dict(),
             "steps": [self.calls, self.calls_in_epoch, self.epochs],
-            "counts": [counts.state() for counts in (self._window, self._epoch, self._basis)],
+            "counts": [counts_state(counts) for counts in (self._window, self._epoch, self._basis)],
             "soft": self._soft.clone(),
         }
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..constraints.expressions import Constraint, Expression
 from .duals import DualOptimizer
-from .expressions import Constraint, Expression
 from .problem import RateProblem
 
 

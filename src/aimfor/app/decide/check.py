@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from ...constraints.counts import Counts, Levels
+from ...decisions import Certificate
+from ...decisions.watch import certify_so_far
 from ...errors import InputError
 from ...fitting import checkpoint
-from ...rates import Certificate
-from ...rates.counts import Counts, Levels, counts_from_state
-from ...rates.watch import certify_so_far
 from ..run.lock import in_turn
 from .rows import in_words
 from .watched import Watched, watched
@@ -129,12 +129,12 @@ def _past(log: Path, problem: str, digest: str) -> list[_Line]:
 
 def _counts(state: _Counted, names: tuple[str, ...]) -> Counts:
     """Raises `ValueError` for counts that no rows can have."""
-    table = torch.tensor(state.table, dtype=torch.float64)
+    table = np.array(state.table, dtype=np.float64)
     shape = (*(len(labels) for labels in state.labels), 4)
     possible = bool(((table >= 0) & (table < 2**53)).all())
     if tuple(state.names) != tuple(names) or tuple(table.shape) != shape or not possible:
         raise ValueError("its counts are not those of this decision")
-    return counts_from_state({"names": state.names, "labels": state.labels, "table": table})
+    return Counts(Levels(tuple(names), tuple(tuple(one) for one in state.labels)), table)
 
 
 def _state(counts: Counts) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from typing import Any
 
 from ... import __version__
 from ...checks.settings import number
+from ...constraints.parse import parse_constraint, parse_objective
+from ...decisions import Decision, Problem
 from ...errors import InputError
 from ...fitting import checkpoint
-from ...rates import Decision, RateProblem
-from ...rates.parse import parse_constraint, parse_objective
 from .described import described
 from .page import page, thresholds
 from .rows import ScoredTable, Vocabulary, in_words, learn_group, read_scores, refuse_overlap, tensors, vocabulary
@@ -40,7 +40,7 @@ class Request:
 class Answer:
     """A decision and all that the page and the JSON file say about it."""
 
-    problem: RateProblem
+    problem: Problem
     decision: Decision
     words: Vocabulary
     document: dict[str, Any]
@@ -63,7 +63,7 @@ def answer(request: Request) -> Answer:
     learn: Any = rows[1] if request.learn is not None else "split"
     scores, targets, codes = rows[0]
 
-    def decide(one: RateProblem) -> Decision:
+    def decide(one: Problem) -> Decision:
         return one.decide(
             scores, targets, groups=codes, per_group=request.group, learn=learn, guarantee=request.confidence
         )
@@ -86,7 +86,7 @@ def answer(request: Request) -> Answer:
     return Answer(problem, decision, words, document)
 
 
-def _problem(request: Request, words: Vocabulary, tables: list[ScoredTable]) -> RateProblem:
+def _problem(request: Request, words: Vocabulary, tables: list[ScoredTable]) -> Problem:
     if (request.maximize is None) == (request.minimize is None):
         raise InputError("maximize", "both or neither of --maximize and --minimize", "one of them")
     if not request.subject_to:
@@ -98,7 +98,7 @@ def _problem(request: Request, words: Vocabulary, tables: list[ScoredTable]) -> 
 
     direction = "maximize" if request.maximize is not None else "minimize"
     objective = parse_objective(request.maximize or request.minimize or "", label_of)
-    return RateProblem(direction, objective, [parse_constraint(text, label_of) for text in request.subject_to])
+    return Problem(direction, objective, [parse_constraint(text, label_of) for text in request.subject_to])
 
 
 def as_text(found: Answer, paths: tuple[Path, Path]) -> str:

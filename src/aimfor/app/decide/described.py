@@ -6,28 +6,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from torch import Tensor
-
+from ...constraints import Constraint
+from ...constraints.counts import Counts, empty_levels, encode
+from ...constraints.expressions import Expression, Rate
+from ...decisions import Decision, Problem
+from ...decisions.bounds import plain_value
+from ...decisions.learning import learning_pairs
+from ...decisions.rows import checked_rows
+from ...decisions.sweep import candidates, objective_value, spaced, sweep
 from ...errors import InputError
-from ...rates import Constraint, Decision, RateProblem
-from ...rates.bounds import plain_value
-from ...rates.counts import Counts, empty_levels, encode
-from ...rates.expressions import Expression, Rate
-from ...rates.learning import checked_rows, learning_pairs
-from ...rates.sweep import candidates, objective_value, spaced, sweep
 
 #: Thresholds of the page's curve, and other bounds whose price is shown.
 CURVE_POINTS = 120
 OTHER_BOUNDS = (-0.1, -0.05, -0.02, 0.02, 0.05, 0.1)
 #: Scores, labels and group codes of the calibration rows.
-Rows = tuple[Tensor, Tensor, Mapping[str, Tensor]]
+Rows = tuple[Any, Any, Mapping[str, Any]]
 
 
 def described(
-    problem: RateProblem,
+    problem: Problem,
     decision: Decision,
     rows: Rows,
-    decide: Callable[[RateProblem], Decision],
+    decide: Callable[[Problem], Decision],
     other_bounds: Callable[[float], list[float]] | None = None,
 ) -> dict[str, Any]:
     """Plain data for JSON.
@@ -50,14 +50,14 @@ def described(
     }
 
 
-def _curve(problem: RateProblem, rows: Rows, decision: Decision) -> dict[str, list[float | None]]:
+def _curve(problem: Problem, rows: Rows, decision: Decision) -> dict[str, list[float | None]]:
     """Objective and the left side of each constraint over thresholds, on the calibration rows."""
     batch = checked_rows("score", *rows)
-    if decision.guarantee is not None and decision.guarantee.rows < batch.scores.numel():
+    if decision.guarantee is not None and decision.guarantee.rows < len(batch):
         (_, batch), *_ = learning_pairs(batch, "split")  # the rest set the order
-    codes, levels = encode(batch, empty_levels(problem.attributes))
+    codes, levels = encode(batch.groups, len(batch), empty_levels(problem.attributes))
     cuts = candidates(batch.scores, batch.targets)
-    cuts = cuts[spaced((0, cuts.numel() - 1), CURVE_POINTS)]
+    cuts = cuts[spaced((0, len(cuts) - 1), CURVE_POINTS)]
     counts = sweep(batch, codes, levels, cuts)
     sign = 1.0 if problem.direction == "maximize" else -1.0
     goal = (sign * objective_value(problem.objective, counts, sign)).tolist()
@@ -75,8 +75,8 @@ def _plain(values: list[float]) -> list[float | None]:
 
 
 def _prices(
-    problem: RateProblem,
-    decide: Callable[[RateProblem], Decision],
+    problem: Problem,
+    decide: Callable[[Problem], Decision],
     other_bounds: Callable[[float], list[float]],
 ) -> list[dict[str, Any]]:
     """What the objective would be, on the calibration rows, with each bound a little looser or tighter.
@@ -92,7 +92,7 @@ def _prices(
             other = replace(constraint, bound=bound)
             constraints = [*problem.constraints[:place], other, *problem.constraints[place + 1 :]]
             try:
-                changed = RateProblem(problem.direction, problem.objective, constraints)
+                changed = Problem(problem.direction, problem.objective, constraints)
                 found = decide(changed)
             except InputError:  # contradicts another constraint, or is out of reach: no line
                 continue

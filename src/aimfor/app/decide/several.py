@@ -10,10 +10,10 @@ from torch import Tensor
 
 from ... import __version__
 from ...checks.settings import number
+from ...constraints.parse import parse_constraint, parse_objective
+from ...decisions import Decision, Problem, decide_labels, decide_or_abstain
+from ...decisions.labels import constraints_by_class, coverage, errors_made, right_or_wrong
 from ...errors import InputError
-from ...rates import Decision, RateProblem, decide_labels, decide_or_abstain
-from ...rates.labels import constraints_by_class, coverage, errors_made, right_or_wrong
-from ...rates.parse import parse_constraint, parse_objective
 from .classes import ClassColumns, class_columns
 from .described import described
 from .page import questions
@@ -81,10 +81,10 @@ def _floors(
         (scores, marks), *other = [(s[:, place], y[:, place]) for s, y in rows]
         own: Any = other[0] if other else "split"
 
-        def decide(one: RateProblem, s: Tensor = scores, y: Tensor = marks, learn: Any = own) -> Decision:
+        def decide(one: Problem, s: Tensor = scores, y: Tensor = marks, learn: Any = own) -> Decision:
             return one.decide(s, y, guarantee=share, learn=learn)
 
-        alone = RateProblem(problem.direction, problem.objective, constraints)
+        alone = Problem(problem.direction, problem.objective, constraints)
         classes[name] = described(alone, found.decisions[name], (scores, marks, {}), decide)
     document |= {
         "kind": "decisions",
@@ -102,7 +102,7 @@ def _floors(
 def _abstaining(request: Several, error: float, rows: list[tuple[Tensor, Tensor]], document: dict[str, Any]) -> Found:
     learn: Any = rows[1] if len(rows) > 1 else "split"
 
-    def decide(one: RateProblem) -> Decision:
+    def decide(one: Problem) -> Decision:
         wrong = one.constraints[0].bound
         return decide_or_abstain(*rows[0], error=wrong, guarantee=request.confidence, learn=learn).decision
 
@@ -132,12 +132,12 @@ def as_text(document: dict[str, Any], path: Path) -> str:
     return "\n".join([*cuts, *document["notes"], *document["sentences"], f"page: {path}"])
 
 
-def abstention_problem(error: float) -> RateProblem:
+def abstention_problem(error: float) -> Problem:
     """About rows whose "score" is how sure a decision is and whose "label" says whether it is right."""
-    return RateProblem("maximize", coverage, [errors_made <= error])
+    return Problem("maximize", coverage, [errors_made <= error])
 
 
-def _problem(request: Several) -> RateProblem:
+def _problem(request: Several) -> Problem:
     if (request.maximize is None) == (request.minimize is None):
         raise InputError("maximize", "both or neither of --maximize and --minimize", "one of them")
     if not request.subject_to:
@@ -146,4 +146,4 @@ def _problem(request: Several) -> RateProblem:
         )
     direction = "maximize" if request.maximize is not None else "minimize"
     objective = parse_objective(request.maximize or request.minimize or "")
-    return RateProblem(direction, objective, [parse_constraint(text) for text in request.subject_to])
+    return Problem(direction, objective, [parse_constraint(text) for text in request.subject_to])

@@ -10,15 +10,14 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict
-from torch import Tensor
 
+from ...constraints.parse import parse_constraint, parse_objective
+from ...decisions import Decision, Problem
+from ...decisions.labels import constraints_by_class, right_or_wrong
 from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.columns.kinds import Remarks
 from ...metrics.at_rate import AtRate
-from ...rates import Decision, RateProblem
-from ...rates.labels import constraints_by_class, right_or_wrong
-from ...rates.parse import parse_constraint, parse_objective
 from ..data.labels import Labels
 from ..data.sources import load
 from ..run.finished import Run, load_run
@@ -27,14 +26,14 @@ from .rows import Vocabulary, read_scores, tensors
 from .several import abstention_problem
 
 #: Scores, labels and group codes of a file of new rows.
-Rows = tuple[Tensor, Tensor, dict[str, Tensor]]
+Rows = tuple[Any, Any, dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Watched:
     """The floors, the decisions that should keep them, how to read new rows, and where the log lies."""
 
-    problem: RateProblem
+    problem: Problem
     decision: Decision
     read: Callable[[Path, str], Rows]
     folder: Path
@@ -139,7 +138,7 @@ def _two_classes(plain: dict[str, Any], path: Path) -> Watched:
     with checkpoint.reading(path):  # pydantic's errors are ValueErrors
         document = _Document.model_validate(plain)
         words = Vocabulary(Labels(["rest", document.positive], True), document.groups)
-        problem = RateProblem(
+        problem = Problem(
             document.direction,
             parse_objective(document.objective),
             [parse_constraint(text) for text in document.constraints],
@@ -175,7 +174,7 @@ def _floors(plain: dict[str, Any], path: Path) -> Watched:
         ]
         objective = parse_objective(document.objective)
     _refuse_none(next(iter(cuts.values()), None))
-    problem = RateProblem(document.direction, objective, constraints)
+    problem = Problem(document.direction, objective, constraints)
     own = {float(places[name]): cut for name, cut in cuts.items()}
 
     def read(data: Path, encoding: str) -> Rows:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ....rates.binomial import lower_bound, upper_bound
+from ....decisions.binomial import lower_bound, upper_bound
 
 Interval = tuple[float, float]
 #: Rows in one draw; a larger part is described by draws of this many, whose spread is scaled down to the part's size.

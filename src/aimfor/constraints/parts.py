@@ -1,0 +1,129 @@
+"""Constraints taken apart into linear inequalities ``Σ cⱼ rⱼ + k >= 0``, and their gradient in the decisions.
+
+With counts as the unknowns, a rate with a fixed denominator (recall, fpr, positive rate) is linear. A bound on a ratio
+whose denominator moves with the decisions (precision) is linear after multiplication: ``TP/PP >= t`` becomes
+``(TP − t·PP)/P >= 0``, exactly. Any other use of such a ratio (a gap in precision, precision as an objective) is
+linearised at the current counts by the quotient rule, ``∂r = (∂num − r·∂den)/den``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .counts import FN, FP, TN, TP, Array, Counts, Levels
+from .expressions import Constraint, Expression, Gap, LinearSum, Rate, Sum, Terms, Worst
+
+#: Predicted positives below this share of the data are treated as this many in the quotient rule.
+SMALLEST_SHARE = 1e-3
+
+
+@dataclass(frozen=True)
+class Part:
+    """One inequality ``Σ cⱼ rⱼ + constant >= 0``, known everywhere by its name."""
+
+    name: str
+    terms: Terms
+    constant: float
+
+    def margin(self, counts: Counts) -> Array:
+        """The left side in the user's own units (how far the rate is inside its bound); NaN where undefined."""
+        return LinearSum(self.terms, self.constant).value(counts)
+
+    @property
+    def bounded_ratio(self) -> Rate | None:
+        """The rate, when this part bounds a single one with a moving denominator."""
+        only = self.terms[0][1] if len(self.terms) == 1 else None
+        return only if only is not None and not only.fixed_denominator else None
+
+    def slack(self, counts: Counts) -> Array:
+        """What the dual step sees: the margin, with a bounded ratio multiplied out and counts as shares."""
+        rate = self.bounded_ratio
+        if rate is None:
+            return self.margin(counts) / self._scale(counts)
+        (coefficient, _) = self.terms[0]
+        left = coefficient * rate.successes(counts) + self.constant * rate.trials(counts)
+        return np.asarray(left / _class_mass(rate, counts))
+
+    def sensitivity(self, counts: Counts) -> Array:
+        """∂slack / ∂(mass predicted positive) for each combination of labels and each class, ``(*sizes, 2)``."""
+        rate = self.bounded_ratio
+        if rate is None:
+            return sum_sensitivity(self.terms, counts) / self._scale(counts)
+        (coefficient, _) = self.terms[0]
+        by_cell = [
+            coefficient * (cell in rate.numerator) + self.constant * (cell in rate.denominator) for cell in range(4)
+        ]
+        return _spread(rate, counts, by_cell) / _safe(_class_mass(rate, counts))
+
+    def _scale(self, counts: Counts) -> float:
+        """Bounds on counts are in examples; their multipliers should not depend on how many there are."""
+        return max(counts.total, 1.0) if any(rate.is_count for _, rate in self.terms) else 1.0
+
+
+def parts_of(constraint: Constraint, levels: Levels) -> list[Part]:
+    """The inequalities that together say the constraint, for the labels known so far."""
+    left, bound = constraint.left, constraint.bound
+    sign = 1.0 if constraint.sense == ">=" else -1.0
+    if isinstance(left, Gap):
+        groups = rates_by_group(left, levels)
+        pairs = [(a, b) for a in groups for b in groups if a is not b]
+        return [Part(f"{a!r} - {b!r} <= {bound:g}", ((-1.0, a), (1.0, b)), bound) for a, b in pairs]
+    if isinstance(left, Worst):
+        groups = rates_by_group(left, levels)
+        return [Part(f"{r!r} {constraint.sense} {bound:g}", ((sign, r),), -sign * bound) for r in groups]
+    assert isinstance(left, Sum)
+    return [Part(repr(constraint), tuple((sign * c, r) for c, r in left.terms), sign * (left.constant - bound))]
+
+
+def all_parts(constraints: Sequence[Constraint], levels: Levels) -> list[Part]:
+    """The inequalities of all constraints together."""
+    return [part for constraint in constraints for part in parts_of(constraint, levels)]
+
+
+def rates_by_group(left: Gap | Worst, levels: Levels) -> list[Rate]:
+    """The rate of each group, in the order of the labels known so far."""
+    return [left.rate.on(**{left.attribute: label}) for label in levels.of(left.attribute)]
+
+
+def objective_members(objective: Expression, levels: Levels) -> list[Rate]:
+    """The rates a worst-group objective is over; none for an ordinary one."""
+    return rates_by_group(objective, levels) if isinstance(objective, Worst) else []
+
+
+def sum_sensitivity(terms: Terms, counts: Counts) -> Array:
+    """∂(Σ cⱼ rⱼ) / ∂(mass predicted positive), ``(*sizes, 2)``; the last axis is the class, 0 then 1."""
+    return np.asarray(np.sum([c * rate_sensitivity(rate, counts) for c, rate in terms], 0))
+
+
+def rate_sensitivity(rate: Rate, counts: Counts) -> Array:
+    inside = [float(cell in rate.numerator) for cell in range(4)]
+    if rate.is_count:
+        return _spread(rate, counts, inside)
+    trials = rate.trials(counts)
+    if not rate.fixed_denominator:
+        value = float(rate.ratio(counts))
+        value = value if math.isfinite(value) else 0.0
+        inside = [hit - value * (cell in rate.denominator) for cell, hit in enumerate(inside)]
+        trials = np.maximum(trials, SMALLEST_SHARE * counts.total)
+    return _spread(rate, counts, inside) / _safe(trials)
+
+
+def _spread(rate: Rate, counts: Counts, by_cell: list[float]) -> Array:
+    """A decision moves mass from fn to tp (class 1) or from tn to fp (class 0)."""
+    change = np.array([by_cell[FP] - by_cell[TN], by_cell[TP] - by_cell[FN]])
+    return np.asarray(counts.mask(rate.conditions)[..., None] * change)
+
+
+def _class_mass(rate: Rate, counts: Counts) -> Array:
+    """Examples of the classes that the numerator draws from: the positives, for precision."""
+    cells = {cell for hit in rate.numerator for cell in ((TP, FN) if hit in (TP, FN) else (FP, TN))}
+    return _safe(counts.cells(rate.conditions)[..., sorted(cells)].sum(-1))
+
+
+def _safe(mass: Array) -> Array:
+    """An empty group has nothing to divide; its sensitivity is multiplied by no example."""
+    return np.where(mass > 0, mass, 1.0)

@@ -1,0 +1,154 @@
+"""Tests of one inequality ``Σ cⱼ rⱼ + constant >= 0`` on counts, each wrong with probability at most α.
+
+=================================================  =================================================================
+the inequality bounds                              test
+=================================================  =================================================================
+one rate, or one share in disguise                 binomial, exact
+a mean of several values of the same rows (costs)  Hoeffding–Bentkus
+two rates of disjoint rows (a gap, recall − fpr)   exact unconditional test of a weighted sum (`contrast`)
+anything else                                      exact bounds on each rate at its share of α
+=================================================  =================================================================
+
+Rates whose denominator moves with the threshold are tested given that denominator, which keeps the level.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ..constraints.counts import Counts
+from ..constraints.expressions import ALL_CELLS, Rate, Terms
+from ..constraints.parts import Part
+from ..constraints.relations import disjoint, rows_of
+from .binomial import log_tail, lower_bound
+from .contrast import accepts, critical_z
+
+
+@dataclass(frozen=True)
+class Share:
+    """A claim ``share >= bound`` about ``successes`` of ``trials``."""
+
+    successes: float
+    trials: float
+    bound: float
+
+
+def tail_probability(share: Share) -> float:
+    """P(so many successes or more) where the share is just at its bound: the exact p-value of the claim."""
+    k, n, b = round(share.successes), round(share.trials), share.bound
+    if b <= 0.0:
+        return 0.0
+    if k <= 0 or n <= 0 or b >= 1.0:
+        return 1.0
+    if k <= n * b:  # tails are summed from above their mean
+        return 1.0 - math.exp(log_tail(n - k + 1, n, 1.0 - b)[0])
+    return min(1.0, math.exp(log_tail(k, n, b)[0]))
+
+
+def divergence(share: float, bound: float) -> float:
+    """Kullback–Leibler divergence of two coins."""
+    total = share * math.log(share / bound) if share > 0 else 0.0
+    return total + ((1.0 - share) * math.log((1.0 - share) / (1.0 - bound)) if share < 1 else 0.0)
+
+
+def share_passes(share: Share, alpha: float) -> bool:
+    """Whether the exact p-value is at most ``alpha``; Chernoff's bound settles the clear cases without a sum."""
+    k, n, b = round(share.successes), round(share.trials), share.bound
+    if 0.0 < b < 1.0 and n > 0 and k > n * b and n * divergence(k / n, b) >= -math.log(alpha):
+        return True
+    if b > 0.0 and k <= n * b:
+        return False
+    return tail_probability(share) <= alpha
+
+
+def mean_passes(total: float, trials: float, bound: float, alpha: float) -> bool:
+    """``mean >= bound`` for values in [0, 1] with this total: the Hoeffding–Bentkus test.
+
+    The p-value is the smaller of ``exp(−n·KL(mean, bound))`` and ``e·P(Binomial(n, bound) >= floor(total))``.
+
+    References:
+        Bates, Angelopoulos, Lei, Malik, Jordan, Distribution-free, risk-controlling prediction sets, 2021.
+    """
+    if bound <= 0.0:
+        return True
+    if bound >= 1.0 or trials <= 0 or total / trials <= bound:
+        return False
+    if trials * divergence(total / trials, bound) >= -math.log(alpha):
+        return True
+    return math.e * tail_probability(Share(math.floor(total + 1e-9), trials, bound)) <= alpha
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One inequality, taken apart once so that it can be tested at many thresholds."""
+
+    part: Part
+
+    def passes(self, counts: Counts, alpha: float) -> bool:
+        """Whether these counts (of one threshold) support the inequality at level ``alpha``."""
+        terms, constant = self._in_shares(counts)
+        if any(float(rate.trials(counts)) <= 0 for _, rate in terms):
+            return False
+        if len({(rows_of(rate), rate.conditions) for _, rate in terms}) == 1:
+            return _mean_claim(terms, constant, counts, alpha)
+        if len(terms) == 2 and disjoint(terms[0][1], terms[1][1]):
+            return _contrast_claim(terms, constant, counts, alpha)
+        return _union_claim(terms, constant, counts, alpha)
+
+    def _in_shares(self, counts: Counts) -> tuple[Terms, float]:
+        """Bounds on counts become bounds on shares of the rows at hand."""
+        terms = tuple(
+            (c * float(rate.trials(counts)), Rate(rate.name, rate.numerator, ALL_CELLS, rate.conditions))
+            if rate.is_count
+            else (c, rate)
+            for c, rate in self.part.terms
+        )
+        return terms, self.part.constant
+
+
+def _mean_claim(terms: Terms, constant: float, counts: Counts, alpha: float) -> bool:
+    """All rates have the same rows: each row has one value, depending on its cell."""
+    rate = terms[0][1]
+    cells = counts.cells(rate.conditions)
+    values = {cell: sum(c * (cell in one.numerator) for c, one in terms) for cell in rows_of(rate)}
+    low, high = min(values.values()), max(values.values())
+    if high == low:
+        return low + constant >= 0
+    trials = sum(float(cells[cell]) for cell in values)
+    total = sum((value - low) / (high - low) * float(cells[cell]) for cell, value in values.items())
+    bound = (-constant - low) / (high - low)
+    if len(set(values.values())) == 2:
+        return share_passes(Share(total, trials, _clean(bound)), alpha)
+    return mean_passes(total, trials, bound, alpha)
+
+
+def _clean(bound: float) -> float:
+    """Arithmetic on bounds leaves 0.8999999999999999 where 0.9 was meant; a claim is never loosened by more."""
+    return round(bound, 12)
+
+
+def _contrast_claim(terms: Terms, constant: float, counts: Counts, alpha: float) -> bool:
+    sides, bound = [], -constant
+    for c, rate in terms:
+        k, n = float(rate.successes(counts)), float(rate.trials(counts))
+        if c < 0:  # the complement has a positive weight
+            k, bound = n - k, bound - c
+        sides.append((k, n, abs(c)))
+    (k1, n1, a1), (k2, n2, a2) = sides
+    bound = _clean(bound)
+    if bound <= 0.0:
+        return True
+    if a1 * k1 / n1 + a2 * k2 / n2 <= bound:
+        return False
+    z = critical_z(round(n1), round(n2), (a1, a2), bound, alpha)
+    return math.isfinite(z) and accepts(k1, n1, k2, n2, (a1, a2), bound, z)
+
+
+def _union_claim(terms: Terms, constant: float, counts: Counts, alpha: float) -> bool:
+    total = constant
+    for c, rate in terms:
+        k, n = float(rate.successes(counts)), float(rate.trials(counts))
+        good = lower_bound(k if c > 0 else n - k, n, alpha / len(terms))
+        total += c * (good if c > 0 else 1.0 - good)
+    return total >= 0

@@ -1,0 +1,280 @@
+"""Thresholds with a guarantee: fixed-sequence testing from a start that other rows have learned.
+
+Let H(t) say that some constraint is violated at threshold t. For every t there is a test of H(t) that is wrong with
+probability at most α whatever the distribution (`exact`). Thresholds are tested in an order that does not depend on
+the calibration rows (`path`), each at the full α, up to the first that is not accepted. The first threshold on the
+path that violates its constraints is accepted with probability at most α; so with confidence 1 − α all accepted ones
+keep them, and the best of those may be taken. Several constraints: all tests have to accept. Several starts: α is
+divided among them, and one whose sequence is accepted to its end hands its α on to the next (the fallback procedure).
+
+References:
+    Angelopoulos, Bates, Candès, Jordan, Lei, Learn then test: calibrating predictive algorithms to achieve risk
+    control, 2021. Wiens, Dmitrienko, The fallback procedure for evaluating a single family of hypotheses, 2005.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from .. import checks
+from ..constraints.counts import Counts, Levels, empty_levels, encode
+from ..constraints.expressions import Conditions, Constraint, Expression
+from ..constraints.parts import all_parts
+from ..errors import InputError
+from .binomial import normal_quantile
+from .certificate import certify
+from .copies import copies
+from .decision import Decision, Guarantee
+from .exact import Claim
+from .learning import FEWEST_ROWS, Learn, calibration_share, learning_pairs
+from .path import Aim, Path, counts_at, learned_path
+from .price import Price, constant_counts, halving, kept_bounds, nearly_constant
+from .rows import Rows
+from .shortfall import rounded, shortfall
+from .sweep import objective_value
+
+
+class Question(Protocol):
+    """What a problem says about itself."""
+
+    direction: str
+    objective: Expression
+    constraints: tuple[Constraint, ...]
+    attributes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is to be decided: the problem's own words, and how sure the answer has to be."""
+
+    direction: str
+    objective: Expression
+    constraints: tuple[Constraint, ...]
+    attributes: tuple[str, ...]
+    confidence: float
+    per_group: str | None = None
+    starts: int = 1
+    #: Whether rows of one class only are a mistake; where the "class" is whether a decision was right, they are not.
+    both_classes: bool = True
+    #: Calibration rows as a share of all labelled rows: how many labels are missing is said in those.
+    share: float = 1.0
+
+    @property
+    def sign(self) -> float:
+        return 1.0 if self.direction == "maximize" else -1.0
+
+
+def guaranteed(wish: Wish, learning: Sequence[tuple[Rows, Rows]]) -> Decision:
+    """The best threshold that can be guaranteed, or a decision without threshold that says what is missing.
+
+    Args:
+        wish: The problem and its settings.
+        learning: Pairs (learning rows, calibration rows) without a row in common, each run at its share of α.
+    """
+    checks.number("guarantee", wish.confidence, above=0.5, below=1)
+    checks.integer("starts", wish.starts, at_least=1)
+    if not wish.constraints:
+        raise InputError("guarantee", "a problem without constraints", "at least one, e.g. precision >= 0.9")
+    alpha = (1.0 - wish.confidence) / len(learning)
+    runs = [_run(wish, learn, calibrate, alpha) for learn, calibrate in learning]
+    best = max(runs, key=lambda run: run.rank)
+    if best.chosen is None:
+        return _none(wish, best, alpha)
+    return _given(wish, best)
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """One path, tested: which steps were accepted, and which of those is best."""
+
+    path: Path
+    counts: Counts
+    rows: int
+    learned_on: int
+    accepted: tuple[int, ...]
+    chosen: int | None
+    goal: float
+    surveyed: Counts | None = None
+    copies: int = 0
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Better objective first; without any, the start with more power."""
+        return (self.goal, 0.0) if self.chosen is not None else (-math.inf, float(self.path.power[self.start]))
+
+    @property
+    def start(self) -> int:
+        return self.path.sequences[0][0]
+
+
+def _run(wish: Wish, learn: Rows, calibrate: Rows, alpha: float) -> _Run:
+    names = tuple(sorted({*wish.attributes, *([wish.per_group] if wish.per_group else [])}))
+    codes, levels = encode(calibrate.groups, len(calibrate), empty_levels(names))
+    learn_codes, seen = encode(learn.groups, len(learn), levels)
+    _check_rows(wish, calibrate, learn, levels, seen)
+    rows = len(calibrate)
+    aim = Aim(wish.sign, wish.objective, wish.constraints, rows, alpha, wish.starts)
+    path = learned_path(aim, learn, learn_codes, levels, wish.per_group)
+    if path is None:
+        raise InputError(
+            "subject_to",
+            ", ".join(map(repr, wish.constraints)),
+            "constraints that some threshold comes near on the learning rows",
+            "No threshold is within four standard errors of them: loosen a bound, or improve the scores.",
+        )
+    counts = counts_at(path.cuts, calibrate, codes, levels, wish.per_group)
+    accepted = _accepted(wish, path, counts, levels, alpha)
+    surveyed = counts_at(path.survey.cuts, calibrate, codes, levels, wish.per_group)
+    repeated = copies(calibrate) if wish.both_classes else 0
+    if not accepted:
+        return _Run(path, counts, rows, len(learn), (), None, -math.inf, surveyed, repeated)
+    pooled = Counts(levels, counts.table + path.counts.table)
+    goals = objective_value(wish.objective, pooled, wish.sign)[list(accepted)]
+    chosen = accepted[int(goals.argmax())]
+    return _Run(path, counts, rows, len(learn), accepted, chosen, float(goals.max()), surveyed, repeated)
+
+
+def _accepted(wish: Wish, path: Path, counts: Counts, levels: Levels, alpha: float) -> tuple[int, ...]:
+    """Steps that some start's sequence of tests reaches and accepts."""
+    claims = [Claim(part) for part in all_parts(wish.constraints, levels)]
+    accepted: set[int] = set()
+    handed_on = 0.0
+    for sequence in path.sequences:
+        level = alpha / len(path.sequences) + handed_on
+        handed_on = level
+        for step in sequence:
+            at = Counts(levels, counts.table[step])
+            if not all(claim.passes(at, level) for claim in claims):
+                handed_on = 0.0
+                break
+            accepted.add(step)
+    return tuple(sorted(accepted))
+
+
+def _check_rows(wish: Wish, calibrate: Rows, learn: Rows, levels: Levels, seen: Levels) -> None:
+    for name, batch in (("scores", calibrate), ("learn", learn)):
+        n, positives = len(batch), int(batch.targets.sum())
+        if n < FEWEST_ROWS:
+            raise InputError(
+                name, f"{n} rows", f"at least {FEWEST_ROWS}", "Label more rows; a guarantee rests on their number."
+            )
+        if wish.both_classes and positives in (0, n):
+            raise InputError(
+                name,
+                f"{n} rows with {positives} positives",
+                "rows of both classes",
+                "Check which label is positive; with few positives pass learn=(scores, targets) of training rows.",
+            )
+        if float(batch.scores.min()) == float(batch.scores.max()):
+            raise InputError(name, f"one score, {float(batch.scores[0]):g}, for all rows", "scores that differ")
+    for name, here, wider in zip(levels.names, levels.labels, seen.labels, strict=True):
+        missing = sorted(set(wider) - set(here))
+        if missing:
+            raise InputError(
+                "groups",
+                f"{name} = {missing[0]:g} among the learning rows only",
+                "every group among the calibration rows",
+                "Nothing can be promised to a group that was never measured: add rows of it or drop it.",
+            )
+    for conditions in dict.fromkeys(one for constraint in wish.constraints for one in _conditions(constraint)):
+        for name, label in conditions:
+            if label not in levels.of(name):
+                came = f"no row with {name} = {label if isinstance(label, str) else format(label, 'g')}"
+                raise InputError("groups", came, f"rows of the group that a constraint names ({name})")
+
+
+def _conditions(constraint: Constraint) -> list[Conditions]:
+    left = constraint.left
+    rates = [left.rate] if hasattr(left, "rate") else [rate for _, rate in left.terms]  # type: ignore[attr-defined]
+    return [rate.conditions for rate in rates]
+
+
+def _given(wish: Wish, run: _Run) -> Decision:
+    assert run.chosen is not None
+    cuts = [float(cut) for cut in run.path.cuts[run.chosen]]
+    levels = run.counts.levels
+    own = {} if wish.per_group is None else dict(zip(levels.of(wish.per_group), cuts, strict=True))
+    at = Counts(levels, run.counts.table[run.chosen])
+    certificate = certify(
+        wish.objective, wish.constraints, at, wish.confidence, direction=wish.direction, accepted=True
+    )
+    promise = " and ".join(map(repr, wish.constraints))
+    price, share = _price(wish, run, at), nearly_constant(at)[1]
+    sentence = (
+        f"{price.warning(repr(wish.objective), share)}{promise}: guaranteed at {100 * wish.confidence:g}% confidence "
+        f"by {run.rows} independent calibration rows. {price.sentence(repr(wish.objective))}{_copied(run)}"
+    )
+    tried = run.path.cuts[list(run.accepted), 0]
+    region = (float(tried.min()), float(tried.max())) if wish.per_group is None else ()
+    guarantee = Guarantee(
+        wish.confidence, promise, run.rows, run.learned_on, len(run.accepted), sentence, region=region, price=price,
+        copies=run.copies,
+    )  # fmt: skip
+    middle = sum(cuts) / len(cuts)
+    return Decision(middle, wish.per_group, own, True, "guarantee", certificate, guarantee)
+
+
+def _price(wish: Wish, run: _Run, at: Counts) -> Price:
+    """Of the chosen step, on the calibration rows; thresholds to compare with are those of the path and its survey."""
+    assert run.surveyed is not None
+    levels, sign = run.counts.levels, wish.sign
+    parts = all_parts(wish.constraints, levels)
+    every = Counts(levels, np.concatenate((run.counts.table, run.surveyed.table)))
+    goal = objective_value(wish.objective, every, sign)
+    kept = float(objective_value(wish.objective, at, sign))
+    constant = constant_counts(at)
+    fixed = objective_value(wish.objective, constant, sign)
+    within = np.concatenate((goal[kept_bounds(parts, every)], fixed[kept_bounds(parts, constant)]))
+    without = max(kept, float(within.max())) if len(within) else kept
+    nearly, _ = nearly_constant(at)
+    beside = float(fixed[0 if nearly == "nobody" else 1]) if nearly else float(fixed.max())
+    critical = normal_quantile(1.0 - (1.0 - wish.confidence))
+    times = halving(parts, every, goal, kept, without, critical)
+    labels = None if times is None else rounded(max(math.ceil((times - 1.0) * run.rows / wish.share), 1))
+    return Price(sign * kept, sign * without, sign * beside if math.isfinite(beside) else None, nearly, labels)
+
+
+def _copied(run: _Run) -> str:
+    if not run.copies:
+        return ""
+    return (
+        f" But {run.copies} of the {run.rows} rows are copies of others (equal scores carry equal labels more often "
+        "than chance allows), and the tests count independent rows: leave the copies out and decide again."
+    )
+
+
+def _none(wish: Wish, run: _Run, alpha: float) -> Decision:
+    assert run.surveyed is not None
+    missing = shortfall(wish.constraints, run.path, run.counts, run.surveyed, run.rows, alpha, wish.share)
+    if missing.step is None:
+        cuts, at = run.path.cuts[run.start], run.counts.table[run.start]
+    else:
+        cuts, at = run.path.survey.cuts[missing.step], run.surveyed.table[missing.step]
+    promise = " and ".join(map(repr, wish.constraints))
+    sure = f"{100 * wish.confidence:g}%"
+    sentence = f"No threshold: {promise} cannot be guaranteed at {sure} confidence. {missing.sentence}{_copied(run)}"
+    guarantee = Guarantee(
+        wish.confidence, promise, run.rows, run.learned_on, 0, sentence, missing.more, missing.today,
+        tuple(float(cut) for cut in cuts), copies=run.copies,
+    )  # fmt: skip
+    at_start = Counts(run.counts.levels, at)
+    certificate = certify(wish.objective, wish.constraints, at_start, wish.confidence, direction=wish.direction)
+    return Decision(None, None, {}, False, "guarantee", certificate, guarantee)
+
+
+def guaranteed_by(
+    problem: Question, batch: Rows, confidence: float, learn: Learn, per_group: str | None, starts: int
+) -> Decision:
+    """`guaranteed` for a problem, with the learning rows in any of the forms that `RateProblem.decide` takes."""
+    if per_group is not None and per_group not in batch.groups:
+        raise InputError("per_group", repr(per_group), f"one of the groups given, {sorted(batch.groups)}")
+    wish = Wish(
+        problem.direction, problem.objective, problem.constraints, problem.attributes, confidence, per_group, starts,
+        share=calibration_share(learn),
+    )  # fmt: skip
+    return guaranteed(wish, learning_pairs(batch, learn))
