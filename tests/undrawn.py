@@ -33,18 +33,13 @@ def redraw(patch: pytest.MonkeyPatch) -> None:
 def draw_less(patch: pytest.MonkeyPatch, draws: int = 20) -> None:
     """Until the patch is undone, intervals and importances come from this many draws instead of hundreds, and a
     committee's weights from two instead of twelve."""
-    from aimfor.app.many import run as many
-    from aimfor.app.masks import run as masks
-    from aimfor.app.run.evaluate import intervals
-    from aimfor.fitting import importance
+    from aimfor.fitting import importance, intervals
     from aimfor.fitting.committee import weights
 
     for module, name in [
         (intervals, "LEAST_DRAWS"),
         (intervals, "MOST_DRAWS"),
         (importance, "_DRAWS"),
-        (many, "DRAWS"),
-        (masks, "DRAWS"),
     ]:
         patch.setattr(module, name, draws)
     for name in ("DRAWS", "DRAWS_OF_MANY"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,11 @@ from scipy.stats import beta
 from sklearn import metrics as sk
 from sklearn.dummy import DummyClassifier
 
+import aimfor
 from aimfor.app.run.evaluate import evaluate
-from aimfor.app.run.evaluate.intervals import bootstrap_interval
 from aimfor.app.run.evaluate.part import constant_value
 from aimfor.app.run.evaluate.probabilities import brier, log_loss, reliability
+from aimfor.fitting.intervals import bootstrap_interval
 from aimfor.fitting.objective import Objective
 
 MANY_DRAWS = True  # the tests are about the intervals that come of them
@@ -142,6 +145,14 @@ def test_no_interval_where_all_draws_agree_or_most_are_undefined() -> None:
     y = torch.tensor([0] * 30 + [1] * 10)
     assert evaluate(Objective.of("auroc"), y.double(), y, 0.5, thorough=True)["interval"] is None
     assert bootstrap_interval(lambda rows: float("nan"), 10) is None
+    assert bootstrap_interval(lambda rows: 0.0781, 2) is None
+    assert [bootstrap_interval(lambda rows: float(rows.double().mean()), n) for n in (0, 1)] == [None, None]
+
+
+def test_percentile_intervals_are_written_once() -> None:
+    source = Path(aimfor.__file__).parent
+    found = [path.name for path in source.rglob("*.py") if re.search(r"0\.025|1 - level\) / 2", path.read_text())]
+    assert found == ["intervals.py"]
 
 
 @pytest.mark.parametrize("share", [0.5, 0.02])

@@ -6,6 +6,7 @@ import csv
 import json
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
 from aimfor.app.data.pictures import Pictures
+from aimfor.app.many import run as many
 from aimfor.app.many.sheets import label_sheets
 from aimfor.fitting import backbones
 
@@ -53,8 +55,8 @@ def test_each_label_has_its_own_committee_and_threshold(tmp_path: Path) -> None:
     assert [one["label"] for one in metrics["labels"]] == ["below", "noisy"]
     assert metrics["labels"][0]["value"] > 0.9
     assert metrics["test"]["metric"] == pytest.approx(np.mean([one["value"] for one in metrics["labels"]]))
-    low, high = metrics["test"]["interval"]
-    assert low <= metrics["test"]["metric"] <= high
+    assert metrics["test"]["metric"] == 1.0
+    assert metrics["test"]["interval"] is None  # all draws agree
     page = (out / "report.html").read_text()
     assert "<td>noisy</td>" in page
     assert (out / "sheets.json").exists()
@@ -106,3 +108,15 @@ def test_sheets_show_false_alarms_and_misses_the_surest_first() -> None:
         "3.png: is sea, missed",
     ]
     assert sheets[0]["text"].startswith("2 false alarms and 1 misses")
+
+
+def test_a_label_that_nobody_is_given_has_no_precision() -> None:
+    y = np.array([[0, 1], [1, 0], [1, -1], [0, 0], [1, 1]])
+    ready: Any = SimpleNamespace(
+        settings=SimpleNamespace(metric="f1", seed=0), y=y, test=np.ones(5, bool), names=["a", "b"], notes=[]
+    )
+    none, all_of_them = many.evaluated(ready, torch.zeros(5, 2), [0.5, -0.5])["labels"]
+    assert np.isnan(none["precision"])
+    assert none["recall"] == 0.0
+    assert all_of_them["precision"] == 0.5  # two of four whose label is known
+    assert all_of_them["recall"] == 1.0

@@ -20,7 +20,7 @@ from aimfor.app.report.write import write_report
 from aimfor.app.run.evaluate import evaluate
 from aimfor.app.run.evaluate.curves import curves
 from aimfor.app.run.evaluate.decisions import rates
-from aimfor.app.run.evaluate.intervals import exact_interval
+from aimfor.fitting.intervals import exact_interval
 from aimfor.fitting.objective import Objective
 
 DRAWN = True

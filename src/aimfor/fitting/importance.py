@@ -13,10 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .intervals import bootstrap_interval
+
 #: Rows scored in all, over columns and shuffles. A fixed number, not a time, so that the result is repeatable.
 BUDGET = 400_000
 _MOST_ROWS, _LEAST_ROWS = 4_000, 200
 _MOST_SHUFFLES, _LEAST_SHUFFLES = 5, 2
+#: Of a column. Each of many columns has its own, so that there are fewer than for the metric.
 _DRAWS = 100
 
 
@@ -120,13 +123,11 @@ def _summary(
     loss = float(np.mean([value(before, targets) - value(one, targets) for one in after]))
     if all(torch.equal(one, before) for one in after):
         return Importance(name, 0.0, 0.0, 0.0)
-    draws = []
-    for _ in range(_DRAWS):
-        rows = torch.randint(n, (n,), generator=generator)
+
+    def lost(rows: Tensor) -> float:
         one = after[int(torch.randint(len(after), (1,), generator=generator))]
-        draws.append(value(before[rows], targets[rows]) - value(one[rows], targets[rows]))
-    known = np.array([draw for draw in draws if np.isfinite(draw)])
-    if len(known) < _DRAWS / 2:
-        return Importance(name, loss, None, None)
-    low, high = np.quantile(known, [0.025, 0.975])
-    return Importance(name, loss, float(low), float(high))
+        return value(before[rows], targets[rows]) - value(one[rows], targets[rows])
+
+    seed = int(torch.randint(2**31, (1,), generator=generator))
+    low, high = bootstrap_interval(lost, n, seed=seed, draws=_DRAWS) or (None, None)
+    return Importance(name, loss, low, high)

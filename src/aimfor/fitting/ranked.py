@@ -13,10 +13,11 @@ from torch import Tensor
 
 from ..metrics import Metric
 from .importance import Importance
+from .intervals import bootstrap_interval
 
 Array = NDArray[np.float64]
-#: Shuffles of a column, and draws of the lists.
-SHUFFLES, DRAWS = 2, 400
+#: Shuffles of a column.
+SHUFFLES = 2
 
 
 def per_list(metric: Metric, scores: Tensor, y: Tensor, lists: Tensor) -> tuple[Tensor, Array]:
@@ -48,12 +49,7 @@ def per_list(metric: Metric, scores: Tensor, y: Tensor, lists: Tensor) -> tuple[
 def interval(values: Array, level: float = 0.95, seed: int = 0) -> tuple[float, float] | None:
     """Percentile interval of the mean over draws of lists with replacement; None where draws cannot tell."""
     values = values[np.isfinite(values)]
-    if len(values) < 2 or values.min() == values.max():
-        return None
-    rng = np.random.default_rng(seed)
-    means = values[rng.integers(len(values), size=(DRAWS, len(values)))].mean(1)
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+    return bootstrap_interval(lambda drawn: float(values[drawn].mean()), len(values), level=level, seed=seed)
 
 
 def list_importance(

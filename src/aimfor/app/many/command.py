@@ -49,7 +49,8 @@ def finish(folder: Path, ready: many.Ready, quiet: bool) -> None:
         f"mean {metrics['metric']} on test pictures", f"{test['metric']:.4f} (95 %: {between(test['interval'])})"
     )
     for one in metrics["labels"]:
-        table.add_row(one["label"], f"{one['value']:.4f}, precision {one['precision']:.3f}, recall {one['recall']:.3f}")
+        row = _row(one)
+        table.add_row(row["name"], f"{row['value']}, precision {row['precision']}, recall {row['recall']}")
     table.add_row("report", str(folder / "report.html"))
     console().print(table)
 

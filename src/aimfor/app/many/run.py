@@ -24,19 +24,21 @@ from ...fitting import checkpoint
 from ...fitting.calibrate import probability
 from ...fitting.committee import Committee, FolderStore, Progress, fit_committee
 from ...fitting.config import Settings
+from ...fitting.intervals import bootstrap_interval
 from ...fitting.objective import Objective
 from ..data.encode import encode, fit_encoder, restore_encoder
 from ..data.features import FeatureEncoder, Work
 from ..data.source import Source
 from ..data.sources import load
 from ..run.committee_files import CELLS, forget_cells, load_committee, save_committee
+from ..run.evaluate.decisions import confusion, rates
 from ..run.folder import new_run
 from ..run.predict import put
 from .split import stratified
 
 LABELS = "labels.json"
-#: Share of the pictures that are for the test, and draws of them for intervals.
-TEST_SHARE, DRAWS = 0.2, 300
+#: Share of the pictures that are for the test.
+TEST_SHARE = 0.2
 #: Positives and negatives of a label that training and test need at least.
 LEAST_TRAIN, LEAST_TEST = 4, 1
 
@@ -140,25 +142,24 @@ def evaluated(ready: Ready, scores: Tensor, thresholds: list[float]) -> dict[str
             found.append(objective.value(scores[known, place], y[known, place], cut))
         return found
 
-    generator = torch.Generator().manual_seed(ready.settings.seed)
-    drawn = [np.nanmean(values(torch.randint(len(y), (len(y),), generator=generator))) for _ in range(DRAWS)]
+    interval = bootstrap_interval(lambda rows: float(np.nanmean(values(rows))), len(y), seed=ready.settings.seed)
     each, rows = values(torch.arange(len(y))), []
     for place, (name, value, cut) in enumerate(zip(ready.names, each, thresholds, strict=True)):
-        decided, true = scores[:, place] > cut, y[:, place] == 1
-        both = int((decided & true).sum())
+        known = y[:, place] >= 0
+        found = rates(confusion(scores[known, place].numpy(), y[known, place].numpy(), cut))
         rows.append(
             {
                 "label": name,
                 "value": value,
-                "positives": int(true.sum()),
+                "positives": int((y[:, place] == 1).sum()),
                 "threshold": cut,
-                "precision": both / max(1, int((decided & (y[:, place] >= 0)).sum())),
-                "recall": both / max(1, int(true.sum())),
+                "precision": found["precision"],
+                "recall": found["recall"],
             }
         )
     return {
         "metric": ready.settings.metric,
-        "test": {"metric": float(np.mean(each)), "interval": np.nanquantile(drawn, (0.025, 0.975)).tolist()},
+        "test": {"metric": float(np.mean(each)), "interval": interval},
         "labels": rows,
         "pictures": {"train": int((~ready.test).sum()), "test": int(ready.test.sum())},
         "notes": ready.notes,

@@ -15,6 +15,7 @@ from ...fitting.config import Settings
 from ..cli.bar import console
 from ..cli.progress import learning
 from ..data.pictures import pictures_of
+from ..report.page import between
 from . import run as masks
 from .data import Scenes
 from .report import PALETTE, write_mask_report
@@ -51,8 +52,7 @@ def rewrite_mask_report(folder: Path) -> Path:
 
 def _summary(folder: Path, metrics: dict[str, Any]) -> Table:
     table, test = Table(box=None, show_header=False, pad_edge=False), metrics["test"]
-    low, high = test["interval"]
-    table.add_row(f"{metrics['metric']} on test pictures", f"{test['metric']:.4f} (95 %: {low:.4f} to {high:.4f})")
+    table.add_row(f"{metrics['metric']} on test pictures", f"{test['metric']:.4f} (95 %: {between(test['interval'])})")
     found = metrics["out_of_fold"]
     table.add_row("out of fold, argmax and decided", f"{found['argmax']:.4f}, {found['offsets'] or 0:.4f}")
     table.add_row("decisions", found["text"])

@@ -18,6 +18,7 @@ from ...fitting import checkpoint
 from ...fitting.backbones import WORTH, is_backbone, load_backbone
 from ...fitting.committee import FolderStore
 from ...fitting.config import Settings
+from ...fitting.intervals import bootstrap_interval
 from ...fitting.masks.fit import IGNORED, MaskFit, Masks, fit_masks, group_folds
 from ...fitting.masks.networks import Decoder, enlarged, make_network
 from ...fitting.offsets import Offsets, class_ratios
@@ -34,7 +35,6 @@ SIDE = 224
 #: One group in so many is kept for the test, and took no part in anything.
 TEST_FOLDS = 5
 MEASURES = {"iou": "iou", "f1": "dice", "dice": "dice"}
-DRAWS = 500
 
 
 @dataclass
@@ -204,15 +204,12 @@ def evaluated(run: MaskRun, scenes: Scenes, rows: Sequence[int], measure: str) -
         total = part.sum(0)
         return float(class_ratios(total, measure)[own & (total[2] > 0)].mean())
 
-    generator = torch.Generator().manual_seed(run.settings.seed)
-    drawn = [value(counts[torch.randint(len(rows), (len(rows),), generator=generator)]) for _ in range(DRAWS)]
-    low, high = np.nanquantile(drawn, (0.025, 0.975)).tolist()
     by_image = torch.where(counts[:, 2] > 0, class_ratios(counts.transpose(0, 1), measure), torch.nan)[:, own].nanmean(
         1
     )
     return {
         "metric": value(counts),
-        "interval": [low, high],
+        "interval": bootstrap_interval(lambda drawn: value(counts[drawn]), len(rows), seed=run.settings.seed),
         "classes": dict(zip(run.classes, class_ratios(counts.sum(0), measure).tolist(), strict=True)),
         "shares": dict(zip(run.classes, (counts[:, 2].sum(0) / counts[:, 2].sum()).tolist(), strict=True)),
         "by_image": float(by_image.nanmean()),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -22,6 +22,7 @@ from ...fitting.embedding.fit import CLASSES, EXAMPLES, TITLES, vectors_of
 from ...fitting.embedding.near import depth_of
 from ...fitting.embedding.networks import empty
 from ...fitting.grouping import rows_of_each
+from ...fitting.intervals import bootstrap_interval
 from ..data.features import Work
 from ..data.pictures import Pictures
 from ..data.sources import Source
@@ -31,8 +32,8 @@ from .data import Gallery, Sight, gallery_of
 from .vectors import Vectors, write_vectors
 
 KIND, DONE, OWN = "retrieval", "retrieval.json", "vectors.npy"
-#: Places that are reported beside the metric, and draws of test classes for intervals.
-DEPTHS, DRAWS = (1, 5, 10), 1000
+#: Places that are reported beside the metric.
+DEPTHS = (1, 5, 10)
 
 
 @dataclass
@@ -90,7 +91,7 @@ def finish(
     metrics = {
         "metric": ready.settings.metric,
         "test": evaluated(vectors[test], y[test], ready.settings),
-        "untrained": evaluated(fit_plain(ready.x[test]), y[test], ready.settings, draws=0),
+        "untrained": evaluated(fit_plain(ready.x[test]), y[test], ready.settings, thorough=False),
         "ways": {TITLES[way]: value for way, value in fit.values.items()},
         "chosen": TITLES[fit.way],
         "steps": fit.steps,
@@ -114,20 +115,23 @@ def fit_plain(x: Tensor) -> Tensor:
     return vectors_of(nn.Flatten(), x)
 
 
-def evaluated(vectors: Tensor, y: Tensor, settings: Settings, draws: int = DRAWS) -> dict[str, Any]:
+def evaluated(vectors: Tensor, y: Tensor, settings: Settings, *, thorough: bool = True) -> dict[str, Any]:
     """Means over queries of the test classes, with 95 % of bootstrap draws of classes."""
     depths = sorted({one for one in (*DEPTHS, depth_of(settings.metric)) if one < len(y)})
     values = query_values(vectors, y, tuple(depths))
     classes = rows_of_each(y)
-    random = np.random.default_rng([settings.seed, 7])
-    drawn = [random.integers(0, len(classes), len(classes)) for _ in range(draws)]
     found: dict[str, Any] = {}
     for name, each in values.items():
-        sums, sizes = (np.array([float(f(each[rows])) for rows in classes]) for f in (torch.sum, len))
-        spread = [sums[pick].sum() / sizes[pick].sum() for pick in drawn]
-        interval = np.quantile(spread, (0.025, 0.975)).tolist() if spread else None
+        sums, sizes = (torch.tensor([float(f(each[rows])) for rows in classes]) for f in (torch.sum, len))
+        mean = partial(_mean_of, sums, sizes)
+        interval = bootstrap_interval(mean, len(classes), seed=settings.seed) if thorough else None
         found[name] = {"value": float(each.mean()), "interval": interval}
     return {"metric": found[settings.metric]["value"], "interval": found[settings.metric]["interval"], "all": found}
+
+
+def _mean_of(sums: Tensor, sizes: Tensor, drawn: Tensor) -> float:
+    """Over the queries of the classes that were drawn."""
+    return float(sums[drawn].sum() / sizes[drawn].sum())
 
 
 def save(folder: Path, fit: EmbeddingFit, width: int) -> None:

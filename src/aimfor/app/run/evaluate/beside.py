@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ....fitting.intervals import Interval, bootstrap_interval, exact_interval
 from ....fitting.objective import Objective
 from ....metrics import AUROC, Accuracy, AUROCOneVsRest, AveragePrecision, Metric
-from .intervals import Interval, bootstrap_interval, exact_interval
 from .probabilities import brier, log_loss
 
 Array = NDArray[np.float64]

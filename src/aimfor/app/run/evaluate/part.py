@@ -10,13 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ....fitting.intervals import bootstrap_interval, exact_interval
 from ....fitting.objective import Objective
 from ....metrics import Accuracy
 from .beside import numbers_beside
 from .classes import class_table, confusion_matrix
 from .curves import curves, histogram, steps
 from .decisions import by_group, confusion, rates
-from .intervals import bootstrap_interval, exact_interval
 from .probabilities import reliability
 
 Array = NDArray[np.float64]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .intervals import exact_interval
+from ....fitting.intervals import exact_interval
 
 Array = NDArray[np.float64]
 _LEAST_IN_BIN = 10

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ....decisions.binomial import lower_bound, upper_bound
+from ..decisions.binomial import lower_bound, upper_bound
 
 Interval = tuple[float, float]
 #: Rows in one draw; a larger part is described by draws of this many, whose spread is scaled down to the part's size.
@@ -25,13 +25,19 @@ def exact_interval(successes: int, trials: int, level: float = 0.95) -> Interval
 
 
 def bootstrap_interval(
-    value: Callable[[Tensor], float], n: int, *, level: float = 0.95, most_rows: int = MOST_ROWS, seed: int = 0
+    value: Callable[[Tensor], float],
+    n: int,
+    *,
+    level: float = 0.95,
+    most_rows: int = MOST_ROWS,
+    seed: int = 0,
+    draws: int | None = None,
 ) -> Interval | None:
     """Percentile interval of a number over draws of the rows with replacement.
 
     Draws in which the number is undefined (no positive among them) are left out. None where draws cannot tell: more
-    than half are undefined, or all are equal, as they are when every decision is right; "1 to 1" would promise what
-    few rows cannot.
+    than half are undefined, there is one row, or all are equal, as they are when every decision is right; "1 to 1"
+    would promise what few rows cannot.
 
     Args:
         value: From row numbers, with repetitions, to the number.
@@ -39,9 +45,13 @@ def bootstrap_interval(
         level: Probability that the interval is made for.
         most_rows: Rows in one draw at most; with fewer than n the spread is scaled by ``sqrt(rows / n)``.
         seed: Of the draws.
+        draws: How many; by default 400, and fewer, to 200, for many rows.
     """
+    if n < 2:
+        return None
     rows = min(n, most_rows)
-    draws = int(np.clip(4_000_000 // max(rows, 1), LEAST_DRAWS, MOST_DRAWS))
+    if draws is None:
+        draws = int(np.clip(4_000_000 // max(rows, 1), LEAST_DRAWS, MOST_DRAWS))
     generator = torch.Generator().manual_seed(seed)
     seen = np.array([value(torch.randint(n, (rows,), generator=generator)) for _ in range(draws)])
     seen = seen[np.isfinite(seen)]
