@@ -180,6 +180,10 @@ class Engine(nn.Module, ABC):
         """This engine for a batch that is the whole data set, where there is nothing to remember; None without one."""
         return self if self.stateless else None
 
+    def for_batch_of(self, rows: int) -> Engine:
+        """This engine for a batch of so many examples: itself, unless they are more than it would remember."""
+        return self
+
     def for_logits(self) -> Engine:
         """This engine for scores that are on cross-entropy's scale already, as a trained model's are.
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 import aimfor
 from aimfor.errors import InputError
+from aimfor.rates import precision, recall
 from aimfor.rates.form import grid
 from programs import Program
 
@@ -79,6 +80,26 @@ def test_multipliers_step_by_the_exact_violation() -> None:
     loss_fn.end_epoch()
     rate = int(((scores >= 0) & ~y).sum()) / int((~y).sum())
     assert loss_fn.detailed(scores, y).stats["multipliers"] == [pytest.approx(1.0 - 0.5 * (0.1 - rate))]
+
+
+def test_how_many_steps_the_multipliers_had_is_said_and_saved() -> None:
+    scores, y = sample()
+    loss_fn = aimfor.MetricLoss("tpr@fpr=0.1", aimfor.RateEngine(every=2))
+    said = [loss_fn.detailed(scores, y).stats["multiplier_steps"] for _ in range(6)]
+    assert said == [0, 0, 1, 1, 2, 2]  # as this call found them
+    twin = aimfor.MetricLoss("tpr@fpr=0.1", aimfor.RateEngine(every=2))
+    twin.load_state_dict(loss_fn.state_dict())
+    assert twin.eval().detailed(scores, y).stats["multiplier_steps"] == 3
+    old = {"engine._extra_state": loss_fn.engine.get_extra_state()[:, :8]}  # type: ignore[operator]
+    twin.load_state_dict({**loss_fn.state_dict(), **old})
+    assert twin.detailed(scores, y).stats["multiplier_steps"] == 0
+    problem = aimfor.maximize(recall, subject_to=[precision >= 0.8])
+    for _ in range(2):
+        problem(scores, y)
+        problem.end_epoch()
+    same = aimfor.maximize(recall, subject_to=[precision >= 0.8])
+    same.load_state_dict(problem.state_dict())
+    assert problem.multiplier_steps == same.multiplier_steps == 2
 
 
 def test_thresholds_settle_where_their_rates_are() -> None:

@@ -28,6 +28,23 @@ def gradient(loss_fn: aimfor.MetricLoss, scores: Tensor, targets: Tensor) -> Ten
     return torch.autograd.grad(loss_fn(leaf, targets), leaf)[0]
 
 
+@pytest.mark.parametrize("metric", ["f1", "iou", "f1_macro"])
+def test_a_batch_larger_than_the_bank_is_counted_alone(metric: str) -> None:
+    """It is the set, or near it: older counts beside it would blur its gradient."""
+    generator = torch.Generator().manual_seed(3)
+    classes = 3 if metric == "f1_macro" else 1
+    scores = torch.randn(2049, classes, generator=generator, dtype=torch.float64).squeeze(1)
+    targets = torch.randint(max(2, classes), (2049,), generator=generator)
+    loss_fn = aimfor.MetricLoss(metric)
+    alone = aimfor.MetricLoss(metric, loss_fn.engine.for_one_batch())
+    older = scores - 3.0 if classes == 1 else scores - torch.tensor([3.0, 0.0, 0.0])
+    gradient(loss_fn, older, targets)
+    assert torch.equal(gradient(loss_fn, scores, targets), gradient(alone, scores, targets))
+    gradient(loss_fn, older[:-1], targets[:-1])
+    smaller = gradient(loss_fn, scores[:-1], targets[:-1]), gradient(alone, scores[:-1], targets[:-1])
+    assert (smaller[0] - smaller[1]).norm() > 0.05 * smaller[1].norm()
+
+
 @pytest.mark.parametrize("name", ["f1", "ap", "auroc", "recall@precision=0.9"])
 def test_relative_temperature_does_not_see_the_scale(name: str) -> None:
     scores, targets = batch(0)

@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.nn import functional
 
 from .. import checks, distributed
 from ..engine import Batch, Engine, EngineOutput, undefined
@@ -17,7 +18,7 @@ from .form import Anchor, HasRates, RateForm
 from .proxies import PROXIES, PricedDecisions
 
 #: Columns of the state, one row for each anchor: what is learned, then what has been counted since the last step.
-THRESHOLD, MULTIPLIER, TPS, FPS, POSITIVES, NEGATIVES, SLOPE, CALLS = range(8)
+THRESHOLD, MULTIPLIER, TPS, FPS, POSITIVES, NEGATIVES, SLOPE, CALLS, STEPS = range(9)
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ class RateEngine(Engine):
         every: Training calls between steps; 0 leaves them to `end_epoch`.
 
     Stats:
-        ``thresholds``, ``multipliers``: one number for each anchor.
+        ``thresholds``, ``multipliers``: one number for each anchor; ``multiplier_steps``: how many steps these have
+        had. Large batches make few: with ``every=1`` there is one after each.
 
     Example:
         >>> import torch, aimfor
@@ -81,7 +83,7 @@ class RateEngine(Engine):
         self.dual = Ascent(checks.number("dual_rate", dual_rate, above=0))
         self.threshold_rate = checks.number("threshold_rate", threshold_rate, at_least=0)
         self.every = checks.integer("every", every, at_least=0)
-        self._state = torch.zeros(0, 8, dtype=torch.float64, device="cpu")
+        self._state = torch.zeros(0, STEPS + 1, dtype=torch.float64, device="cpu")
         self._anchors: tuple[Anchor, ...] = ()
 
     def for_logits(self) -> Engine:
@@ -120,7 +122,11 @@ class RateEngine(Engine):
         loss = once(loss, "the multipliers and thresholds of the rates engine follow the scores.", form.scores)
         if learning:
             self._count(form, positive, negative, state, counted, slopes)
-        stats = {"thresholds": thresholds.tolist(), "multipliers": state[:, MULTIPLIER].tolist()}
+        stats = {
+            "thresholds": thresholds.tolist(),
+            "multipliers": state[:, MULTIPLIER].tolist(),
+            "multiplier_steps": int(state[0, STEPS]),
+        }
         return EngineOutput(loss, stats=stats)
 
     def _prices(self, anchors: tuple[Anchor, ...], state: Tensor, odds: float) -> tuple[Tensor, Tensor]:
@@ -168,13 +174,14 @@ class RateEngine(Engine):
         state[:, [POSITIVES, NEGATIVES]] *= 0.5
         state[:, [TPS, FPS]] *= 0.5
         state[:, [SLOPE, CALLS]] = 0.0
+        state[:, STEPS] += 1.0
         self._state = state
 
     def _state_for(self, anchors: tuple[Anchor, ...]) -> Tensor:
         if len(self._state) == len(anchors):
             self._anchors = anchors
             return self._state
-        state = torch.zeros(len(anchors), 8, dtype=torch.float64, device="cpu")
+        state = torch.zeros(len(anchors), STEPS + 1, dtype=torch.float64, device="cpu")
         state[:, MULTIPLIER] = 1.0
         return state
 
@@ -182,7 +189,8 @@ class RateEngine(Engine):
         return self._state.clone()
 
     def set_extra_state(self, state: Tensor) -> None:
-        self._state = state.clone()
+        # A state of 0.1 has not counted its steps.
+        self._state = functional.pad(state, (0, STEPS + 1 - state.shape[1]))
 
     def extra_repr(self) -> str:
         return f"proxy={self.proxy!r}, temperature={self.temperature:g}, every={self.every}"

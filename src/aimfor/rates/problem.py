@@ -34,6 +34,10 @@ class RateProblem(Problem, nn.Module):
 
     Make one with `aimfor.maximize` or `aimfor.minimize`; the arguments are explained there.
 
+    Attributes:
+        multipliers: λ of each part of a constraint, by its name.
+        multiplier_steps: How many steps they have had.
+
     Example:
         >>> import aimfor
         >>> from aimfor.rates import precision, recall
@@ -77,7 +81,7 @@ class RateProblem(Problem, nn.Module):
     def _reset(self) -> None:
         self.multipliers: dict[str, float] = {}
         self.shares: dict[str, float] = {}
-        self.calls = self.calls_in_epoch = self.epochs = 0
+        self.calls = self.calls_in_epoch = self.epochs = self.multiplier_steps = 0
         self._window = self._epoch = self._basis = no_counts(self.attributes)
         self._soft = torch.zeros(2, 1, dtype=torch.float64)
         self._prices: tuple[Tensor, Tensor, float] | None = None
@@ -169,6 +173,7 @@ class RateProblem(Problem, nn.Module):
         self._window = no_counts(self.attributes).on(counts.levels)
         self._soft = torch.zeros(2, 1, dtype=torch.float64)
         self._prices = None
+        self.multiplier_steps += 1
 
     def _parts(self, counts: Counts) -> list[Part]:
         return [
@@ -227,7 +232,7 @@ class RateProblem(Problem, nn.Module):
             "multipliers": dict(self.multipliers),
             "shares": dict(self.shares),
             "dual": self.dual.state_dict(),
-            "steps": [self.calls, self.calls_in_epoch, self.epochs],
+            "steps": [self.calls, self.calls_in_epoch, self.epochs, self.multiplier_steps],
             "counts": [counts_state(counts) for counts in (self._window, self._epoch, self._basis)],
             "soft": self._soft.clone(),
         }
@@ -239,7 +244,7 @@ class RateProblem(Problem, nn.Module):
             )
         self.dual.load_state_dict(state["dual"])
         self.multipliers, self.shares = dict(state["multipliers"]), dict(state["shares"])
-        self.calls, self.calls_in_epoch, self.epochs = state["steps"]
+        self.calls, self.calls_in_epoch, self.epochs, self.multiplier_steps = (*state["steps"], 0)[:4]
         self._window, self._epoch, self._basis = (counts_from_state(one) for one in state["counts"])
         self._soft = state["soft"].clone()
         self._prices = None

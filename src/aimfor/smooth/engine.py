@@ -36,7 +36,8 @@ class SmoothEngine(Engine):
         anchor: Share in [0, 1] of a convex companion loss: cross-entropy with the metric's current prices for metrics
             of decisions, the logistic loss of pairs for AP and AUROC, softmax cross-entropy for lists and AUC_mu.
         bank: Number of recent examples that are counted with each batch (0: the batch alone). Metrics of decisions keep
-            four counts that fade, metrics of ranks the last scores. Filled in training mode only, and saved.
+            four counts that fade, metrics of ranks the last scores. Filled in training mode only, and saved. A batch of
+            more examples, such as one of `aimfor.in_parts`, is counted alone.
         anchor_temperature: The anchor is of the scores over this. Below 1 scores need not grow so far to be right, and
             a network learns in fewer steps.
         indicator: ``"sigmoid"``; or ``"lower"``, ``"upper"``: logistic bounds that keep the smooth metric below, or
@@ -106,6 +107,10 @@ class SmoothEngine(Engine):
             anchor_temperature=self.anchor_temperature,
             indicator=self.indicator,
         )
+
+    def for_batch_of(self, rows: int) -> Engine:
+        """Without the bank, where the batch is larger: older scores beside it would only blur its own gradient."""
+        return self.for_one_batch() or self if self.size and rows > self.size else self
 
     def for_logits(self) -> Engine:
         plain = self.relative or callable(self.temperature)
