@@ -192,10 +192,22 @@ def test_auto_epsilon_of_average_precision_reaches_rare_positives(rate):
 
 
 def test_auto_epsilon_of_average_precision_by_hand():
-    """One positive at rank 3 of 4: one deviation times 3²/(1·3)."""
-    scores, targets = torch.tensor([3.0, 2.0, 1.0, 0.0], dtype=torch.float64), torch.tensor([0, 0, 1, 0])
-    output = aimfor.MetricLoss("ap", DirectEngine()).detailed(scores, targets)
-    assert output.stats["epsilon"] == pytest.approx(3.0 * float(scores.std(correction=0)))
+    """One positive of 4 at rank 3: the root of the deviation times 3²/(1·3); on top: times √(16/6)/3, a margin."""
+    scores = torch.tensor([3.0, 2.0, 1.0, 0.0], dtype=torch.float64)
+    for place, depth in ((2, 3.0), (0, (16 / 6) ** 0.5 / 3)):
+        output = aimfor.MetricLoss("ap", DirectEngine()).detailed(scores, torch.arange(4) == place)
+        assert output.stats["epsilon"] == pytest.approx(depth * float(scores.std(correction=0)) ** 0.5)
+
+
+def test_auto_epsilon_of_average_precision_is_outgrown():
+    """A hundred times the scores is ten times the ε: at some scale nothing is closer than it reaches."""
+    scores, targets = torch.randn(60, dtype=torch.float64), torch.rand(60) < 0.3
+    loss_fn = aimfor.MetricLoss("ap", DirectEngine())
+    small, large = (loss_fn.detailed(scale * scores, targets).stats["epsilon"] for scale in (1.0, 100.0))
+    assert large == pytest.approx(10.0 * small)
+    right = torch.where(targets, 1e9, -1e9).requires_grad_()
+    loss_fn(right, targets).backward()
+    assert not right.grad.any()
 
 
 def test_auto_epsilon_of_ndcg_moves_relevant_items_by_two_deviations():
@@ -208,14 +220,13 @@ def test_auto_epsilon_of_ndcg_moves_relevant_items_by_two_deviations():
     assert float(moved.mean()) == pytest.approx(2.0 * float(scores.std(correction=0)))
 
 
-@pytest.mark.parametrize("metric", ["ap", "ndcg"])
-def test_auto_epsilon_follows_the_scale_of_the_scores(metric):
+def test_auto_epsilon_of_ndcg_follows_the_scale_of_the_scores():
     scores = torch.randn(40, dtype=torch.float64)
     targets = (torch.rand(40) < 0.3).long()
 
     def gradient(factor: float) -> Tensor:
         free = (factor * scores).requires_grad_()
-        aimfor.MetricLoss(metric, DirectEngine())(free, targets).backward()
+        aimfor.MetricLoss("ndcg", DirectEngine())(free, targets).backward()
         return free.grad
 
     torch.testing.assert_close(1000.0 * gradient(1000.0), gradient(1.0))

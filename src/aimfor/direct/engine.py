@@ -39,9 +39,9 @@ class DirectEngine(Engine):
 
     Args:
         epsilon: > 0; or ``"auto"``: 1 for metrics of decisions; for metrics of the order alone it follows the scale of
-            the scores (what moves relevant items by two standard deviations for NDCG, and for average precision what
-            reaches half a deviation around the ranks at which the positives stand); or a schedule, a function of the
-            number of training steps so far (`Decay` is one), saved with the module.
+            the scores (what moves relevant items by two standard deviations for NDCG; for average precision the root of
+            the deviation, times how deep the positives stand, so that scores can outgrow it); or a schedule, a
+            function of the number of training steps so far (`Decay` is one), saved with the module.
         sign: +1, −1 or ``"both"``; None takes the form's own: both, except for average precision of long lists, where
             −1 costs O((1 − AUC) · p · q), and +1 is taken as in the paper. ``hinge`` and ``perceptron`` know only +1.
         mode: One of the above.

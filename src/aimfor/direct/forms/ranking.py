@@ -88,17 +88,23 @@ class RankingForm(LinearForm):
         return "both" if int((lists.p * lists.q).amax()) <= SHORT else 1
 
     def auto_epsilon(self) -> float:
-        """Standard deviations times the mean of ``r²/(i q)`` over the positives, r being the rank of the i-th.
+        """The root of the scores' deviation, times the mean of ``r²/(i q)`` over the positives, r the rank of the i-th.
 
         At rank r with i positives a pair changes places when it is closer than ``ε q i / (2 r²)``: what a given ε can
-        reach depends on how rare the positives are and on how deep they stand. With this ε it is half a deviation.
+        reach depends on how rare the positives are and on how deep they stand; for scores of deviation 1 it is a half.
+        Two things keep it from shrinking to nothing as training succeeds. The root lets scores outgrow ε, which a
+        multiple of their deviation never allows. And where positives stand on top already, a third of the root of
+        ``n²/(2 p q)``, the depth of a random order, stays as a margin.
         """
         lists = self._sorted.lists
         if not lists.positives.numel():
             return 0.0
         place = lists.rank().double()
         depth = (place + self._not_below).square() / (place * lists.q.clamp_min(1)[lists.positive_list])
-        return float(torch.cat((lists.positives, lists.negatives)).std(correction=0) * depth.mean())
+        p, q = lists.p.double(), lists.q.double()
+        random = ((p + q).square() / (2.0 * p * q).clamp_min(1.0))[lists.p > 0].mean()
+        deviation = torch.cat((lists.positives, lists.negatives)).std(correction=0)
+        return float(deviation.sqrt() * torch.maximum(depth.mean(), random.sqrt() / 3.0))
 
     def _coefficients(self, n: Tensor, m: Tensor | None = None) -> Tensor:
         lists = self._sorted.lists
