@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "aimfor"
 #: A module may import from its own layer and from those before it.
 LAYERS = [
-    {"errors", "failpoints", "__version__"},
+    {"errors", "failpoints", "files", "spelling", "__version__"},
     {"engine"},
     {"checks", "distributed", "bank", "schedule", "ties", "twice", "watch"},
     {"constraints"},
@@ -28,7 +28,7 @@ LAYERS = [
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 #: Parts that never import torch, nor what does: NumPy and SciPy alone, and of SciPy only what is quick to import.
-WITHOUT_TORCH = {"constraints", "decisions"}
+WITHOUT_TORCH = {"constraints", "decisions", "errors", "files", "spelling"}
 #: Parts that may import more than torch and the standard library, at the top of a module.
 BEYOND_CORE = {"fitting", "app", "integrations"}
 
@@ -89,7 +89,8 @@ def test_core_imports_torch_only(path: Path) -> None:
             names = [node.module]
         for name in names:
             top = name.split(".")[0]
-            allowed = ("numpy", "scipy") if part_of(path) in WITHOUT_TORCH else ("torch", "numpy", "aimfor")
+            without = part_of(path) in WITHOUT_TORCH
+            allowed = ("numpy", "scipy") if without else ("torch", "numpy", "aimfor")
             assert top in sys.stdlib_module_names or top in allowed, f"{path} imports {name}"
 
 

@@ -2,10 +2,11 @@
 
     python tools/check_wheel.py [--program] [--pythons]
 
-The wheel is built from the sdist, both pass `twine check`, and beside torch alone every registered metric gives a loss
-with a gradient and a user's file passes `mypy --strict`. `--program` then adds the extras `[train]` and `[images]` to
-the same environment, one after the other, and trains and predicts from another directory. `--pythons` asks the package
-index whether every dependency has a wheel for each Python that the metadata name, and types the package for each.
+The wheel is built from the sdist, both pass `twine check`. With NumPy and SciPy alone it decides and checks; beside
+torch every registered metric gives a loss with a gradient and a user's file passes `mypy --strict`. `--program` then
+adds the extras `[train]` and `[images]` to the same environment, one after the other, and trains and predicts from
+another directory. `--pythons` asks the package index whether every dependency has a wheel for each Python that the
+metadata name, and types the package for each.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def check_pythons() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     named = [line.rsplit(" ", 1)[1] for line in project["classifiers"] if "Python :: 3." in line]
     extras = project["optional-dependencies"]
-    packages = [*project["dependencies"], *extras["train"], *extras["images"]]
+    packages = [*project["dependencies"], *extras["torch"], *extras["train"], *extras["images"]]
     for version in named:
         with tempfile.TemporaryDirectory() as place, step(f"Python {version}: {len(packages)} packages, types"):
             dry = ("install", "--dry-run", "--ignore-installed", "--no-deps", "--quiet", "--only-binary=:all:")
@@ -145,11 +146,15 @@ def main() -> None:
         folder = Path(place)
         with step("sdist and wheel built, checked by twine"):
             wheel, sdist = build(folder)
+        with step("the wheel with NumPy and SciPy; decide and check without torch"):
+            base = Environment.new(folder / "base")
+            base.install(wheel)
+            print(run(base.python, STRANGER / "decisions.py", cwd=folder), end="")
         with step("torch installed"):
             new = Environment.new(folder / "new")
             new.install("torch")
-        with step("the wheel beside torch alone; a user's types; the sdist"):
-            new.install(wheel)
+        with step("the wheel with its losses; a user's types; the sdist"):
+            new.install(f"{wheel}[torch]")
             print(run(new.python, STRANGER / "library.py", cwd=folder), end="")
             check_types(new, folder)
             check_sdist(new, sdist, wheel, folder)

@@ -39,6 +39,7 @@ _HOME = {
     "NDCG": "metrics",
     "PrecisionAtRecall": "metrics",
     "RecallAtPrecision": "metrics",
+    "decide": "decisions",
     "metric_from_name": "metrics",
     "support": "metrics",
     "load": "app.run.model",
@@ -62,6 +63,8 @@ _ELSEWHERE = {
 _OLD_NAMES = {"MetricHead": "HeadFitter"}
 #: Subpackages that a user may want to look into.
 _PACKAGES = (
+    "constraints",
+    "decisions",
     "direct",
     "engine",
     "errors",
@@ -77,7 +80,7 @@ _PACKAGES = (
     "smooth",
     "sorted",
 )
-#: What `from aimfor import *` brings needs torch alone; `aimfor.load` reads the program's folders and needs pyarrow.
+#: What `from aimfor import *` brings needs torch and SciPy; `aimfor.load` reads the program's folders, with pyarrow.
 __all__ = [
     "AUROC",
     "NDCG",
@@ -105,6 +108,7 @@ __all__ = [
     "SortedEngine",
     "Status",
     "__version__",
+    "decide",
     "in_parts",
     "maximize",
     "metric_from_name",
@@ -113,6 +117,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from . import constraints as constraints
+    from . import decisions as decisions
     from . import direct as direct
     from . import engine as engine
     from . import errors as errors
@@ -128,6 +134,7 @@ if TYPE_CHECKING:
     from . import smooth as smooth
     from . import sorted as sorted
     from .app.run.model import load as load
+    from .decisions import decide as decide
     from .direct import DirectEngine as DirectEngine
     from .engine import Engine as Engine
     from .engine import EngineOutput as EngineOutput
@@ -173,7 +180,13 @@ def __getattr__(name: str) -> Any:
     name = _OLD_NAMES.get(name, name)
     home = _HOME.get(name) or _ELSEWHERE.get(name)
     if home is not None:
-        value = getattr(importlib.import_module(f".{home}", __name__), name)
+        try:
+            value = getattr(importlib.import_module(f".{home}", __name__), name)
+        except ModuleNotFoundError as missing:
+            if missing.name != "torch":
+                raise
+            words = f"aimfor.{name} needs torch. Install it with: pip install 'aimfor[torch]'"
+            raise ModuleNotFoundError(words, name="torch") from None
         globals()[name] = value
         return value
     if name in (*_PACKAGES, "distributed", "checks"):

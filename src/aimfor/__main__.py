@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
 from importlib.resources import files
 
 from . import __version__
 
+#: Commands that need NumPy and SciPy alone.
+BASE = ("decide", "check")
 USAGE = """usage: aimfor [--version] [--help] COMMAND …
 
   support     which metric runs on which engine, and what it costs
@@ -45,6 +48,10 @@ def main(arguments: list[str] | None = None) -> int:
     if words in ([], ["--help"], ["-h"]):
         print(USAGE)
         return 0 if words else 2
+    if words[0] in BASE:
+        home = importlib.import_module(f"aimfor.app.cli.{words[0]}")
+        command: Callable[[list[str]], int] = getattr(home, words[0])
+        return command(words[1:])
     return _program(words)
 
 

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from aimfor.__main__ import USAGE, main
+from aimfor.__main__ import BASE, USAGE, main
 from aimfor.app.cli import progress
 from aimfor.app.cli.bar import bar
 from aimfor.app.cli.main import EXAMPLES, app
@@ -66,7 +66,22 @@ def _click(command: str) -> Any:
 
 def test_every_command_of_the_program_has_examples() -> None:
     group: Any = typer.main.get_command(app)
-    assert {name for name, one in group.commands.items() if "Examples:" not in (one.epilog or "")} == set()
+    own = set(group.commands) - set(BASE)
+    assert {name for name in own if "Examples:" not in (group.commands[name].epilog or "")} == set()
+
+
+@pytest.mark.parametrize("command", BASE)
+def test_every_command_of_the_base_install_has_examples_and_answers_in_one_line(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    assert f"Examples:\n  aimfor {command} " in capsys.readouterr().out
+    for words in ([], ["--no-such-option"], ["nowhere.csv", "--confidence", "high"]):
+        assert main([command, *words]) == 2
+        said = capsys.readouterr().err
+        assert (said.startswith("aimfor: "), len(said.splitlines())) == (True, 1)
 
 
 def test_what_is_missing_is_said_by_its_name() -> None:
@@ -171,4 +186,4 @@ def test_training_shows_a_bar_with_a_new_estimate_for_every_stage(
 
 def test_every_command_of_the_program_is_named_in_its_usage() -> None:
     named = {line.split()[0] for line in USAGE.splitlines() if line.startswith("  ")}
-    assert named == {command.__name__ for command in EXAMPLES} | {"support"}
+    assert named == {command.__name__ for command in EXAMPLES} | {"support", *BASE}

@@ -1,5 +1,6 @@
 """Thresholds with a guarantee, certificates, and a watch over both: for anyone's scores, with NumPy and SciPy alone."""
 
+from .ask import decide
 from .certificate import Certificate, Finding, Verdict
 from .decision import Decision, Guarantee
 from .labels import ABSTAIN, Abstention, LabelDecisions, decide_labels, decide_or_abstain
@@ -15,6 +16,7 @@ __all__ = [
     "LabelDecisions",
     "Problem",
     "Verdict",
+    "decide",
     "decide_labels",
     "decide_or_abstain",
 ]

@@ -6,12 +6,9 @@ the previous one untouched. A digest of all tensors stands in the head: damage i
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import math
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,104 +16,26 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..failpoints import fail_point
+from ..files import check_plain, damaged, finite, read_json, reading, write_bytes, write_json, write_text
 
+__all__ = [
+    "check_plain",
+    "damaged",
+    "finite",
+    "flatten_optimizer",
+    "load",
+    "read_json",
+    "reading",
+    "restore_optimizer",
+    "save",
+    "take",
+    "together",
+    "write_bytes",
+    "write_json",
+    "write_text",
+]
 Tensors = dict[str, Tensor]
 _FORMAT = "aimfor-1"
-_MOST_JSON = 256 << 20
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Replaces the file by the content, or leaves it as it was and raises `InputError`."""
-    temporary, name = path.with_name(f".{path.name}.{os.getpid()}.part"), f"{path.parent.name}/{path.name}"
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        fail_point(f"write {name}")
-        os.replace(temporary, path)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        if not isinstance(error, OSError):  # Ctrl-C while writing
-            raise
-        raise InputError(
-            "out",
-            f"{path}, which could not be written ({error.strerror or error})",
-            "a folder with free space that may be written",
-            "What was there before is untouched; free some space, or choose another folder with --out.",
-        ) from None
-    fail_point(f"wrote {name}")
-
-
-def write_text(path: Path, text: str) -> None:
-    write_bytes(path, text.encode())
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Numbers that are not finite become null: JSON has no others, and what is read back refuses them."""
-    write_text(path, json.dumps(finite(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file that aimfor wrote.
-
-    Raises:
-        InputError: The file is missing, a link, too large, no JSON object, or holds a number that is not finite.
-    """
-    check_plain(path)
-    try:
-        found = json.loads(path.read_text(encoding="utf8"), parse_constant=_refuse, parse_float=_finite_float)
-        if not isinstance(found, dict):
-            raise ValueError(f"it holds {type(found).__name__}, not an object")
-        return found
-    except FileNotFoundError:
-        raise InputError("run", f"{path.parent} without {path.name}", "the folder of an aimfor run") from None
-    except (ValueError, OSError, RecursionError) as error:
-        raise damaged(path, error) from None
-
-
-def check_plain(path: Path) -> None:
-    """Raises `InputError` for what a run folder never holds: links, which may lead anywhere, and enormous files."""
-    if path.is_symlink():
-        raise InputError("run", f"{path}, which is a link", "a folder whose files are its own", "Copy the file there.")
-    if path.suffix == ".json" and path.exists() and path.stat().st_size > _MOST_JSON:
-        raise damaged(path, ValueError(f"{path.stat().st_size >> 20} MB of JSON"))
-
-
-def damaged(path: Path, error: Exception) -> InputError:
-    """The one sentence for a file that is not as aimfor wrote it."""
-    text = " ".join(str(error).split())[:200] or type(error).__name__
-    return InputError("run", f"{path}, which is damaged ({text})", "the file as aimfor wrote it")
-
-
-@contextlib.contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Turns what a file's strange content makes Python raise into the one sentence about that file."""
-    try:
-        yield
-    except InputError:
-        raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, OverflowError) as error:
-        raise damaged(path, error) from None
-
-
-def _refuse(word: str) -> Any:
-    raise ValueError(f"the number {word}")
-
-
-def _finite_float(text: str) -> float:
-    number = float(text)
-    return number if math.isfinite(number) else _refuse(text)
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:

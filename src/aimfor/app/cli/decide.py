@@ -2,71 +2,69 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from ...errors import InputError
-from .errors import one_line_errors
-from .options import Encoding, Positive, Rows
+from .words import Words, one_line
+
+HELP = "Find a threshold for any scores that is guaranteed to keep its floors. Exit code 1: none can be guaranteed."
+EXAMPLES = (
+    'aimfor decide scores.csv --target y --score s --maximize recall --subject-to "precision >= 0.9"',
+    'aimfor decide scores.csv --target y --score s --maximize accuracy --subject-to "gap(fpr, sex) <= 5%%"',
+)
 
 
-def decide(
-    data: Annotated[Path, typer.Argument(help="CSV or Parquet file with scores and labels of rows not trained on.")],
-    target: Annotated[str, typer.Option(help="Column of the labels.")],
-    score: Annotated[str | None, typer.Option(help="Column of the scores; higher means more positive.")] = None,
-    score_of: Annotated[
-        list[str] | None, typer.Option(help="CLASS=COLUMN, once per class, instead of --score for several classes.")
-    ] = None,
-    abstain: Annotated[
-        float | None,
-        typer.Option(help="Decide as many rows as possible with at most this share wrong; the rest go to a person."),
-    ] = None,
-    maximize: Annotated[str | None, typer.Option(help='A rate, e.g. recall, or "recall - 0.5*fpr".')] = None,
-    minimize: Annotated[str | None, typer.Option(help="Instead of --maximize.")] = None,
-    subject_to: Annotated[
-        list[str] | None, typer.Option(help='e.g. "precision >= 0.9", "gap(fpr, sex) <= 0.05".')
-    ] = None,
-    confidence: Annotated[float, typer.Option(help="Confidence that all constraints hold on new rows.")] = 0.95,
-    learn: Annotated[
-        Path | None, typer.Option(help="File of other rows, which set the order of the tests; by default 30 % of DATA.")
-    ] = None,
-    group: Annotated[str | None, typer.Option(help="Column whose values each get a threshold of their own.")] = None,
-    positive: Positive = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for decision.json and decision.html; a new one by default.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the JSON document and nothing else.")] = False,
-    encoding: Encoding = None,
-    rows: Rows = None,
-) -> None:
-    """Find a threshold for any scores that is guaranteed to keep its floors. Exit code 1: none can be guaranteed."""
-    with one_line_errors():
-        folder = out or _new(Path("decisions") / data.name.split(".")[0])
-        if score_of or abstain is not None:
-            options = {
-                "data": data, "target": target, "score_of": tuple(score_of or ()), "maximize": maximize,
-                "minimize": minimize, "subject_to": tuple(subject_to or ()), "abstain": abstain,
-                "confidence": confidence, "learn": learn, "encoding": encoding or "utf8", "rows": rows,
-            }  # fmt: skip
-            _several(folder, json, {"score": score, "group": group, "positive": positive}, options)
-            return
-        from ..decide import command
+def decide(words: Sequence[str]) -> int:
+    """Runs the command; returns its exit code."""
+    return one_line(_decide, _parser(), words)
 
-        if score is None:
-            raise InputError(
-                "score", "nothing", "the column of the scores", "Or --score-of CLASS=COLUMN, once per class."
-            )
-        request = command.Request(
-            data, score, target, maximize, minimize, tuple(subject_to or ()), confidence, learn, group, positive,
-            encoding or "utf8", rows,
-        )  # fmt: skip
-        found = command.answer(request)
-        paths = command.write(found.document, folder)
-        typer.echo(command.as_json(found.document) if json else command.as_text(found, paths))
-        if found.decision.threshold is None:
-            raise typer.Exit(1)
+
+def _parser() -> Words:
+    parser = Words("decide", HELP, EXAMPLES)
+    add = parser.add_argument
+    add("data", type=Path, help="CSV or Parquet file with scores and labels of rows not trained on.")
+    add("--target", required=True, metavar="COLUMN", help="Column of the labels.")
+    add("--score", metavar="COLUMN", help="Column of the scores; higher means more positive.")
+    add("--score-of", action="append", default=[], metavar="CLASS=COLUMN",
+        help="Once per class, instead of --score for several classes.")  # fmt: skip
+    add("--abstain", type=float, metavar="SHARE",
+        help="Decide as many rows as possible with at most this share wrong; the rest go to a person.")  # fmt: skip
+    add("--maximize", metavar="RATE", help='A rate, e.g. recall, or "recall - 0.5*fpr".')
+    add("--minimize", metavar="RATE", help="Instead of --maximize.")
+    add("--subject-to", action="append", default=[], metavar="CONSTRAINT",
+        help='e.g. "precision >= 0.9", "gap(fpr, sex) <= 0.05".')  # fmt: skip
+    add("--confidence", type=float, default=0.95, help="Confidence that all constraints hold on new rows.")
+    add("--learn", type=Path, metavar="FILE",
+        help="File of other rows, which set the order of the tests; by default 30 %% of DATA.")  # fmt: skip
+    add("--group", metavar="COLUMN", help="Column whose values each get a threshold of their own.")
+    add("--positive", metavar="VALUE", help="The value of the target that is the positive class.")
+    add("--out", type=Path, metavar="FOLDER", help="Folder for decision.json and decision.html; a new one by default.")
+    add("--json", action="store_true", help="Print the JSON document and nothing else.")
+    add("--encoding", default="utf8", help="Of the CSV files, where it is not UTF-8.")
+    add("--rows", type=int, metavar="N", help="Read only so many rows.")
+    return parser
+
+
+def _decide(given: Namespace) -> int:
+    from ..decide import command
+
+    folder = given.out or _new(Path("decisions") / given.data.name.split(".")[0])
+    options = vars(given)
+    as_json = options.pop("json")
+    del options["out"]
+    options["subject_to"], options["score_of"] = tuple(given.subject_to), tuple(given.score_of)
+    if given.score_of or given.abstain is not None:
+        return _several(folder, as_json, options)
+    if given.score is None:
+        raise InputError("score", "nothing", "the column of the scores", "Or --score-of CLASS=COLUMN, once per class.")
+    del options["score_of"], options["abstain"]
+    found = command.answer(command.Request(**options))
+    paths = command.write(found.document, folder)
+    print(command.as_json(found.document) if as_json else command.as_text(found, paths))
+    return 0 if found.decision.threshold is not None else 1
 
 
 def _new(folder: Path) -> Path:
@@ -78,10 +76,11 @@ def _new(folder: Path) -> Path:
     return free
 
 
-def _several(folder: Path, json: bool, unfit: dict[str, object], options: dict[str, Any]) -> None:
-    """Several classes; the options in ``unfit`` cannot be combined with them."""
+def _several(folder: Path, as_json: bool, options: dict[str, Any]) -> int:
+    """Several classes, which some options cannot be combined with."""
     from ..decide import command, several
 
+    unfit = {name: options.pop(name) for name in ("score", "group", "positive")}
     given = next((name for name, value in unfit.items() if value is not None), None)
     if given is not None:
         raise InputError(given, "the option together with --score-of or --abstain", "one of them")
@@ -91,6 +90,5 @@ def _several(folder: Path, json: bool, unfit: dict[str, object], options: dict[s
         )
     found = several.answer(several.Several(**options))
     _, page = command.write(found.document, folder)
-    typer.echo(command.as_json(found.document) if json else several.as_text(found.document, page))
-    if not found.given:
-        raise typer.Exit(1)
+    print(command.as_json(found.document) if as_json else several.as_text(found.document, page))
+    return 0 if found.given else 1

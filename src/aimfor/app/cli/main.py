@@ -6,12 +6,14 @@ input ends with exit code 2 and one line.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import typer
 
 from ..run.signals import this_is_the_program
-from . import check, compare, decide, demo, embed, export, predict, report, train
+from . import compare, demo, embed, export, predict, report, train
+from .check import check
+from .decide import decide
 from .options import examples
 
 app = typer.Typer(
@@ -36,17 +38,26 @@ EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
     ),
     predict.predict: ("aimfor predict runs/customers-ap new_customers.csv --out decisions.csv",),
     embed.embed: ("aimfor embed runs/pictures-map@r new_pictures/ --out vectors.parquet",),
-    decide.decide: (
-        'aimfor decide scores.csv --target y --score s --maximize recall --subject-to "precision >= 0.9"',
-        'aimfor decide scores.csv --target y --score s --maximize accuracy --subject-to "gap(fpr, sex) <= 5%"',
-    ),
-    check.check: ("aimfor check decisions/scores new_scores.csv",),
     report.report: ("aimfor report runs/customers-ap",),
     export.export: ("aimfor export runs/customers-ap --onnx",),
     demo.demo: ("aimfor demo --out runs/demo",),
 }
 for command, lines in EXAMPLES.items():
     app.command(epilog=examples(*lines))(command)
+
+
+def _base(command: Callable[[Sequence[str]], int]) -> None:
+    """A command of the base install, which reads its own words."""
+
+    def run(context: typer.Context) -> None:
+        raise typer.Exit(command(context.args))
+
+    words = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+    app.command(command.__name__, context_settings=words)(run)
+
+
+for base_command in (decide, check):
+    _base(base_command)
 
 
 def main() -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InputError, nearest
-from ...fitting.columns.cells import Column, canonical, is_number
+from ...spelling import canonical, is_number
+
+if TYPE_CHECKING:
+    from ...fitting.columns.cells import Column
 
 Array = NDArray[Any]
 Rows = NDArray[np.int64]

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 
 from ...errors import InputError
-from ...fitting.columns.cells import is_number
 from ...fitting.committee.convene import HIGHEST_GRADE
 from ...fitting.committee.folds import list_parts, telling_lists
 from ...fitting.objective import Objective
+from ...spelling import is_number
 from .labels import Array, Labels, Rows, Split
 
 #: One part of the queries in five is for the test; where there are no folds, one of the other four validates.

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from ...constraints.counts import Counts, Levels
 from ...decisions import Certificate
 from ...decisions.watch import certify_so_far
 from ...errors import InputError
-from ...fitting import checkpoint
+from ...files import reading, write_text
 from ..run.lock import in_turn
 from .rows import in_words
+from .shape import shaped
 from .watched import Watched, watched
 
 
@@ -61,7 +61,7 @@ def look(
         if print_of_file in [line.sha256 for line in past]:
             raise InputError("data", f"{data.name}, which the log has counted before", "rows that arrived since")
         if past:
-            with checkpoint.reading(log):
+            with reading(log):
                 counts = _counts(past[-1].counts, counts.levels.names).plus(counts)
         total = round(counts.total) // what.copies
         certificate = certify_so_far(
@@ -73,24 +73,22 @@ def look(
             "decision": digest, "counts": _state(counts),
         }  # fmt: skip
         before = log.read_text(encoding="utf8").rstrip("\n") + "\n" if past else ""
-        checkpoint.write_text(log, before + json.dumps(line) + "\n")
+        write_text(log, before + json.dumps(line) + "\n")
     return Looked(certificate, total, new, log, what.words)
 
 
-class _Counted(BaseModel):
+@dataclass(frozen=True)
+class _Counted:
     """Counts in a line of the log: by combination of group labels, the four cells of a table of decisions."""
-
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
     names: list[str]
     labels: list[list[float]]
     table: Any
 
 
-class _Line(BaseModel):
+@dataclass(frozen=True)
+class _Line:
     """A line of the log."""
-
-    model_config = ConfigDict(strict=True)
 
     sha256: str
     problem: str
@@ -111,9 +109,9 @@ def _past(log: Path, problem: str, digest: str) -> list[_Line]:
         return []
     try:
         lines = [
-            _Line.model_validate_json(line) for line in log.read_text(encoding="utf8").splitlines() if line.strip()
+            shaped(_Line, json.loads(line)) for line in log.read_text(encoding="utf8").splitlines() if line.strip()
         ]
-    except ValueError:  # of pydantic, and of bytes that are no text
+    except ValueError:  # also of bytes that are no text
         raise InputError("log", f"{log.name}, which is not a log of aimfor check", "the log of this decision") from None
     other = next((line.problem for line in lines if line.problem != problem), None)
     if other is not None:

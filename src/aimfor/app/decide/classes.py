@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from ...constraints.counts import Array
 from ...errors import InputError
-from ..data.labels import labels_of
-from .rows import ScoredTable, column_of, numbers, read_scores
+from .rows import ScoredTable, absent, column_of, labels_of, numbers, read_scores
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class ClassColumns:
         first, *others = self.columns.values()
         table = read_scores(path, first, self.target, encoding, rows)
         for name in others:
-            missing = int(column_of(table.columns, "score-of", name).missing.sum())
+            missing = absent(column_of(table.columns, "score-of", name))
             if missing:
                 raise InputError("score-of", f"{missing} rows without a value of {name!r}", "a score in every row")
         strange = sorted(set(self.columns) - set(labels_of(table.columns[self.target])))
@@ -43,23 +42,23 @@ class ClassColumns:
             )
         return table
 
-    def scores(self, table: ScoredTable) -> Tensor:
+    def scores(self, table: ScoredTable) -> Array:
         """``(n, c)``."""
-        return torch.stack([numbers(table.columns[column], column) for column in self.columns.values()], 1)
+        return np.stack([numbers(table.columns[column], column) for column in self.columns.values()], 1)
 
-    def marked(self, table: ScoredTable) -> tuple[Tensor, Tensor]:
+    def marked(self, table: ScoredTable) -> tuple[Array, Array]:
         """Scores, and whether each row has each class, both ``(n, c)``."""
         labels = labels_of(table.columns[self.target])
-        return self.scores(table), torch.tensor([[label == name for name in self.columns] for label in labels])
+        return self.scores(table), np.array([[label == name for name in self.columns] for label in labels])
 
-    def ids(self, table: ScoredTable) -> tuple[Tensor, Tensor]:
+    def ids(self, table: ScoredTable) -> tuple[Array, Array]:
         """Scores ``(n, c)`` and classes ``(n,)``; every label needs a column of scores."""
         labels = [str(label) for label in labels_of(table.columns[self.target])]
         without = sorted(set(labels) - set(self.columns))
         if without or len(self.columns) < 2:
             came = f"none for {without[0]!r}" if without else "one class"
             raise InputError("score-of", came, "a score for every class")
-        return self.scores(table), torch.tensor([self.names.index(label) for label in labels])
+        return self.scores(table), np.array([self.names.index(label) for label in labels])
 
 
 def class_columns(target: str, score_of: Sequence[str]) -> ClassColumns:

@@ -12,10 +12,10 @@ from ...checks.settings import number
 from ...constraints.parse import parse_constraint, parse_objective
 from ...decisions import Decision, Problem
 from ...errors import InputError
-from ...fitting import checkpoint
+from ...files import write_text
 from .described import described
 from .page import page, thresholds
-from .rows import ScoredTable, Vocabulary, in_words, learn_group, read_scores, refuse_overlap, tensors, vocabulary
+from .rows import ScoredTable, Vocabulary, arrays, in_words, learn_group, read_scores, refuse_overlap, vocabulary
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def answer(request: Request) -> Answer:
     groups = {*problem.attributes, *([request.group] if request.group else [])}
     for attribute in sorted(groups):
         learn_group(words, attribute, tables)
-    rows = [tensors(table, words) for table in tables]
+    rows = [arrays(table, words) for table in tables]
     learn: Any = rows[1] if request.learn is not None else "split"
     scores, targets, codes = rows[0]
 
@@ -120,6 +120,6 @@ def write(document: dict[str, Any], folder: Path) -> tuple[Path, Path]:
     text = page(document)
     folder.mkdir(parents=True, exist_ok=True)
     paths = folder / "decision.json", folder / "decision.html"
-    checkpoint.write_text(paths[0], as_json(document) + "\n")
-    checkpoint.write_text(paths[1], text)
+    write_text(paths[0], as_json(document) + "\n")
+    write_text(paths[1], text)
     return paths

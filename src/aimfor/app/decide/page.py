@@ -2,23 +2,53 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import math
+from html import escape
 from typing import Any
 
-from ..report.figures import decision_curves
-from ..report.page import number, safe_svg
+from .figure import decision_curves
 from .rows import in_words
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; background: #fff; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+table { border-collapse: collapse; } th, td { text-align: left; padding: .2rem .9rem .2rem 0; border-bottom: 1px solid #ddd; }
+pre { background: #f4f4f2; padding: .6rem .9rem; overflow-x: auto; }
+.answer { font-size: 1.15rem; border-left: 4px solid #3b7d3b; padding-left: .8rem; } .none { border-color: #c2571a; }
+h2.part { font-size: 1.25rem; margin-top: 3rem; border-top: 1px solid #bbb; padding-top: 1rem; }
+svg { width: 100%; height: auto; }
+"""  # noqa: E501 (one rule, one line)
 
 
 def page(document: dict[str, Any]) -> str:
-    """The page for what ``decision.json`` holds; user text is escaped by the template."""
-    from jinja2 import Environment, StrictUndefined
-
-    text = Path(__file__).with_name("template.html").read_text(encoding="utf8")
-    made = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
+    """The page for what ``decision.json`` holds; every text of the user's is escaped."""
     document = _worded(document, document.get("groups", {}))
-    parts = [_part(*one) for one in questions(document)]
-    return made.render(document=document, heading=_heading(document), parts=parts, groups=document.get("groups", {}))
+    found = [_Part(*one) for one in questions(document)]
+    title = f"{document['data']}: thresholds for {', '.join(document.get('constraints', []))}"
+    parts = [_head(title), f"<h1>{escape(_heading(document))}</h1>"]
+    if len(found) > 1:
+        parts.append(_overview(document, found))
+    if document["kind"] == "abstention":
+        parts.append(
+            "<p>The class with the largest score is decided where it is clearly ahead; the other rows go to a person. "
+            "Coverage is the share of rows decided, error the share of those decisions that are wrong.</p>"
+        )
+    parts += [part.html(number) for number, part in enumerate(found, 1)]
+    parts.append(_notes(document))
+    parts.append(
+        "<p>The guarantee is for independent rows drawn as these were; it says nothing about a population that has "
+        f"changed. <code>aimfor check</code> watches it on new labelled rows. aimfor {escape(document['aimfor'])}.</p>"
+        "\n</body>\n</html>\n"
+    )
+    return "\n".join(parts)
+
+
+def _head(title: str) -> str:
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>"
+    )
 
 
 def _worded(part: Any, groups: dict[str, list[str]]) -> Any:
@@ -57,30 +87,105 @@ def questions(
     return found
 
 
-def _part(
-    name: str, cuts: list[tuple[str, str]], decision: dict[str, Any], described: dict[str, Any]
-) -> dict[str, Any]:
-    promise, certificate, curve = decision["guarantee"], described["certificate"], described["curve"]
-    others = {line: values for line, values in curve.items() if line != "threshold"}
-    marked = decision["threshold"] if decision["attribute"] is None else None
-    figure, legend = decision_curves(curve["threshold"], others, promise["region"], marked)
-    findings = [
-        {**finding, **{key: number(finding[key]) for key in ("value", "low", "high")}}
-        for finding in certificate["findings"]
+def _overview(document: dict[str, Any], parts: list[_Part]) -> str:
+    sure = f"{100 * document['confidence']:g}%"
+    rows = [
+        [f'<a href="#part{number}">{escape(part.name)}</a>', escape(part.cuts[0][1] if part.cuts else "none"),
+         part.objective_value if part.cuts else "–"]
+        for number, part in enumerate(parts, 1)
+    ]  # fmt: skip
+    return (
+        "<p>Each class is decided against the rest by its own scores, at its share of the error: together the promises "
+        f"hold at {sure} confidence. A row may be several classes, or none.</p>"
+        + _table(["class", "threshold", escape(document["objective"])], rows)
+    )
+
+
+class _Part:
+    """One question and its answer."""
+
+    def __init__(
+        self, name: str, cuts: list[tuple[str, str]], decision: dict[str, Any], described: dict[str, Any]
+    ) -> None:
+        self.name, self.cuts, self.promise, self.described = name, cuts, decision["guarantee"], described
+        self.marked = decision["threshold"] if decision["attribute"] is None else None
+        self.objective = escape(described["objective"])
+        self.objective_value = number(described["certificate"]["objective_value"])
+
+    def html(self, place: int) -> str:
+        parts = [f'<h2 class="part" id="part{place}">{escape(self.name)}</h2>'] if self.name else []
+        parts += [f"<pre>{escape(self.described['problem'])}</pre>", self._answer(), self._on_rows(), self._curve()]
+        return "\n".join([*parts, self._prices()])
+
+    def _answer(self) -> str:
+        kind = "answer" if self.cuts else "answer none"
+        text = f'<p class="{kind}">{escape(self.promise["sentence"])}</p>'
+        rows = [[escape(who), escape(cut)] for who, cut in self.cuts]
+        return text + (_table(["for", "threshold"], rows) if rows else "")
+
+    def _on_rows(self) -> str:
+        value = f"{self.objective} is {self.objective_value}. " if self.cuts else ""
+        text = (
+            f"<h2>On the {self.promise['rows']} calibration rows</h2>\n<p>{value}The order of the tests was learned "
+            f"from {self.promise['learned_on']} other rows.</p>"
+        )
+        rows = [
+            [escape(one["constraint"]), number(one["value"]), f"{number(one['low'])} to {number(one['high'])}"]
+            for one in self.described["certificate"]["findings"]
+        ]
+        return text + (_table(["constraint", "value", "confidence bounds"], rows) if self.cuts else "")
+
+    def _curve(self) -> str:
+        curve = self.described["curve"]
+        lines = {line: values for line, values in curve.items() if line != "threshold"}
+        figure, legend = decision_curves(curve["threshold"], lines, self.promise["region"], self.marked)
+        shaded = (
+            " The shaded part holds the thresholds that were tested and accepted: the constraints hold at all of them "
+            "together with the stated confidence. The dashed line is the threshold chosen."
+        )
+        names = " &ensp;".join(f'<span style="color: {shade}">■</span> {escape(name)}' for shade, name in legend)
+        return (
+            "<h2>Every threshold</h2>\n<p>Rates by threshold, on the calibration rows."
+            f"{shaded if self.cuts else ''}</p>\n<p>{names}</p>\n{figure}"
+        )
+
+    def _prices(self) -> str:
+        if not self.described["prices"]:
+            return ""
+        rows = [
+            [
+                escape(line["constraint"]),
+                "no threshold" if line["objective"] is None else number(line["objective"]),
+                "–" if line["threshold"] is None else f"{line['threshold']:.6g}",
+            ]
+            for line in self.described["prices"]
+        ]
+        return (
+            f"<h2>What another bound would cost</h2>\n<p>The best {self.objective} that could be guaranteed with one "
+            "bound changed. Each line answers its own question; choosing a line after looking at all of them is not "
+            "covered by the guarantee.</p>" + _table(["with", self.objective, "threshold"], rows)
+        )
+
+
+def _notes(document: dict[str, Any]) -> str:
+    lines = [
+        f"{name}: " + ", ".join(f"{place} is “{label}”" for place, label in enumerate(labels))
+        for name, labels in document.get("groups", {}).items()
     ]
-    prices = [
-        {
-            **line,
-            "objective": "no threshold" if line["objective"] is None else number(line["objective"]),
-            "threshold": "–" if line["threshold"] is None else f"{line['threshold']:.6g}",
-        }
-        for line in described["prices"]
-    ]
-    return {
-        "name": name, "thresholds": cuts, "promise": promise, "problem": described["problem"],
-        "objective": described["objective"], "objective_value": number(certificate["objective_value"]),
-        "findings": findings, "prices": prices, "figure": safe_svg(figure), "legend": legend,
-    }  # fmt: skip
+    lines += document["notes"]
+    items = "".join(f"<li>{escape(line)}</li>\n" for line in lines)
+    return f"<h2>Notes</h2>\n<ul>\n{items}</ul>" if items else ""
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    """Cells are HTML."""
+    lines = ["".join(f"<th>{cell}</th>" for cell in head)]
+    lines += ["".join(f"<td>{cell}</td>" for cell in row) for row in rows]
+    return "\n<table>\n" + "".join(f"<tr>{line}</tr>\n" for line in lines) + "</table>"
+
+
+def number(value: float | None) -> str:
+    return "–" if value is None or not math.isfinite(value) else f"{value:.4f}"
 
 
 def thresholds(document: dict[str, Any]) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""A file of scores and labels as tensors, with group labels as numbers and the words they stand for."""
+"""A file of scores and labels as arrays, with group labels as numbers and the words they stand for."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from ...constraints.counts import Array
 from ...errors import InputError, nearest
-from ...fitting.columns.cells import Column
-from ..data.labels import Labels, fit_labels, labels_of
-from ..data.tables import read_table
+from ..data.labels import Labels, fit_labels, tidy_labels
+from .table import read_columns
 
 
 @dataclass
@@ -22,7 +20,7 @@ class ScoredTable:
     """A file as it came: its columns, which of them hold score and target, and what was left out."""
 
     path: Path
-    columns: dict[str, Column]
+    columns: dict[str, Array]
     score: str
     target: str
     notes: list[str] = field(default_factory=list)
@@ -67,35 +65,50 @@ def read_scores(path: Path, score: str, target: str, encoding: str = "utf8", row
         raise InputError("data", f"{path}, which does not exist", "a CSV or Parquet file with scores and labels")
     if path.is_dir():
         raise InputError("data", f"the folder {path}", "a CSV or Parquet file with scores and labels")
-    columns = read_table(path, encoding=encoding, rows=rows)
+    columns = read_columns(path, encoding, rows)
     for option, name in (("score", score), ("target", target)):
         column_of(columns, option, name)
     table = ScoredTable(path, columns, score, target)
-    known = ~columns[target].missing
+    known = np.array([cell is not None for cell in columns[target]], dtype=bool)
     if not known.all():
-        table.columns = {name: column.take(known) for name, column in columns.items()}
+        table.columns = {name: column[known] for name, column in columns.items()}
         table.notes.append(f"{int((~known).sum())} rows of {path.name} have no label and were left out")
-    missing = int(table.columns[score].missing.sum())
+    missing = absent(table.columns[score])
     if missing:
         raise InputError("score", f"{missing} rows without a score in {path.name}", "a score in every row")
     numbers(table.columns[score], score)
     return table
 
 
-def numbers(column: Column, name: str) -> Tensor:
+def absent(column: Array) -> int:
+    """Cells without a value."""
+    return sum(cell is None for cell in column)
+
+
+def numbers(column: Array, name: str) -> Array:
     """The scores ``(n,)`` in float64."""
-    if column.kind == "number":
-        return torch.from_numpy(np.array(column.values, dtype=np.float64))
-    codes, texts = column.distinct()
-    values = []
-    for text in texts:
-        try:
-            values.append(float(text))
-        except ValueError:
-            raise InputError(
-                "score", f"{text!r} in {name!r}", "numbers, higher meaning more positive", "Name another column."
-            ) from None
-    return torch.tensor(values, dtype=torch.float64)[torch.from_numpy(codes)]
+    try:
+        return column.astype(np.float64)
+    except ValueError:
+        wrong = next(text for text in column if not _is_float(text))
+        raise InputError(
+            "score", f"{wrong!r} in {name!r}", "numbers, higher meaning more positive", "Name another column."
+        ) from None
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def labels_of(column: Array) -> Array:
+    """Labels as text, ``(n,)`` objects; None where missing. ``1.0`` and ``1`` are one label, ``01`` is another."""
+    found = [label for label in dict.fromkeys(column) if label is not None]
+    spelled = {None: None, **dict(zip(found, tidy_labels(found), strict=True))}
+    return np.array([spelled[label] for label in column], dtype=object)
 
 
 def vocabulary(calibration: ScoredTable, positive: str | None) -> Vocabulary:
@@ -124,13 +137,12 @@ def learn_group(words: Vocabulary, attribute: str, tables: list[ScoredTable]) ->
         )
 
 
-def tensors(table: ScoredTable, words: Vocabulary) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+def arrays(table: ScoredTable, words: Vocabulary) -> tuple[Array, Array, dict[str, Array]]:
     """Scores ``(n,)`` float64, targets ``(n,)`` bool, and group codes."""
     scores = numbers(table.columns[table.score], table.score)
-    targets = torch.from_numpy(words.classes.encode(labels_of(table.columns[table.target])))
+    targets = words.classes.encode(labels_of(table.columns[table.target]))
     groups = {
-        name: torch.tensor([labels.index(label) for label in _labels(table, name)])
-        for name, labels in words.groups.items()
+        name: np.array([labels.index(label) for label in _labels(table, name)]) for name, labels in words.groups.items()
     }
     return scores, targets, groups
 
@@ -144,9 +156,7 @@ def refuse_overlap(calibration: ScoredTable, learn: ScoredTable) -> None:
     if calibration.path.resolve() == learn.path.resolve():
         raise InputError("learn", str(learn.path), "a file of other rows", "Leave --learn out to split these rows.")
     shared = [name for name in calibration.columns if name in learn.columns]
-    here, there = (
-        list(zip(*(table.columns[name].texts() for name in shared), strict=True)) for table in (calibration, learn)
-    )
+    here, there = (list(zip(*(table.columns[name] for name in shared), strict=True)) for table in (calibration, learn))
     known = set(here)
     again = sum(row in known for row in there)
     distinct = len(known) == len(here) and len(set(there)) == len(there)
@@ -169,7 +179,7 @@ def _labels(table: ScoredTable, attribute: str) -> list[str]:
     return list(column)
 
 
-def column_of(columns: dict[str, Column], option: str, name: str) -> Column:
+def column_of(columns: dict[str, Array], option: str, name: str) -> Array:
     if name not in columns:
         raise InputError(option, repr(name), "a column of the table", nearest(name, columns))
     return columns[name]

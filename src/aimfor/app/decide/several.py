@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from ... import __version__
 from ...checks.settings import number
+from ...constraints.counts import Array
 from ...constraints.parse import parse_constraint, parse_objective
 from ...decisions import Decision, Problem, decide_labels, decide_or_abstain
 from ...decisions.labels import constraints_by_class, coverage, errors_made, right_or_wrong
@@ -68,7 +67,7 @@ def answer(request: Several) -> Found:
 
 
 def _floors(
-    request: Several, columns: ClassColumns, rows: list[tuple[Tensor, Tensor]], document: dict[str, Any]
+    request: Several, columns: ClassColumns, rows: list[tuple[Array, Array]], document: dict[str, Any]
 ) -> Found:
     problem = _problem(request)
     learn: Any = rows[1] if len(rows) > 1 else "split"
@@ -81,7 +80,7 @@ def _floors(
         (scores, marks), *other = [(s[:, place], y[:, place]) for s, y in rows]
         own: Any = other[0] if other else "split"
 
-        def decide(one: Problem, s: Tensor = scores, y: Tensor = marks, learn: Any = own) -> Decision:
+        def decide(one: Problem, s: Array = scores, y: Array = marks, learn: Any = own) -> Decision:
             return one.decide(s, y, guarantee=share, learn=learn)
 
         alone = Problem(problem.direction, problem.objective, constraints)
@@ -99,7 +98,7 @@ def _floors(
     return Found(document, any(decision.threshold is not None for decision in found.decisions.values()))
 
 
-def _abstaining(request: Several, error: float, rows: list[tuple[Tensor, Tensor]], document: dict[str, Any]) -> Found:
+def _abstaining(request: Several, error: float, rows: list[tuple[Array, Array]], document: dict[str, Any]) -> Found:
     learn: Any = rows[1] if len(rows) > 1 else "split"
 
     def decide(one: Problem) -> Decision:

@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
-from pydantic import BaseModel, ConfigDict
 
 from ...constraints.parse import parse_constraint, parse_objective
 from ...decisions import Decision, Problem
 from ...decisions.labels import constraints_by_class, right_or_wrong
 from ...errors import InputError
-from ...fitting import checkpoint
-from ...fitting.columns.kinds import Remarks
-from ...metrics.at_rate import AtRate
+from ...files import read_json, reading
 from ..data.labels import Labels
-from ..data.sources import load
-from ..run.finished import Run, load_run
 from .classes import ClassColumns
-from .rows import Vocabulary, read_scores, tensors
+from .rows import Vocabulary, arrays, read_scores
 from .several import abstention_problem
+from .shape import shaped
+
+if TYPE_CHECKING:
+    from ..run.finished import Run
 
 #: Scores, labels and group codes of a file of new rows.
 Rows = tuple[Any, Any, dict[str, Any]]
@@ -46,11 +44,17 @@ class Watched:
 def watched(path: Path, trust: str | None = None) -> Watched:
     """Raises `InputError` where there is nothing to watch: no decision, no threshold, a metric without a floor."""
     if path.is_dir() and (path / "config.json").exists():
+        from ..run.finished import load_run  # a run needs all that trained it
+
         return _of_run(load_run(path, trust))
     return _of_decision(path / "decision.json" if path.is_dir() else path)
 
 
 def _of_run(run: Run) -> Watched:
+    from ...fitting.columns.kinds import Remarks
+    from ...metrics.at_rate import AtRate
+    from ..data.sources import load
+
     metric = run.objective.metric
     if not isinstance(metric, AtRate):
         raise InputError(
@@ -66,42 +70,39 @@ def _of_run(run: Run) -> Watched:
         known = np.array([label is not None for label in source.labels], dtype=bool)
         if not known.any():
             raise InputError("data", f"{data.name}, where {target!r} is empty", "new rows with their labels")
-        scores = run.scores(source, Remarks())[torch.from_numpy(known)]
-        return scores, torch.from_numpy(run.labels.encode(source.labels[known])), {}
+        scores = run.scores(source, Remarks())[known]
+        return scores, run.labels.encode(source.labels[known]), {}
 
     return Watched(metric.problem(), Decision(run.threshold), read, run.folder)
 
 
-class _Cuts(BaseModel):
+@dataclass(frozen=True)
+class _Cuts:
     """The thresholds in decision.json."""
-
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
     threshold: float | None
     attribute: str | None
     thresholds: dict[str, float]
 
 
-class _Document(BaseModel):
+@dataclass(frozen=True)
+class _Document:
     """What decision.json must hold for somebody to watch it: a decision about two classes."""
-
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
     score: str
     target: str
     positive: str
-    labels: list[str] = []
     groups: dict[str, list[str]]
     direction: Literal["maximize", "minimize"]
     objective: str
     constraints: list[str]
     decision: _Cuts
+    labels: list[str] = field(default_factory=list)
 
 
-class _Floors(BaseModel):
+@dataclass(frozen=True)
+class _Floors:
     """The same for floors of several classes."""
-
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
     target: str
     scores: dict[str, str]
@@ -111,10 +112,9 @@ class _Floors(BaseModel):
     decisions: dict[str, _Cuts]
 
 
-class _Abstaining(BaseModel):
+@dataclass(frozen=True)
+class _Abstaining:
     """The same for decisions that may be left to a person."""
-
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
     target: str
     scores: dict[str, str]
@@ -127,7 +127,7 @@ def _of_decision(path: Path) -> Watched:
         raise InputError(
             "decision", f"{path}, which does not exist", "decision.json of aimfor decide, or its folder, or a run"
         )
-    document = checkpoint.read_json(path)
+    document = read_json(path)
     kinds = {"decision": _two_classes, "decisions": _floors, "abstention": _abstaining}
     if document.get("kind") not in kinds:
         raise InputError("decision", f"{path.name}, which holds no decision", "decision.json of aimfor decide")
@@ -135,8 +135,8 @@ def _of_decision(path: Path) -> Watched:
 
 
 def _two_classes(plain: dict[str, Any], path: Path) -> Watched:
-    with checkpoint.reading(path):  # pydantic's errors are ValueErrors
-        document = _Document.model_validate(plain)
+    with reading(path):
+        document = shaped(_Document, plain)
         words = Vocabulary(Labels(["rest", document.positive], True), document.groups)
         problem = Problem(
             document.direction,
@@ -155,15 +155,15 @@ def _two_classes(plain: dict[str, Any], path: Path) -> Watched:
         if document.labels and strange:  # one that is unknown would be counted as negative
             known = " or ".join(map(repr, document.labels[:5]))
             raise InputError("data", f"the label {strange[0]!r} in {data.name}", f"labels of the decision, {known}")
-        return tensors(table, words)
+        return arrays(table, words)
 
     return Watched(problem, Decision(cuts.threshold, cuts.attribute, own), read, path.parent, words=words.groups)
 
 
 def _floors(plain: dict[str, Any], path: Path) -> Watched:
     """The classes that have a threshold, one below the other: which one a row is about is its group "label"."""
-    with checkpoint.reading(path):
-        document = _Floors.model_validate(plain)
+    with reading(path):
+        document = shaped(_Floors, plain)
         columns = ClassColumns(document.target, document.scores)
         cuts = {name: cut.threshold for name, cut in document.decisions.items() if cut.threshold is not None}
         places = {name: columns.names.index(name) for name in cuts}
@@ -179,8 +179,8 @@ def _floors(plain: dict[str, Any], path: Path) -> Watched:
 
     def read(data: Path, encoding: str) -> Rows:
         scores, marks = columns.marked(columns.read(data, encoding, new=True))
-        about = torch.tensor(list(places.values()))
-        label = about[:, None].expand(-1, len(scores)).reshape(-1)
+        about = np.array(list(places.values()))
+        label = about.repeat(len(scores))
         return scores[:, about].T.reshape(-1), marks[:, about].T.reshape(-1), {"label": label}
 
     decision = Decision(next(iter(own.values())), "label", own)
@@ -188,8 +188,8 @@ def _floors(plain: dict[str, Any], path: Path) -> Watched:
 
 
 def _abstaining(plain: dict[str, Any], path: Path) -> Watched:
-    with checkpoint.reading(path):
-        document = _Abstaining.model_validate(plain)
+    with reading(path):
+        document = shaped(_Abstaining, plain)
         problem = abstention_problem(document.error)
     _refuse_none(document.decision.threshold)
     columns = ClassColumns(document.target, document.scores)

@@ -14,10 +14,10 @@ from onnx import TensorProto
 from ...errors import InputError
 from ...fitting.columns import TableEncoder
 from ...fitting.columns.categories import Category
-from ...fitting.columns.cells import MISSING, is_number, iso_time
 from ...fitting.columns.dates import Date
 from ...fitting.columns.kinds import LARGEST, Coder, Scale, override
 from ...fitting.columns.numbers import Number
+from ...spelling import MISSING, is_number, iso_time
 from .graph import Graph
 
 FLOAT, DOUBLE, INT64, STRING = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64, TensorProto.STRING

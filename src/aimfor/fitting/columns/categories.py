@@ -6,7 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from .cells import Column, canonical
+from ...spelling import canonical
+from .cells import Column
 from .kinds import Coder, Matrix, Remarks
 
 MOST_LEVELS = 50

@@ -7,10 +7,9 @@ values are the texts "true" and "false". Whole numbers beyond 2^53, which float6
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any, Literal
 
 import numpy as np
@@ -19,15 +18,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...errors import InputError
+from ...spelling import MISSING, is_number, number_text, time_text, utc
 
 Array = NDArray[Any]
-MISSING = (
-    "", "?", "-", "--", ".", "NA", "N/A", "n/a", "na", "#N/A", "NaN", "nan", "-nan", "NAN", "null", "NULL", "Null",
-    "None", "none", "NONE", "<NA>", "NaT", "nil",
-)  # fmt: skip
 _EXACT = 2**53
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -86,57 +80,6 @@ class Column:
         """Every cell as text, ``(n,)`` objects; None where missing."""
         codes, found = self.distinct()
         return np.array([*found, None], dtype=object)[codes]
-
-
-def number_text(value: float) -> str:
-    """A number as a person writes it: 1.0 is ``"1"``."""
-    whole = np.isfinite(value) and abs(value) < 1e22 and value == int(value)
-    return str(int(value)) if whole else repr(float(value))
-
-
-def time_text(value: Any) -> str:
-    """ISO, with the time of day only where there is one."""
-    return str(np.datetime64(value, "us").astype("M8[D]")) if _midnight(value) else _trimmed(value)
-
-
-def _midnight(value: Any) -> bool:
-    return bool(value == np.datetime64(value, "D"))
-
-
-def _trimmed(value: Any) -> str:
-    text = str(np.datetime64(value, "us"))
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def is_number(text: str) -> bool:
-    """Whether the text is a number without any marks."""
-    return _NUMBER.fullmatch(text) is not None
-
-
-def canonical(text: str) -> str:
-    """One spelling for one value: ``"02139"``, ``"2139"`` and ``"2139.0"`` agree, so do ``"True"`` and ``"true"``."""
-    if is_number(text):
-        digits = text.lstrip("+-0")
-        return text if len(digits) > 15 and digits.isdigit() else number_text(float(text))
-    if text.lower() in ("true", "false"):
-        return text.lower()
-    time = iso_time(text)
-    return text if time is None else time_text(time)
-
-
-def iso_time(text: str) -> np.datetime64 | None:
-    """``2024-05-01``, ``2024-05-01 10:00``, ``2024-05-01T10:00:00+02:00``: the moment (in UTC where it has a zone)."""
-    if not _ISO.fullmatch(text):
-        return None
-    try:
-        return np.datetime64(utc(datetime.fromisoformat(text)), "us")
-    except ValueError:
-        return None
-
-
-def utc(moment: datetime) -> datetime:
-    """Without its zone, which is UTC then; a moment without one stays as it is."""
-    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
 
 
 def from_arrow(name: str, array: Any) -> Column:

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .cells import Column, iso_time, utc
+from ...spelling import iso_time, utc
+from .cells import Column
 from .kinds import Coder, Floats, Matrix, Remarks, Scale, Strict, unreadable
 
 #: Not a pattern for strptime: ISO dates and times in all their lengths, with or without a zone.

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...errors import InputError, nearest
+from ...spelling import is_number
 from .categories import MOST_LEVELS, spelled_apart
-from .cells import Column, is_number
+from .cells import Column
 from .dates import ISO, best_format, parse, read_dates
 from .kinds import override
 from .numbers import PLAIN, Style, best_style, plain_numbers, read_numbers

@@ -2,7 +2,6 @@
 
 from .base import COLOURS, Legend
 from .curves import curve_panels
-from .decision import decision_curves
 from .differences import differences
 from .importance import importance
 from .learning import fold_curves, learning_curves
@@ -14,7 +13,6 @@ __all__ = [
     "COLOURS",
     "Legend",
     "curve_panels",
-    "decision_curves",
     "differences",
     "fold_curves",
     "importance",
