@@ -132,7 +132,7 @@ class Net(nn.Module):
         return {"logits": self.linear(x)}
 
 
-def hugging_face(tmp_path: Path, steps: int) -> Any:
+def hugging_face(tmp_path: Path, steps: int, model: nn.Module | None = None) -> Any:
     transformers = pytest.importorskip("transformers")
     arguments = transformers.TrainingArguments(
         output_dir=str(tmp_path),
@@ -149,7 +149,7 @@ def hugging_face(tmp_path: Path, steps: int) -> Any:
         disable_tqdm=True,
         logging_strategy="no",
     )
-    return transformers.Trainer(model=Net(), args=arguments, train_dataset=Rows())
+    return transformers.Trainer(model=model or Net(), args=arguments, train_dataset=Rows())
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -210,6 +210,71 @@ def test_hugging_face_does_not_multiply_by_the_number_of_processes(
         trainer.compute_loss(trainer.model, {"x": Rows().x})
     with pytest.raises(InputError, match="MetricLoss"):
         use_metric_loss(trainer, "auroc")  # type: ignore[arg-type]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("steps", [1, 2])
+def test_hugging_face_in_parts_learns_as_at_once(tmp_path: Path, steps: int) -> None:
+    """The same weights under the same names, at most five rows at a time; evaluation as before."""
+    pytest.importorskip("transformers")
+    from aimfor.integrations.transformers import use_metric_loss
+
+    class Accepts(Net):
+        """As Hugging Face's own models: it takes anything, the number of items among it."""
+
+        def forward(self, x: Tensor, labels: Tensor | None = None, **rest: Any) -> dict[str, Tensor]:
+            sizes.append(len(x))
+            extras.append(set(rest))
+            return super().forward(x, labels)
+
+    found = []
+    for rows_at_once in (None, 5):
+        sizes: list[int] = []
+        extras: list[set[str]] = []
+        trainer = hugging_face(tmp_path, steps, Accepts())
+        use_metric_loss(trainer, aimfor.MetricLoss("ap"), rows=rows_at_once).train()
+        assert max(sizes) == (16 // steps if rows_at_once is None else 4)
+        assert set().union(*extras) == ({"num_items_in_batch"} if rows_at_once is None else set())
+        assert len(trainer.predict(Rows()).predictions) == 16
+        found.append(trainer.model.state_dict())
+    assert found[0].keys() == found[1].keys() == Net().state_dict().keys()
+    for name, expected in found[0].items():
+        torch.testing.assert_close(found[1][name], expected, rtol=1e-5, atol=1e-6)
+    assert not torch.equal(found[0]["linear.weight"], Net().state_dict()["linear.weight"])
+    with pytest.raises(InputError, match="rows: got 0"):
+        use_metric_loss(hugging_face(tmp_path, 1), aimfor.MetricLoss("ap"), rows=0)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_in_parts_learns_as_at_once() -> None:
+    package = pytest.importorskip("lightning.pytorch")
+
+    class InParts(package.LightningModule):  # type: ignore[misc]
+        def __init__(self, size: int) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.net, self.loss, self.size = nn.Linear(4, 1), aimfor.MetricLoss("ap"), size
+
+        def training_step(self, batch: Any, _: int) -> Tensor:
+            loss: Tensor = self.loss(aimfor.in_parts(self.net, batch[0], rows=self.size).squeeze(1), batch[1])
+            return loss
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    quiet = {
+        "logger": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "enable_checkpointing": False,
+    }
+    found = []
+    for size in (16, 3):
+        module = InParts(size)
+        package.Trainer(max_epochs=2, accelerator="cpu", **quiet).fit(module, DataLoader(rows(), batch_size=None))
+        found.append(module.net.weight.detach())
+    torch.testing.assert_close(found[1], found[0], rtol=1e-5, atol=1e-6)
+    assert not torch.equal(found[0], InParts(3).net.weight.detach())
 
 
 #: What torchrun does with its words, but its two processes are forked from one that has imported everything.
