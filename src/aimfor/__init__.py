@@ -17,7 +17,6 @@ __version__ = "0.2.0"
 _HOME = {
     "MetricLoss": "loss",
     "RetrievalLoss": "retrieval",
-    "PULoss": "positive_unlabelled",
     "SortedEngine": "sorted",
     "SmoothEngine": "smooth",
     "DirectEngine": "direct",
@@ -54,6 +53,7 @@ _ELSEWHERE = {
     "EngineOutput": "engine",
     "HeadFitter": "refit",
     "Regularized": "regularized",
+    "PULoss": "positive_unlabelled",
     "CountRatio": "metrics",
     "TPRAtFPR": "metrics",
     "AUPRC": "metrics",
@@ -99,7 +99,6 @@ __all__ = [
     "LagrangianEngine",
     "Metric",
     "MetricLoss",
-    "PULoss",
     "PrecisionAtRecall",
     "RateEngine",
     "RecallAtPrecision",
