@@ -171,7 +171,7 @@ def test_the_default_rule_refuses_a_gradient_that_reaches_costs_alone() -> None:
     """Zero is the truth at a vertex, and useless: only who asks for it by name gets it."""
     c, b = torch.tensor([-1.0, -2.0], requires_grad=True), torch.tensor([1.0])
     solution = solve(c, torch.ones(1, 2), b, lower=0.0)
-    with pytest.raises(aimfor.SolverError, match=r"x does not change with c.*Implicit.*ActiveSet\(\) keeps the zero"):
+    with pytest.raises(aimfor.SolverError, match=r"x does not change with c.*Implicit.*ActiveSet\(\) keeps"):
         solution.x.sum().backward()
     assert torch.autograd.grad(solution.value, c)[0].tolist() == [0.0, 1.0]
     b.requires_grad_()

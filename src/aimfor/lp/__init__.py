@@ -1,12 +1,15 @@
 """ENGINE "lp": a differentiable linear program that is right, fast and certified."""
 
 from .certificates import Residuals
+from .costs import BlackBox, Perturbed
 from .engine import LPEngine
 from .form import HasProgram, LPForm, LPTask
 from .gradients import ActiveSet, Envelope, GradientRule, Implicit, Unrolled
 from .head import LPHead, LPHeadOutput
 from .layer import LinearProgram
 from .operators.structured import PairRows
+from .oracle import Oracle
+from .predict import PerturbedFenchelYoung, SPOPlus
 from .public import choose_epsilon, solve
 from .ratio import RatioProblem, best_threshold, ratio_form
 from .solution import LPSolution
@@ -17,6 +20,7 @@ from .solvers.sketch import Sketch
 
 __all__ = [
     "ActiveSet",
+    "BlackBox",
     "Envelope",
     "GradientRule",
     "HasProgram",
@@ -30,11 +34,15 @@ __all__ = [
     "LPTask",
     "LinearProgram",
     "Method",
+    "Oracle",
     "PairRows",
     "PenaltyNewton",
+    "Perturbed",
+    "PerturbedFenchelYoung",
     "PlainResult",
     "RatioProblem",
     "Residuals",
+    "SPOPlus",
     "Sketch",
     "Unrolled",
     "best_threshold",

@@ -25,6 +25,7 @@ class Solved:
 
     Attributes:
         good: ``(b,)`` bool, items that have an optimum; the others get gradient zero.
+        again: From other costs, s copies of the batch ``(s·b, v)``, to their optima.
     """
 
     program: Standard
@@ -32,6 +33,7 @@ class Solved:
     layout: Layout
     point: Point
     good: Tensor
+    again: Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)

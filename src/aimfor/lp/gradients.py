@@ -87,9 +87,9 @@ class VertexOrRefuse(ActiveSet):
     """The default of `solve`: `ActiveSet`, but a backward pass that reaches c alone raises: it would give zero."""
 
     costs_alone = (
-        "x does not change with c at a vertex, so that this backward pass would give c a gradient of zero. "
-        "Use solution.value, or pass gradient=Implicit(epsilon) to aimfor.lp.solve to learn costs; "
-        "gradient=ActiveSet() keeps the zero."
+        "x does not change with c at a vertex, so that this backward pass would give c a gradient of zero. To learn "
+        "costs use the loss SPOPlus or PerturbedFenchelYoung, or gradient=BlackBox(strength), "
+        "Perturbed(samples, sigma) or Implicit(epsilon); ActiveSet() keeps the zero."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
@@ -80,6 +81,19 @@ class LinearProgram(nn.Module):
         if "c" not in given:
             raise InputError("c", "nothing", "costs, here or when the layer is made")
         return solve(**given, gradient=self.gradient, method=self.method, tol=self.tol, on_failure=self.on_failure)
+
+    def repeated(self, costs: Tensor) -> LPSolution:
+        """Solve for costs ``(s·b, v)``: s copies, one after another, of the batch that the kept parts stand for."""
+        kept = {**dict(self.named_parameters()), **dict(self.named_buffers())}
+        leads = {name: part.shape[: part.ndim - 1 - (name in ("A", "A_eq"))] for name, part in kept.items()}
+        lead = max(leads.values(), key=len, default=torch.Size())
+        if lead and costs.shape[0] % lead.numel():
+            raise InputError("costs", f"{costs.shape[0]} items", f"{lead.numel()}, as the parts of the program")
+        shape = (-1, *lead, costs.shape[-1]) if lead else costs.shape
+        costs = costs.reshape(shape)
+        copies = costs.shape[: 1 if lead else 0]
+        parts = {name: part.expand(*copies, *part.shape) for name, part in kept.items() if leads[name]}
+        return self.forward(c=costs, **parts)
 
     def extra_repr(self) -> str:
         kept = [*self.numbers, *(name for name, _ in self.named_parameters()), *(n for n, _ in self.named_buffers())]

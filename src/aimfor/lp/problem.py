@@ -93,8 +93,10 @@ def read_program(
                 f"Expand it yourself: nothing of size 1 is broadcast ({name}.expand(...)).",
             )
     if lower is not None and upper is not None and bool((lower > upper).any()):
-        worst = float((lower - upper).detach().max())
-        raise InputError("lower", f"a bound above upper by {worst:g}", "lower <= upper everywhere")
+        gap = (lower - upper).detach()
+        *item, variable = torch.unravel_index(gap.argmax(), gap.shape)
+        where = f" at variable {int(variable)}" + (f" of item {[int(i) for i in item]}" if item else "")
+        raise InputError("lower", f"a bound above upper by {float(gap.max()):g}{where}", "lower <= upper everywhere")
     dtype = c.dtype
     for part in (*vectors.values(), *matrices.values()):
         dtype = dtype if part is None else torch.promote_types(dtype, part.dtype)

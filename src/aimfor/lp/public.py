@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -50,9 +51,9 @@ def solve(
         b_eq: ``(…, k)``.
         lower: ``(…, v)`` or one number; −inf for no bound.
         upper: ``(…, v)`` or one number; inf for no bound.
-        gradient: What ∂x is: `ActiveSet`, `Envelope`, `Implicit` or `Unrolled`. The default is `ActiveSet`, and
-            refuses a backward pass that reaches c alone, for which its gradient is zero. The value's gradient is
-            the envelope's under every rule.
+        gradient: What ∂x is: `ActiveSet`, `Envelope`, `Implicit`, `Unrolled`, `BlackBox` or `Perturbed`. The default is
+            `ActiveSet`, and refuses a backward pass that reaches c alone, for which its gradient is zero. The value's
+            gradient is the envelope's under every rule.
         method: `InteriorPoint` (default) or `PenaltyNewton`.
         tol: Largest residual that counts as solved.
         on_failure: What to do with an item that could not be certified: ``"fallback"`` hands it to HiGHS,
@@ -82,19 +83,20 @@ def solve(
     """
     tol = checks.number("tol", tol, above=0, below=1e-2)
     checks.one_of("on_failure", on_failure, ON_FAILURE)
-    rule = VertexOrRefuse() if gradient is None else _instance("gradient", gradient, GradientRule, "ActiveSet()")
-    solver = InteriorPoint() if method is None else _instance("method", method, Method, "InteriorPoint()")
+    rule = VertexOrRefuse() if gradient is None else instance("gradient", gradient, GradientRule, "ActiveSet()")
+    solver = InteriorPoint() if method is None else instance("method", method, Method, "InteriorPoint()")
     program = read_program(c, A, b, A_eq, b_eq, lower, upper)
     with torch.no_grad():
         standard, layout = standard_form(program.detached())
         scaled, scaling = equilibrate(standard)
-        found, statuses = solve_standard(scaled, solver, tol, on_failure != "status")
+        rerun = partial(solve_standard, method=solver, tol=tol, fallback=on_failure != "status")
+        found, statuses = rerun(scaled)
     if on_failure == "raise":
         _raise_unless_solved(statuses)
-    return assemble(program, scaled, scaling, layout, found, statuses, rule)
+    return assemble(program, scaled, scaling, layout, found, statuses, rule, rerun)
 
 
-def _instance(name: str, value: Any, kind: type, example: str) -> Any:
+def instance(name: str, value: Any, kind: type, example: str) -> Any:
     if not isinstance(value, kind):
         raise InputError(name, f"{value!r}", f"a {kind.__name__} object, such as {example}")
     return value

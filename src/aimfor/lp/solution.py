@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from ..engine import Status
+from ..errors import SolverError
 from .adjoint import Solved, value_with_envelope
 from .certificates import Residuals
 from .gradients import GradientRule
 from .problem import Program
 from .solvers.base import INFEASIBLE, UNBOUNDED, Found
-from .standard import Layout, Scaling, Standard, positive
+from .standard import Layout, Scaling, Standard, largest, positive
 
 #: Worst first: the status of a batch is the first of these that any item has.
 _SEVERITY = (Status.not_converged, Status.infeasible, Status.unbounded, Status.fallback, Status.ok)
@@ -78,11 +81,12 @@ def assemble(
     found: Found,
     statuses: list[Status],
     rule: GradientRule,
+    rerun: Callable[[Standard], tuple[Found, list[Status]]],
 ) -> LPSolution:
     point, outcome, m, k = found.point, found.outcome, layout.general, layout.equalities
     infeasible, unbounded = outcome == INFEASIBLE, outcome == UNBOUNDED
     good = ~(infeasible | unbounded)
-    solved = Solved(scaled, scaling, layout, point, good)
+    solved = Solved(scaled, scaling, layout, point, good, partial(_again, scaled, scaling, good, rerun))
     raw = scaling.primal(point.x)
     # Certificates are directions: only their proportions matter, so they keep the normalisation h·z + f·y = −1.
     shrink = torch.where(infeasible[:, None], 1.0 / (scaling.cost * scaling.size), 1.0)
@@ -116,3 +120,26 @@ def assemble(
         point.active[:, :m].reshape(*shape, m),
         (good & (held == x.shape[1])).reshape(shape),
     )
+
+
+def _again(
+    program: Standard,
+    scaling: Scaling,
+    good: Tensor,
+    rerun: Callable[[Standard], tuple[Found, list[Status]]],
+    costs: Tensor,
+) -> Tensor:
+    """The optima of other costs, s copies of the batch ``(s·b, v)``; NaN for items that had none before."""
+    b = len(good)
+    items = torch.arange(b, device=costs.device).repeat(costs.shape[0] // b)
+    part = program if costs.shape[0] == b else program.take(items)
+    with torch.no_grad():
+        c = costs * scaling.column[items]
+        found, statuses = rerun(Standard(part.operator, c / positive(largest(c)[:, None]), part.h, part.f))
+    for item, status in zip(items.tolist(), statuses, strict=True):
+        if good[item] and status not in (Status.ok, Status.fallback):
+            raise SolverError(
+                f"item {item}: {status.message} at the costs that the gradient rule tries. Next: {status.remedy}."
+            )
+    x = found.point.x * scaling.column[items] * scaling.size[items]
+    return torch.where(good[items, None], x, torch.nan)
