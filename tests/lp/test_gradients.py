@@ -110,6 +110,16 @@ def test_implicit_gives_costs_a_gradient_that_lowers_a_loss() -> None:
     assert solve(c, A, b, lower=0.0).x.tolist() == pytest.approx([1.0, 0.0], abs=1e-9)
 
 
+def test_where_no_row_holds_the_penalised_optimum_the_ridge_alone_does() -> None:
+    """Costs of zero leave every direction free: ∂y/∂c is −ε/ρ there, and learning can begin."""
+    for rows in (1, 4):  # by rows and by variables
+        c = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+        A, b = torch.ones(rows, 3).double(), torch.ones(rows).double()
+        x = solve(c, A, b, lower=-1.0, upper=1.0, gradient=Implicit(0.5, ridge=1e-6)).x
+        (gradient,) = torch.autograd.grad(x[0], c)
+        assert gradient.tolist() == pytest.approx([-0.5e6, 0.0, 0.0], rel=1e-6, abs=1e-3)
+
+
 @pytest.mark.parametrize(
     "rule", [ActiveSet(), Implicit(ridge=0.0), Unrolled(ridge=0.0)], ids=lambda r: type(r).__name__
 )

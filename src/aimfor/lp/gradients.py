@@ -15,6 +15,7 @@ from .face import face
 from .operators.dense import DenseOperator
 from .problem import Program
 from .solvers.newton import Penalised, mangasarian_epsilon, minimise_penalty
+from .standard import largest
 
 
 class GradientRule(ABC):
@@ -125,6 +126,10 @@ class Implicit(_AdjointRule):
         held = face(program.operator, found.rows > 0, gradient.dtype, self.ridge)
         h, f = held.multipliers(gradient)
         step = held.step(h, f)  # (ÃᵀÃ)⁻¹g is Ã⁺Ã⁺ᵀg
+        if self.ridge:  # and 1/ρ in directions that no row holds
+            rest = gradient - program.transposed(h, f)
+            free = largest(rest) > 1e-8 * largest(gradient)
+            step = step + torch.where(free[:, None], rest / self.ridge, 0.0)
         return Sensitivity(-epsilon * step, h, f, ((h, f, -found.y), (-found.rows, -found.equal, step)))
 
 
