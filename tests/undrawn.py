@@ -7,7 +7,6 @@ nobody waits until a file has reached the disk, which only a power cut could tel
 from __future__ import annotations
 
 import os
-from functools import partial
 from typing import Any
 
 import pytest
@@ -46,21 +45,13 @@ def draw_less(patch: pytest.MonkeyPatch, draws: int = 20) -> None:
         patch.setattr(weights, name, 2)
 
 
-def learn_less(patch: pytest.MonkeyPatch) -> None:
-    """Until the patch is undone, a stage on all rows has as few steps as epochs, and a last layer one penalty."""
-    from aimfor.fitting import fit, last_layer
-
-    patch.setattr(fit, "_WHOLE_STEPS", 8)
-    patch.setattr(last_layer, "HeadFitter", partial(last_layer.HeadFitter, ridges=(0.1,)))
-
-
 def wait_less(patch: pytest.MonkeyPatch) -> None:
     """Until the patch is undone, a written file is the system's business."""
     patch.setattr(os, "fsync", lambda _: None)
 
 
 #: For a program in a process of its own.
-ALL = (undraw, draw_less, learn_less, wait_less)
+ALL = (undraw, draw_less, wait_less)
 
 
 def _save(figure: Any, file: Any, **_: Any) -> None:

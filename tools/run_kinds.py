@@ -48,13 +48,10 @@ def _trained(data: Path, *words: str) -> list[list[str]]:
     return [["train", str(data), *words, "--quiet", "--out", "RUN"]]
 
 
-def _table(*words: str) -> Callable[[Path], tuple[list[list[str]], Path]]:
-    def make(place: Path) -> tuple[list[list[str]], Path]:
-        lines = _lines(160)
-        data, new = _write(place / "t.csv", lines), _write(place / "new.csv", lines[:9])
-        return _trained(data, "--target", "label", "--metric", "f1", *words), new
-
-    return make
+def _table(place: Path) -> tuple[list[list[str]], Path]:
+    lines = _lines(160)
+    data, new = _write(place / "t.csv", lines), _write(place / "new.csv", lines[:9])
+    return _trained(data, "--target", "label", "--metric", "f1"), new
 
 
 def _streamed(place: Path) -> tuple[list[list[str]], Path]:
@@ -149,8 +146,7 @@ DECIDE = ("decide", "RUN/scores.csv", *FLOORS, "--learn", "RUN/learn.csv", "--ou
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("committee", _table()),
-        Kind("network", _table("--model", "mlp", "--epochs", "2")),
+        Kind("committee", _table),
         Kind("ranked", _ranked),
         Kind("streamed", _streamed),
         Kind("many", _many),

@@ -141,7 +141,8 @@ def weighted_cross_entropy(scores: Tensor, targets: Tensor, shares: Tensor) -> T
 
 def focal(scores: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
     """``(1 − p)²`` times cross-entropy, p the probability of the true class (Lin 2017)."""
-    return losses.focal(losses.cross_entropy(scores, targets, reduction="none")).mean()
+    each = losses.cross_entropy(scores, targets, reduction="none")
+    return ((1.0 - torch.exp(-each)).square() * each).mean()
 
 
 RIVALS: tuple[Contender, ...] = (

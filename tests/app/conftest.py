@@ -17,21 +17,19 @@ from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
 from aimfor.fitting.committee import folds
-from undrawn import draw_less, learn_less, redraw, undraw, wait_less
+from undrawn import draw_less, redraw, undraw, wait_less
 
 NASTY = "<script>document.title='owned'</script>"
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _quick(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Three folds for a small table instead of ten; figures, an interval's hundreds of draws and long training only in
-    modules that look at them (``DRAWN``, ``MANY_DRAWS``, ``LEARNED``)."""
+    """Three folds for a small table instead of ten; figures and an interval's hundreds of draws only in modules
+    that look at them (``DRAWN``, ``MANY_DRAWS``)."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(folds, "SMALL_FOLDS", 3)
         if not getattr(request.module, "MANY_DRAWS", False):
             draw_less(patch)
-        if not getattr(request.module, "LEARNED", False):
-            learn_less(patch)
         wait_less(patch)
         patch.setattr(typer.testing, "_get_command", _command)
         if not getattr(request.module, "DRAWN", False):
@@ -64,9 +62,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         positive = rng.random() < 1 / (1 + np.exp(2 - 2 * x))
         writer.writerow([x, rng.choice(["<i>a</i>", "b&c", "</script>"]), 1, "<u>yes</u>" if positive else "no"])
     (folder / "a<b>&.csv").write_text(text.getvalue())
-    words = ["train", str(folder / "a<b>&.csv"), "--target", "label", "--metric", "f1", "--epochs", "5", "-q"]
-    words += ["--group", f"group{NASTY}", "--recipe", "cross_entropy", "--model", "linear", "--positive", "<u>yes</u>"]
-    result = CliRunner().invoke(app, [*words, "--learning-rate", "0.05", "--out", str(folder / "run")])
+    words = ["train", str(folder / "a<b>&.csv"), "--target", "label", "--metric", "f1", "--members", "linear", "-q"]
+    words += ["--group", f"group{NASTY}", "--positive", "<u>yes</u>"]
+    result = CliRunner().invoke(app, [*words, "--out", str(folder / "run")])
     assert result.exit_code == 0, result.output
     return folder / "run"
 

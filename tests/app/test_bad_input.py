@@ -101,21 +101,13 @@ CASES: dict[str, tuple[Callable[[Path], list[str]], str]] = {
         lambda p: [str(table(p / "t.csv", good_rows())), "--target", "label", "--metric", "aurok"],
         "Did you mean 'auroc'?",
     ),
-    "unknown recipe": (
-        lambda p: [str(table(p / "t.csv", good_rows())), "--target", "label", "--recipe", "focall"],
-        "Did you mean 'focal'?",
-    ),
     "unknown model": (
         lambda p: [str(table(p / "t.csv", good_rows())), "--target", "label", "--model", "transformer"],
-        "module:factory",
+        "efficientnet-lite0 or timm/NAME",
     ),
-    "failing factory": (
-        lambda p: [str(table(p / "t.csv", good_rows())), "--target", "label", "--model", "json:nothing"],
-        "json:nothing",
-    ),
-    "negative epochs": (
-        lambda p: [str(table(p / "t.csv", good_rows())), "--target", "label", "--epochs", "-3"],
-        "--epochs",
+    "option of another kind": (
+        lambda p: [str(table(p / "t.csv", good_rows())), "--target", "label", "--epochs", "3"],
+        "--epochs: got the option for a table in memory, expected masks or neighbours (--metric map@r)",
     ),
     "unknown positive": (
         lambda p: [str(table(p / "t.csv", good_rows())), "--target", "label", "--positive", "yse"],
@@ -202,8 +194,8 @@ def test_constant_and_empty_columns_beside_good_ones_are_left_out_and_named(tmp_
     rows = [f"{i % 5},7,,{'yes' if i % 3 == 0 else 'no'}" for i in range(60)]
     data = table(tmp_path / "t.csv", rows, "good,constant,empty,label")
     out = tmp_path / "out"
-    words = ["train", str(data), "--target", "label", "--metric", "auroc", "--epochs", "1", "--out", str(out)]
-    result = CliRunner().invoke(app, [*words, "--recipe", "cross_entropy"])
+    words = ["train", str(data), "--target", "label", "--metric", "auroc", "--out", str(out)]
+    result = CliRunner().invoke(app, [*words, "--members", "linear"])
     assert result.exit_code == 0, result.output
     assert "column 'constant' left out: constant (7)" in result.stderr
     assert "column 'empty' left out: no value at all" in result.stderr

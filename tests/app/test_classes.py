@@ -17,7 +17,7 @@ from aimfor.app.run.finished import load_run
 from aimfor.app.run.folder import prepare
 from aimfor.fitting.config import Settings
 
-SHORT = ["--epochs", "5", "--learning-rate", "0.05", "--model", "linear", "--recipe", "cross_entropy", "-q"]
+SHORT = ["--members", "linear", "-q"]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 def held_out(folder: Path) -> tuple[Any, Any]:
     """Labels and decisions of the test rows, by the way of `predict`."""
-    ready = prepare(Settings(**json.loads((folder / "config.json").read_text())["settings"]))
+    ready = prepare(Settings(**json.loads((folder / "config.json").read_text())["settings"]), committee=True)
     scores = load_run(folder).scores(ready.source)[ready.parts.test]
     return ready.ids.numpy()[ready.parts.test], scores.argmax(1).numpy()
 

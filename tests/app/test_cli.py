@@ -144,9 +144,7 @@ def test_bar_says_how_long_the_rest_will_take() -> None:
     assert "about 5 s left" in drawn(left=5.2)
 
 
-def test_training_shows_a_bar_with_a_new_estimate_for_every_stage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_shows_a_bar_with_a_step_for_every_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, float | None, float]] = []
     real = bar
 
@@ -163,25 +161,12 @@ def test_training_shows_a_bar_with_a_new_estimate_for_every_stage(
         return live
 
     monkeypatch.setattr(progress, "bar", watched)
-    words = [
-        "train",
-        "iris",
-        "--metric",
-        "f1_macro",
-        "--recipe",
-        "ce_then_metric",
-        "--epochs",
-        "5",
-        "--model",
-        "linear",
-    ]
+    words = ["train", "iris", "--metric", "f1_macro", "--members", "linear", "--workers", "1"]
     result = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "run")])
     assert result.exit_code == 0, result.output + result.stderr
-    first = [(total, done) for title, total, done in seen if title.startswith("stage 1, cross-entropy")]
-    second = [(total, done) for title, total, done in seen if title.startswith("stage 2, metric")]
-    assert first == [(3, done) for done in range(1, len(first) + 1)]
-    assert second[0][1] == 1
-    assert second[0][0] is not None
+    cells = [(title, total, done) for title, total, done in seen if title.startswith("linear")]
+    assert cells == [(f"linear, fold {done} of 3", 3, done) for done in (1, 2, 3)]
+    assert seen[-1][0] == "which columns matter"
 
 
 def test_every_command_of_the_program_is_named_in_its_usage() -> None:

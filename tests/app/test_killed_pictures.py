@@ -87,7 +87,7 @@ def kinds(folder: Path, kind: str) -> tuple[object, ...]:
         return ("train", data, "--target", "below,noisy", "--metric", "ap", *small, "--members", "linear")
     if kind == "neighbours":
         return ("train", many_classes(folder / "photos", 6, 3), "--metric", "map@r", *small, "--epochs", 2)
-    return ("train", class_folders(folder / "photos", 24), "--metric", "ap", "--image-size", 8, "--model", "linear")
+    return ("train", class_folders(folder / "photos", 24), "--metric", "ap", "--image-size", 8)
 
 
 @pytest.mark.parametrize(("kind", "cells"), [("masks", 2), ("labels", 6), ("neighbours", 4), ("pixels", 2)])

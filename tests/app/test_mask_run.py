@@ -19,7 +19,7 @@ from aimfor.app.run import folder as folder_of_run
 from aimfor.app.run.lock import locked
 from aimfor.errors import InputError
 from aimfor.fitting import backbones
-from aimfor.fitting.fit import Interrupted
+from aimfor.fitting.loop import Interrupted
 
 from .pictures_samples import tiny
 
@@ -163,7 +163,7 @@ def test_bad_masks_are_one_line_and_nothing_is_written(tmp_path: Path) -> None:
     refused("which is empty")
     first.write_bytes(good)
     refused("one of iou", "--metric", "auroc")
-    refused("for masks", "--model", "mlp")
+    refused("--model: got 'mlp'", "--model", "mlp")
     refused("regular expression", "--group", "[")
     refused("matches nothing", "--group", "^car")
     refused("at least", "--group", "drive")

@@ -20,8 +20,6 @@ from typer.testing import CliRunner
 
 from aimfor.app.cli.main import app
 from aimfor.app.onnx import Reading, check, columns, members, run_model
-from aimfor.app.onnx.network import is_plain, network_scores
-from aimfor.app.run import export
 from aimfor.errors import InputError
 from aimfor.fitting.calibrate import probability
 from aimfor.fitting.columns import TableEncoder, columns_of
@@ -179,8 +177,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     label = np.where(size + (city == "Rome") + rng.normal(size=200) / 2 > 1, "yes", "no")
     frame = pd.DataFrame({"probability": size, "city": city, "note": note, "label": label})
     frame.to_csv(place / "t.csv", index=False)
-    network = ["--model", "mlp", "--hidden", "8", "--epochs", "2"]
-    runs = {"run": ["--fast"], "wordy": ["--fast", "--column", "note=text"], "network": network}
+    runs = {"run": ["--fast"], "wordy": ["--fast", "--column", "note=text"], "network": ["--members", "network"]}
     for name, words in runs.items():
         words += [] if name == "wordy" else ["--column", "note=ignore"]
         options = ["--target", "label", "--metric", "f1", "-q", "--out", place / name]
@@ -219,21 +216,8 @@ def test_what_cannot_be_exported_is_named(folder: Path, monkeypatch: pytest.Monk
     assert not (folder / "wordy" / "model.onnx").exists()
     done = run("export", folder / "run")
     assert done.exit_code == 2
-    assert "Use --onnx" in done.stderr
+    assert "Add --onnx" in done.stderr
     monkeypatch.setattr("aimfor.app.run.export.importlib.util.find_spec", lambda name: None)
     done = run("export", folder / "run", "--onnx")
     assert done.exit_code == 2
     assert "no package onnx" in done.stderr
-
-
-@pytest.mark.filterwarnings("ignore")  # the exporter warns about its own internals
-def test_a_network_of_ones_own_takes_encoded_rows(tmp_path: Path) -> None:
-    pytest.importorskip("onnxscript")
-    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1)).eval()
-    assert not is_plain(model)
-    with pytest.raises(InputError, match="plain layers"):
-        network_scores(columns.Graph(), "x", model)
-    export._onnx(model, torch.zeros(2, 3), tmp_path / "net.onnx")
-    x = torch.randn(5, 3)
-    (scores,) = onnxruntime.InferenceSession(tmp_path / "net.onnx", providers=CPU).run(None, {"rows": x.numpy()})
-    np.testing.assert_allclose(scores, model(x).detach().numpy(), atol=1e-5)

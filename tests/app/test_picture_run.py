@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import aimfor
 from aimfor.app.cli.main import app
+from aimfor.app.compare import entrants
 from aimfor.app.data import features
 from aimfor.app.data.features import FeatureStore, features_of
 from aimfor.app.data.pictures import Pictures
@@ -24,12 +25,10 @@ from aimfor.fitting import backbones
 from aimfor.fitting.committee import fit_committee
 from aimfor.fitting.committee.members import TunedTail, pictures
 from aimfor.fitting.committee.members.tuned import made
-from aimfor.fitting.fit import Interrupted
+from aimfor.fitting.loop import Interrupted
 from aimfor.fitting.objective import Objective
 
 from .pictures_samples import TinyTail, class_folders, picture, tiny
-
-OWN = "tests.fitting.test_picture_members:normed"
 
 
 @pytest.fixture(autouse=True)
@@ -143,8 +142,9 @@ def test_missing_weights_are_one_line_and_nothing_is_written(tmp_path: Path, mon
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--recipe", "auto"), "the committee alone"),
-        (("--epochs", "3"), "the committee alone"),
+        (("--epochs", "3"), "--epochs: got the option for pictures with --model"),
+        (("--group", "photo"), "--group: got the option for pictures with --model, expected a table in memory"),
+        (("--augment",), "--augment: got the option together with --model"),
         (("--members", "linear,head,forest"), "'forest'"),
     ],
 )
@@ -175,12 +175,7 @@ def test_bad_folders_are_one_line(tmp_path: Path) -> None:
 
 
 def test_without_a_backbone_the_small_network_says_what_one_would_bring(tmp_path: Path) -> None:
-    photos, out = class_folders(tmp_path / "photos", 40), tmp_path / "runs" / "one"
-    size = ("--image-size", "8")
-    said = aimfor_says(
-        "train", photos, *size, "--metric", "ap", "--recipe", "cross_entropy", "--epochs", "1", "--out", out
-    )
-    assert "pretrained" not in said  # who names a recipe knows
+    photos, size = class_folders(tmp_path / "photos", 40), ("--image-size", "8")
     words = ("train", photos, "--metric", "ap", *size)
     said = aimfor_says(*words, "--out", tmp_path / "runs" / "two")
     assert "--model efficientnet-lite0" in said
@@ -193,17 +188,14 @@ def test_without_a_backbone_the_small_network_says_what_one_would_bring(tmp_path
     assert all(some[f"cat/{row['row']}"] == row["score"] for row in csv.DictReader(both[1].splitlines()))
 
 
-def test_a_network_of_ones_own_is_folded_as_well(tmp_path: Path) -> None:
+def test_one_network_on_pixels_and_options_that_do_not_belong_to_it(tmp_path: Path) -> None:
     photos, out = class_folders(tmp_path / "photos", 30), tmp_path / "runs" / "one"
-    words = ("train", photos, "--metric", "f1", "--image-size", "8", "--model", OWN)
+    words = ("train", photos, "--metric", "f1", "--image-size", "8")
     said = aimfor_says(*words, "--no-augment", "--fast", "--out", out)
     assert "network on pictures 1.00" in said
     assert "mirrored" not in said
-    assert "--trust" in aimfor_says("predict", out, photos, code=2)
-    assert len(aimfor_says("predict", out, photos, "--trust", OWN).splitlines()) == 31
+    assert len(aimfor_says("predict", out, photos).splitlines()) == 31
     assert "--members" in aimfor_says(*words, "--members", "linear", code=2)
-    assert "--augment" in aimfor_says(*words, "--epochs", "1", "--augment", code=2)
-    assert "--augment" in aimfor_says(*words, "--recipe", "auto", "--no-augment", code=2)
     table = tmp_path / "table.csv"
     table.write_text("a,y\n" + "".join(f"{n},{n % 2}\n" for n in range(40)))
     assert "--augment" in aimfor_says("train", table, "--target", "y", "--metric", "ap", "--augment", code=2)
@@ -243,38 +235,28 @@ def test_the_fine_tuned_block_begins_as_the_backbone_and_learns(monkeypatch: pyt
 def test_what_cannot_be_fine_tuned_is_one_line(tmp_path: Path) -> None:
     photos, out = class_folders(tmp_path / "photos", 24), tmp_path / "runs" / "one"
     assert "--fine-tune" in aimfor_says("train", photos, "--metric", "ap", "--fine-tune", "--out", out, code=2)
-    assert "--fine-tune" in train(photos, out, "--fine-tune", "--fast", code=2)
+    assert "--fine-tune" in aimfor_says(
+        "train", photos, "--metric", "ap", "--model", "efficientnet-lite0", "--fine-tune", "--fast", code=2
+    )
     assert not out.exists()
 
 
-def test_compare_runs_what_train_runs_on_features_and_on_pixels(tmp_path: Path) -> None:
+def test_compare_runs_what_train_runs_on_features_and_on_pixels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     photos = class_folders(tmp_path / "photos", 40)
-    words = (
-        "compare",
-        photos,
-        "--metric",
-        "ap",
-        "--image-size",
-        "8",
-        "--seeds",
-        "2",
-        "--epochs",
-        "1",
-        "--jobs",
-        "1",
-        "-q",
-    )
-    rivals = ("--recipe", "committee", "--recipe", "logistic_regression", "--recipe", "cross_entropy")
+    monkeypatch.setattr(entrants, "EPOCHS", 1)
+    words = ("compare", photos, "--metric", "ap", "--image-size", "8", "--seeds", "2", "--jobs", "1", "-q")
     model = ("--model", "efficientnet-lite0", "--members", "linear")
     out = tmp_path / "runs" / "one"
-    said = aimfor_says(*words, *rivals, *model, "--out", out)
+    said = aimfor_says(*words, *model, "--out", out)
     assert "committee" in said
     found = json.loads((out / "comparison.json").read_text())["parts"][0]
     names = [row["name"] for row in found["table"]]
     assert names[:2] == ["committee", "committee/features_linear"]
     assert {"logistic_regression", "cross_entropy"} <= set(names)
     assert len(list((tmp_path / "runs" / "features").glob("*/*.npy"))) == 1  # once for all cells
-    pixels = aimfor_says(*words, "--recipe", "committee", "--recipe", "cross_entropy", "--out", tmp_path / "two")
+    pixels = aimfor_says(*words, "--out", tmp_path / "two")
     assert "committee" in pixels
     rows = json.loads((tmp_path / "two" / "comparison.json").read_text())["parts"][0]["table"]
     assert "committee/pictures_network" in [row["name"] for row in rows]

@@ -46,7 +46,7 @@ def frame(n: int = 300) -> pd.DataFrame:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("visits")
     frame().to_csv(folder / "visits.csv", index=False)
-    words = ["--positive", "true", "--epochs", 4, "--recipe", "cross_entropy", "--out", folder / "run", "-q"]
+    words = ["--positive", "true", "--members", "linear", "--out", folder / "run", "-q"]
     result = invoke("train", folder / "visits.csv", "--target", "came", "--metric", "auroc", *words)
     assert result.exit_code == 0, result.output
     return folder
@@ -200,7 +200,7 @@ def test_the_path_of_the_report_is_whole_on_a_narrow_screen(tmp_path: Path, monk
     frame(120).to_csv(tmp_path / "t.csv", index=False)
     out = tmp_path / ("a-long-name-" * 6) / "run"
     monkeypatch.setenv("COLUMNS", "60")
-    words = ["--epochs", 1, "--recipe", "cross_entropy", "--out", out]
+    words = ["--members", "linear", "--out", out]
     result = invoke("train", tmp_path / "t.csv", "--target", "came", "--metric", "auroc", *words)
     assert result.exit_code == 0, result.output
     shown = "".join(line.split()[-1] if line.split() else "" for line in result.output.splitlines())

@@ -163,9 +163,8 @@ def test_parquet_and_a_run_that_goes_on_see_the_same_lists(table: Path, tmp_path
     ]
     first, second = (prepare(one, committee=True) for one in given)
     assert first.fingerprint() == second.fingerprint()
-    folder, ready = training.start(given[1], None, tmp_path / "run")
-    again, recipe = training.reopen(folder)
-    assert recipe is None
+    folder, ready = training.start(given[1], tmp_path / "run")
+    again = training.reopen(folder)
     assert again.lists is not None
     assert ready.lists is not None
     assert again.lists.tolist() == ready.lists.tolist()
@@ -207,9 +206,8 @@ def changed(text: str, how: str) -> str:
         ("as it is", ["--query", "quid"], "Did you mean 'qid'?"),
         ("as it is", ["--query", "grade"], "which is the target"),
         ("as it is", ["--query", "qid", "--metric", "auroc"], "which is not of ranked lists"),
-        ("as it is", ["--query", "qid", "--recipe", "auto"], "--query: got the option together with --recipe"),
-        ("as it is", ["--query", "qid", "--epochs", "3"], "--query: got the option together with --epochs"),
-        ("as it is", ["--query", "qid", "--positive", "1"], "the target holds grades"),
+        ("as it is", ["--query", "qid", "--epochs", "3"], "--epochs: got the option for ranked lists"),
+        ("as it is", ["--query", "qid", "--positive", "1"], "--positive: got the option for ranked lists"),
         ("one row per query", ["--query", "qid"], "one row in every query"),
         ("one query", ["--query", "qid"], "the one value 'only'"),
         ("all zero", ["--query", "qid"], "no row is relevant to its query"),

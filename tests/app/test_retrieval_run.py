@@ -160,7 +160,7 @@ def test_bad_folders_are_one_line(tmp_path: Path) -> None:
     assert "kind4 with one picture" in says("train", alone, *words, code=2)
     four = many_classes(tmp_path / "four", 4, 2)
     assert "recall@9 with lists of 3" in says("train", four, "--metric", "recall@9", *words[2:], code=2)
-    for option in (("--members", "linear"), ("--recipe", "metric"), ("--group", "x"), ("--fast",)):
+    for option in (("--members", "linear"), ("--group", "x"), ("--fast",)):
         assert option[0] in says("train", four, *words, *option, code=2)
     assert not (tmp_path / "runs" / "one").exists()
     assert "too few" in says("train", four, *words)

@@ -18,7 +18,7 @@ from aimfor.errors import InputError
 from aimfor.fitting import checkpoint
 from aimfor.fitting.committee import folds
 from aimfor.fitting.config import Settings, settings
-from aimfor.fitting.fit import Interrupted
+from aimfor.fitting.loop import Interrupted
 from programs import Program, tool
 
 DEAF = """
@@ -62,8 +62,8 @@ def test_a_step_that_does_not_listen_is_ended(context: str, number: str, tmp_pat
 def test_a_full_disk_between_cells_is_one_sentence_and_the_run_goes_on_later(
     given: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = training.finish(*training.start(given, None, tmp_path / "whole"), None)
-    folder, ready = training.start(given, None, tmp_path / "run")
+    wanted = training.finish(*training.start(given, tmp_path / "whole"))
+    folder, ready = training.start(given, tmp_path / "run")
     true, count = os.replace, [0]
 
     def full(source: Any, target: Any) -> None:
@@ -74,11 +74,11 @@ def test_a_full_disk_between_cells_is_one_sentence_and_the_run_goes_on_later(
 
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(InputError, match="No space left on device"):
-        training.finish(folder, ready, None)
+        training.finish(folder, ready)
     monkeypatch.setattr(os, "replace", true)
     assert len(list((folder / "cells").iterdir())) == 3  # whole ones only: no file that was begun is left
     assert not (folder / "committee.json").exists()
-    again = training.finish(folder, *training.reopen(folder))
+    again = training.finish(folder, training.reopen(folder))
     assert again["test"] == wanted["test"]
     assert again["threshold"] == wanted["threshold"]
 
@@ -101,21 +101,21 @@ def test_two_runs_at_once_have_two_folders_or_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert new_folder(None, "same") != new_folder(None, "same")  # neither has a config.json yet
-    folder, ready = training.start(given, None, tmp_path / "run")
+    folder, ready = training.start(given, tmp_path / "run")
     before = (folder / "config.json").read_bytes()
     with pytest.raises(InputError, match="which holds a run"):
         write_config(folder, {"of": "another"})
     assert (folder / "config.json").read_bytes() == before
     assert [path.name for path in folder.iterdir()] == ["config.json"]
     with locked(folder / "config.json"), pytest.raises(InputError, match="another run is working"):
-        training.finish(folder, ready, None)
+        training.finish(folder, ready)
     assert [path.name for path in folder.iterdir()] == ["config.json"]
 
 
 def test_the_last_stage_says_what_is_left_and_listens(given: Settings, tmp_path: Path) -> None:
     seen: list[Any] = []
-    folder, ready = training.start(given, None, tmp_path / "run")
-    training.finish(folder, ready, None, seen.append)
+    folder, ready = training.start(given, tmp_path / "run")
+    training.finish(folder, ready, seen.append)
     last = [one for one in seen if one.member == evaluating.EVALUATING]
     assert [(one.done, one.total) for one in last] == [(0, 2), (0, 2), (1, 2)]
     assert last[-1].left == pytest.approx(last[-1].seconds)

@@ -305,11 +305,11 @@ def test_a_target_with_too_many_values_ends_early(tmp_path: Path, monkeypatch: p
     ("words", "text"),
     [
         (["--memory", "100MB"], "--memory: got 100 MB for row groups of up to 100 rows, expected at least"),
-        (["--rows", "10"], "--rows: got 10 for a table that is read as a stream"),
-        (["--workers", "2"], "--workers: got 2 for a table"),
+        (["--rows", "10"], "--rows: got the option for a table read as a stream, expected a table in memory"),
+        (["--workers", "2"], "--fast: got the option together with --workers"),
         (["--group", "town"], "group: got 'town'"),
         (["--group", "a"], "expected a column with at most 50 values"),
-        (["--epochs", "2"], "--fast: got the option together with --epochs"),
+        (["--epochs", "2"], "--epochs: got the option for a table read as a stream, expected masks or neighbours"),
     ],
 )
 def test_options_that_cannot_be_are_one_line(words: list[str], text: str, parts: Path, tmp_path: Path) -> None:
@@ -320,8 +320,7 @@ def test_options_that_cannot_be_are_one_line(words: list[str], text: str, parts:
     ("words", "text"),
     [
         (["--members", "line"], "--members: got 'line'"),
-        (["--epochs", "2"], "--epochs: got the option for a table that is read as a stream"),
-        (["--recipe", "head"], "--recipe: got the option for a table that is read as a stream"),
+        (["--workers", "2"], "--workers: got the option for a table read as a stream"),
     ],
 )
 def test_members_that_cannot_be_are_one_line(words: list[str], text: str, parts: Path, tmp_path: Path) -> None:

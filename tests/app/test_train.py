@@ -1,4 +1,4 @@
-"""Training end to end: folder contents, prediction, own models, images, classes, export, and Ctrl-C."""
+"""Training end to end: folder contents, prediction, images, classes, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -22,13 +22,10 @@ from aimfor.app.cli.main import app
 from aimfor.app.run import training
 from aimfor.app.run.finished import load_run
 from aimfor.app.run.folder import prepare
-from aimfor.fitting import fit as loop
-from aimfor.fitting import last_layer
-from aimfor.fitting.config import Settings, find_recipe, recipes, settings
-from aimfor.fitting.fit import Fit, Interrupted
+from aimfor.fitting.config import Settings, settings
+from aimfor.fitting.loop import Interrupted
 from aimfor.fitting.models import build, scores_of
 from aimfor.fitting.objective import Objective
-from aimfor.refit import HeadFitter
 
 
 def run(*words: object) -> Any:
@@ -52,35 +49,20 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def trained(table: Path) -> Path:
     out = table.parent / "run"
-    run("train", table, "--target", "label", "--metric", "f1", "--epochs", 6, "--out", out, "-q")
+    run("train", table, "--target", "label", "--metric", "f1", "--members", "linear", "--out", out, "-q")
     return out
 
 
 def test_run_folder_has_everything_and_nothing_pickled(trained: Path) -> None:
-    names = {path.name for path in trained.iterdir()} - {"checkpoint.safetensors"}
-    wanted = {
-        "model.safetensors",
-        "config.json",
-        "threshold.json",
-        "metrics.json",
-        "log.jsonl",
-        "README.md",
-        "report.html",
-    }
-    assert names == wanted
-    log = [json.loads(line) for line in (trained / "log.jsonl").read_text().splitlines()]
-    metrics = json.loads((trained / "metrics.json").read_text())
-    assert log == metrics["history"]
-    assert {event["title"] for event in log} >= {"cross-entropy", "cross-entropy (balanced)"}
-    assert {event["title"] for event in log} >= {"metric", "head"}
-    rivals = [event["validation"] for event in log if event["title"].startswith("cross-entropy")]
-    assert max(rivals) <= metrics["validation"] <= max(event["validation"] for event in log)
+    wanted = {"members", "committee.json", "config.json", "threshold.json", "metrics.json"}
+    assert {path.name for path in trained.iterdir()} == wanted | {"log.jsonl", "README.md", "report.html"}
+    assert {path.suffix for path in (trained / "members").iterdir()} == {".safetensors"}
 
 
 def test_stated_test_metric_is_scikit_learns(trained: Path) -> None:
     config = json.loads((trained / "config.json").read_text())
     metrics = json.loads((trained / "metrics.json").read_text())
-    ready = prepare(Settings(**config["settings"]))
+    ready = prepare(Settings(**config["settings"]), committee=True)
     done = load_run(trained)
     scores = done.scores(ready.source).double().numpy()[ready.parts.test]
     truth = ready.ids.numpy()[ready.parts.test]
@@ -111,67 +93,15 @@ def test_predict_refuses_a_table_without_a_column(trained: Path, tmp_path: Path)
     assert result.stdout == ""
 
 
-def test_exported_network_gives_the_same_scores_for_any_number_of_rows(trained: Path, tmp_path: Path) -> None:
-    path = run("export", trained, "--out", tmp_path / "net.pt2").stdout.strip()
-    done = load_run(trained)
-    x = torch.randn(5, *done.encoder.shape)
-    program = torch.export.load(path).module()
-    torch.testing.assert_close(program(x), done.model(x))
-
-
-def test_default_recipe_never_loses_to_the_rivals_on_validation(table: Path) -> None:
-    ready = prepare(settings(data=str(table), target="label", metric="auroc", epochs=4))
-    fit = Fit(ready.task, ready.settings, find_recipe("auto")).run()
-    rivals = [event["validation"] for event in fit.state.history if event["title"].startswith("cross-entropy")]
-    assert fit.state.best["value"] >= max(rivals)
-
-
-@pytest.mark.parametrize("metric", ["auroc", "f1"])
-@pytest.mark.parametrize(("share", "stages"), [(0.94, 2), (0.95, 4)])
-def test_a_stage_that_has_to_convince_gives_back_what_it_only_won_by_luck(
-    table: Path, monkeypatch: pytest.MonkeyPatch, metric: str, share: float, stages: int
-) -> None:
-    """Without conviction the default is its first two stages, with it the best of all four by value alone."""
-    monkeypatch.setattr(last_layer, "HeadFitter", HeadFitter)  # with one penalty it wins nothing to be given back
-    given = settings(data=str(table), target="label", metric=metric, epochs=4, seed=3)
-    ready, auto = prepare(given), find_recipe("auto")
-    plain = auto.model_copy(
-        update={"stages": tuple(stage.model_copy(update={"convincing": False}) for stage in auto.stages[:stages])}
-    )
-    expected = Fit(ready.task, ready.settings, plain).run()
-    asked: list[tuple[float, float]] = []
-
-    def answer(value: Any, ours: torch.Tensor, theirs: torch.Tensor, labels: torch.Tensor) -> float:
-        every = torch.arange(len(labels))
-        asked.append((value(ours, every), value(theirs, every)))
-        return share
-
-    monkeypatch.setattr(loop, "share_won", answer)
-    fit = Fit(ready.task, ready.settings, auto).run()
-    assert fit.state.best == expected.state.best
-    assert all(torch.equal(fit.best[name], value) for name, value in expected.best.items())
-    assert asked
-    assert all(ours >= theirs for ours, theirs in asked)  # each at its own threshold
-    assert asked[0][1] == pytest.approx(max(e["validation"] for e in fit.state.history if "cross" in e["title"]))
-    assert any("not clearly" in note for note in fit.state.notes) == (stages == 2)
-
-
-@pytest.mark.parametrize("name", sorted(recipes()))
-def test_every_recipe_runs(table: Path, name: str) -> None:
-    ready = prepare(settings(data=str(table), target="label", metric="f1", epochs=1, model="linear"))
-    fit = Fit(ready.task, ready.settings, find_recipe(name)).run()
-    assert 0 <= fit.state.best["value"] <= 1
-
-
 @pytest.mark.parametrize("metric", ["AUROC", "F1", "roc_auc", "average_precision"])
 def test_metrics_are_known_however_they_are_spelled(table: Path, tmp_path: Path, metric: str) -> None:
-    words = ["--epochs", 1, "--model", "linear", "--recipe", "cross_entropy", "--out", tmp_path / "run", "-q"]
+    words = ["--members", "linear", "--out", tmp_path / "run", "-q"]
     run("train", table, "--target", "label", "--metric", metric, *words)
     assert len(run("predict", tmp_path / "run", table).stdout.splitlines()) == 301
 
 
 def test_columns_are_what_the_user_says(table: Path, tmp_path: Path) -> None:
-    words = ["--epochs", 1, "--model", "linear", "--recipe", "cross_entropy", "--out", tmp_path / "run"]
+    words = ["--members", "linear", "--out", tmp_path / "run"]
     wishes = ["--column", "a=ignore", "--column", "b=category"]
     result = run("train", table, "--target", "label", "--metric", "auroc", *wishes, *words)
     assert "column 'a' left out: as asked" in result.stderr
@@ -201,20 +131,33 @@ def test_a_score_does_not_depend_on_the_other_rows_and_wild_values_are_held() ->
         assert found[0] == found[1]
 
 
-def test_own_recipe_file_and_own_model(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "mine.toml").write_text('[mine]\nstages = [{ loss = "focal", epochs = 0.5 }]\n')
-    (tmp_path / "my_models.py").write_text(
-        "import torch\ndef net(shape, outputs):\n    return torch.nn.Linear(shape[0], outputs)\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    words = ["--recipe", "mine.toml", "--model", "my_models:net", "--epochs", "2", "-q", "--out", "out"]
-    run("train", table, "--target", "label", "--metric", "auroc", *words)
-    assert json.loads(Path("out/metrics.json").read_text())["parameters"] == 6
+@pytest.mark.parametrize("model", ["mlp", "my_models:net"])
+def test_networks_of_ones_own_are_for_a_loop_of_ones_own(model: str, table: Path) -> None:
+    result = CliRunner().invoke(app, ["train", str(table), "--target", "label", "--metric", "f1", "--model", model])
+    assert result.exit_code == 2
+    assert f"--model: got '{model}', expected efficientnet-lite0 or timm/NAME" in result.stderr
+    assert "aimfor.MetricLoss" in result.stderr
+
+
+@pytest.mark.parametrize("words", [["--seed", "1"], ["digits"], ["--fast"]])
+def test_a_run_goes_on_as_it_was_begun(words: list[str], trained: Path) -> None:
+    result = CliRunner().invoke(app, ["train", *words, "--resume", str(trained)])
+    assert result.exit_code == 2
+    assert "the option beside --resume" in result.stderr
+
+
+def test_one_network_of_an_earlier_version_is_one_line(trained: Path, tmp_path: Path) -> None:
+    config = json.loads((trained / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "recipe": {"name": "auto"}, "aimfor": "0.1.0"}))
+    for words in (["predict", tmp_path, "digits"], ["train", "--resume", tmp_path]):
+        result = CliRunner().invoke(app, [str(word) for word in words])
+        assert result.exit_code == 2
+        assert "one network by aimfor 0.1.0" in result.stderr
 
 
 def test_classes_and_multi_class_metric(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    run("train", "iris", "--metric", "auroc_ovr", "--epochs", 15, "--recipe", "cross_entropy", "--out", out, "-q")
+    run("train", "iris", "--metric", "auroc_ovr", "--members", "linear", "--out", out, "-q")
     rows = list(csv.DictReader(io.StringIO(run("predict", out, "iris").stdout)))
     assert {row["decision"] for row in rows} == {"setosa", "versicolor", "virginica"}
     assert (out / "report.html").exists()
@@ -228,25 +171,24 @@ def test_image_folder_with_no_option_but_the_metric(tmp_path: Path) -> None:
         for i in range(count):
             pixels = np.clip(rng.normal(level, 40, (10, 10, 3)), 0, 255).astype(np.uint8)
             image.fromarray(pixels).save(tmp_path / "set" / name / f"{i}.png")
-    run("train", tmp_path / "set", "--metric", "auroc", "--epochs", 2, "--out", tmp_path / "run", "-q")
+    run("train", tmp_path / "set", "--metric", "auroc", "--out", tmp_path / "run", "-q")
     rows = list(csv.DictReader(io.StringIO(run("predict", tmp_path / "run", tmp_path / "set").stdout)))
     assert len(rows) == 36
     assert rows[0]["row"] == os.path.join("dark", "0.png")
 
 
 def test_ctrl_c_saves_and_the_run_can_go_on(table: Path, tmp_path: Path) -> None:
-    given = settings(data=str(table), target="label", metric="auroc", epochs=3)
-    plan = find_recipe("cross_entropy")
-    folder, ready = training.start(given, plan, tmp_path / "run")
+    given = settings(data=str(table), target="label", metric="auroc", members=("linear",))
+    folder, ready = training.start(given, tmp_path / "run")
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(Interrupted):
-        training.finish(folder, ready, plan, lambda event: os.kill(os.getpid(), signal.SIGINT))
+        training.finish(folder, ready, lambda event: os.kill(os.getpid(), signal.SIGINT))
     assert signal.getsignal(signal.SIGINT) is before
-    assert (folder / "checkpoint.safetensors").exists()
+    assert list((folder / "cells").iterdir())
     assert not (folder / "metrics.json").exists()
-    ready, plan = training.reopen(folder)
-    metrics = training.finish(folder, ready, plan)
-    assert len(metrics["history"]) == 3
+    again = training.finish(folder, training.reopen(folder))
+    whole = training.finish(*training.start(given, tmp_path / "whole"))
+    assert again["test"] == whole["test"]
 
 
 def test_tuned_threshold_is_the_best_of_all() -> None:

@@ -8,24 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aimfor.app.compare.entrants import COMMITTEE, FOR_TABLES, LIGHTGBM
+from aimfor.app.compare.entrants import COMMITTEE, FOR_TABLES, NETWORKS
 from aimfor.app.compare.floors import floor_sentences
-from aimfor.app.compare.plan import BEST_OF_ALL, BEST_RIVAL, Plan, summarize, verdicts
-from aimfor.fitting.config import recipes, settings
+from aimfor.app.compare.plan import BEST_OF_ALL, BEST_RIVAL, Plan, summarize
+from aimfor.fitting.config import settings
 
-NETWORK = recipes()["cross_entropy"]
 MEMBERS = ("linear", "trees", "network")
 
 
 def cells(rng: np.random.Generator, shift: float = 0.0, seeds: int = 4) -> tuple[Plan, dict[str, Any]]:
     """A comparison with random numbers; ``shift`` is added to the committee's."""
-    entrants = (*FOR_TABLES.values(), NETWORK)
+    entrants = (*FOR_TABLES, NETWORKS[0])
     plan = Plan(settings(data="iris", metric="f1", positive="setosa"), entrants, seeds, "", ("nothing: no",))
     results: dict[str, Any] = {}
     for one in entrants:
         for seed in range(seeds):
             value = 0.5 + 0.1 * rng.random() + (shift if one is COMMITTEE else 0.0)
-            found = {"recipe": one.name, "seed": seed, "test": {"metric": value}, "validation": float(rng.random())}
+            found = {"entrant": one.name, "seed": seed, "test": {"metric": value}, "validation": float(rng.random())}
             found |= {"seconds": 1.0, "megabytes": 1.0, "rows": [100, 20, 20], "committee": None}
             if one is COMMITTEE:
                 found["committee"] = {"members": [_member(rng, name) for name in MEMBERS]}
@@ -81,13 +80,6 @@ def test_members_stand_below_the_committee_and_are_no_rivals() -> None:
     assert "difference" not in member
     results["committee"][2]["committee"]["members"].pop(1)  # the trees of one seed were left out
     assert "committee/trees" not in [row["name"] for row in summarize(results, plan)["table"]]
-
-
-def test_a_comparison_without_rivals_worth_naming_says_what_was_not_tried() -> None:
-    rival = {"name": BEST_RIVAL, "title": "rival", "test": 0.5}
-    tree = {"name": LIGHTGBM.name, "title": "tree", "test": 0.6}
-    summary = {"metric": "f1", "table": [rival, tree], "comparisons": 0, "skipped": ["head: no reason"]}
-    assert verdicts(summary) == ["None of aimfor's methods could be tried for f1: head: no reason."]
 
 
 def test_a_floor_is_counted_on_test_rows_of_every_split() -> None:

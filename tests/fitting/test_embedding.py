@@ -11,7 +11,7 @@ from aimfor.fitting.committee import MemoryStore
 from aimfor.fitting.embedding import Part, fit_embedding, nearest, query_values
 from aimfor.fitting.embedding.fit import class_folds, vectors_of
 from aimfor.fitting.embedding.near import _by_blocks, depth_of, is_retrieval
-from aimfor.fitting.fit import Interrupted
+from aimfor.fitting.loop import Interrupted
 from aimfor.retrieval import evaluate
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from aimfor.errors import InputError
 from aimfor.fitting.committee import MemoryStore
-from aimfor.fitting.fit import Interrupted
+from aimfor.fitting.loop import Interrupted
 from aimfor.fitting.masks import Masks, fit_masks
 from aimfor.fitting.masks.fit import IGNORED, group_folds
 from aimfor.fitting.masks.networks import make_network, scores_of

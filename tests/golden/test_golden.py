@@ -12,13 +12,24 @@ from typing import Any
 import pytest
 import torch
 
+from aimfor.app.cli.kinds import ACTS
 from aimfor.fitting import backbones
+from aimfor.fitting.config import Settings
 
 HERE = Path(__file__).parent
 TOOLS = HERE.parents[1] / "tools"
 sys.path.insert(0, str(TOOLS))
 TOOL = runpy.run_path(str(TOOLS / "golden.py"))
 sys.path.remove(str(TOOLS))
+#: The kinds of `aimfor train` that they are.
+OF_KIND = {
+    "committee": "table",
+    "ranked": "lists",
+    "streamed": "stream",
+    "many": "labels",
+    "masks": "masks",
+    "retrieval": "embedding",
+}
 #: Where the files were written: other processors and releases differ in the last bits.
 WRITTEN_ON = ("x86_64", "2.13.0+cpu")
 
@@ -50,6 +61,16 @@ def test_every_number_is_as_it_was(name: str, tmp_path: Path, monkeypatch: pytes
     samples = runpy.run_path(str(HERE.parent / "app" / "pictures_samples.py"))
     monkeypatch.setattr(backbones, "_lite0", samples["tiny"])
     stored = json.loads((HERE / f"{name.replace(' ', '_')}.json").read_text())
+    read: set[str] = set()
+
+    def reading(settings: Settings, field: str) -> Any:
+        read.add(field)
+        return object.__getattribute__(settings, field)
+
+    monkeypatch.setattr(Settings, "__getattribute__", reading)
     found = json.loads(json.dumps(TOOL["found"](TOOL["KINDS"][name], tmp_path)))
     exact = (platform.machine(), torch.__version__) == WRITTEN_ON
     assert same(found, stored, exact) == []
+    if name in OF_KIND:  # an option that is said to act on this kind is at least looked at
+        acts = {option for option, kinds in ACTS.items() if OF_KIND[name] in kinds} - {"memory"}
+        assert {"budget_minutes" if option == "budget" else option for option in acts} - read == set()

@@ -20,9 +20,10 @@ from sklearn.utils.estimator_checks import estimator_checks_generator, parametri
 
 import aimfor
 from aimfor.errors import InputError
-from aimfor.fitting import fit, last_layer
+from aimfor.fitting import one_network
 from aimfor.fitting.calibrate import class_scaling, platt
 from aimfor.fitting.committee import folds
+from aimfor.integrations import network_estimator
 from aimfor.integrations.sklearn import MetricClassifier
 from undrawn import draw_less
 
@@ -41,8 +42,8 @@ def few_folds(monkeypatch: pytest.MonkeyPatch) -> None:
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """One penalty for the refit of the last layer, and as many steps on all rows at once as epochs were asked for,
     not 60 at least: the tests are not about how good a fit is."""
-    monkeypatch.setattr(last_layer, "HeadFitter", partial(last_layer.HeadFitter, ridges=(0.1,), iterations=4))
-    monkeypatch.setattr(fit, "_WHOLE_STEPS", 1)
+    monkeypatch.setattr(one_network, "HeadFitter", partial(one_network.HeadFitter, ridges=(0.1,), iterations=4))
+    monkeypatch.setattr(network_estimator, "_LEAST_STEPS", 1)
 
 
 def of_the_committee() -> list[Any]:

@@ -60,9 +60,9 @@ def run(cell: Cell, options: Options) -> Result:
     result: Result = {COMMITTEE: objective.value(found.scores(test.x), test.y, lists=test.lists)}
     for seat in found.seats:
         result[f"member: {seat.title}"] = objective.value(seat.scores(test.x), test.y, lists=test.lists)
-    for name, recipe in RANKERS.items():
+    for name, title in RANKERS.items():
         scores, _ = rank_by(name, objective, train, validation, test.x, cell["seed"])
-        result[recipe.title] = objective.value(scores, test.y, lists=test.lists)
+        result[title] = objective.value(scores, test.y, lists=test.lists)
     result[LAMBDARANK] = of_lambdarank(objective, train, validation, test, cell["seed"])
     return {"test": result, "promised": found.promised, "shares": {seat.title: seat.share for seat in found.seats}}
 

@@ -1,1 +1,1 @@
-"""Fitting, once: task, losses, recipes, the loop, the choice on rows that were not trained on, paired statistics."""
+"""Fitting, once: losses, the loop, the choice on rows that were not trained on, paired statistics."""

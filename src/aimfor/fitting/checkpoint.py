@@ -22,14 +22,11 @@ __all__ = [
     "check_plain",
     "damaged",
     "finite",
-    "flatten_optimizer",
     "load",
     "read_json",
     "reading",
-    "restore_optimizer",
     "save",
     "take",
-    "together",
     "write_bytes",
     "write_json",
     "write_text",
@@ -79,33 +76,6 @@ def load(path: Path) -> tuple[Tensors, Any]:
         ) from None
 
 
-def flatten_optimizer(state: Mapping[str, Any]) -> tuple[Tensors, Any]:
-    """An optimizer's state_dict as named tensors and a JSON-able rest."""
-    tensors: Tensors = {}
-    plain: dict[str, dict[str, Any]] = {}
-    for number, entry in state["state"].items():
-        for key, value in entry.items():
-            if isinstance(value, Tensor):
-                tensors[f"{number}.{key}"] = value
-            else:
-                plain.setdefault(str(number), {})[key] = value
-    return tensors, {"groups": state["param_groups"], "plain": plain}
-
-
-def restore_optimizer(tensors: Mapping[str, Tensor], rest: Any) -> dict[str, Any]:
-    """The inverse of `flatten_optimizer`."""
-    state: dict[int, dict[str, Any]] = {int(number): dict(entry) for number, entry in rest["plain"].items()}
-    for name, value in tensors.items():
-        number, _, key = name.partition(".")
-        state.setdefault(int(number), {})[key] = value
-    return {"state": state, "param_groups": rest["groups"]}
-
-
 def take(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
     """The tensors under ``prefix.``, without it."""
     return {name.removeprefix(prefix + "."): v for name, v in tensors.items() if name.startswith(prefix + ".")}
-
-
-def together(**parts: Mapping[str, Tensor]) -> Tensors:
-    """The tensors of several parts, each under its part's name: the inverse of `take`."""
-    return {f"{part}.{name}": value for part, tensors in parts.items() for name, value in tensors.items()}

@@ -1,15 +1,13 @@
-"""The built-in networks (linear, MLP, a small residual network) and ``module:factory`` for one's own."""
+"""The built-in networks: linear, MLP, a small residual network."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
-from .backbones import LITE0
 
 Shape = tuple[int, ...]
 
@@ -93,54 +91,16 @@ BUILT_IN: dict[str, Callable[[Shape, int, int, float], nn.Module]] = {"linear": 
 def build(name: str, shape: Shape, outputs: int, hidden: int = 128, dropout: float = 0.1) -> nn.Module:
     """A fresh model for inputs of ``shape`` (without the batch dimension) and ``outputs`` scores.
 
-    ``"auto"`` is an MLP for tables and the residual network for images. ``"package.module:factory"`` calls
-    ``factory(shape, outputs)``, which must return an ``nn.Module``.
+    ``"auto"`` is an MLP for tables and the residual network for images.
 
     Raises:
-        InputError: Unknown name, or a factory that is missing, fails or gives the wrong output.
+        InputError: Unknown name.
     """
     if name == "auto":
         name = "resnet" if len(shape) == 3 else "mlp"
-    if name in BUILT_IN:
-        return BUILT_IN[name](shape, outputs, hidden, dropout)
-    module, _, factory = name.partition(":")
-    if not factory:
-        raise InputError(
-            "--model",
-            repr(name),
-            f"auto, {', '.join(BUILT_IN)}, {LITE0} or timm/NAME for pictures, or your own as module:factory",
-        )
-    return _own(module, factory, shape, outputs)
-
-
-def _own(module: str, factory: str, shape: Shape, outputs: int) -> nn.Module:
-    name = f"{module}:{factory}"
-    try:
-        model = getattr(importlib.import_module(module), factory)(shape, outputs)
-    except Exception as error:
-        # Whatever a user's factory raises is about the user's code: name it and stop in one line.
-        raise InputError(
-            "--model", f"{name}, which fails ({type(error).__name__}: {error})", "a working factory"
-        ) from None
-    if not isinstance(model, nn.Module):
-        raise InputError("--model", f"{name}, which gives a {type(model).__name__}", "a torch.nn.Module")
-    given = tuple(_tried(name, model.eval(), shape).shape)
-    if given not in ((2, outputs), (2,) if outputs == 1 else (2, outputs)):
-        raise InputError("--model", f"{name} with output of shape {given}", f"(2, {outputs}) for two examples")
-    return model
-
-
-def _tried(name: str, model: nn.Module, shape: Shape) -> Tensor:
-    """What the network says about two examples of zeros."""
-    try:
-        with torch.no_grad():
-            found = model(torch.zeros(2, *shape))
-    except Exception as error:
-        came = f"{name}, which fails on two examples ({type(error).__name__}: {error})"
-        raise InputError("--model", came, f"a network for inputs of shape {shape}") from None
-    if not isinstance(found, Tensor):
-        raise InputError("--model", f"{name}, which gives a {type(found).__name__}", "a network that gives a tensor")
-    return found
+    if name not in BUILT_IN:
+        raise InputError("model", repr(name), f"auto, {', '.join(BUILT_IN)}")
+    return BUILT_IN[name](shape, outputs, hidden, dropout)
 
 
 def scores_of(model: nn.Module, x: Tensor, outputs: int) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,27 +11,31 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ..errors import refusal
 from ..fitting.calibrate import class_scaling, platt
-from ..fitting.config import Recipe, Settings, Stage
-from ..fitting.fit import Fit
-from ..fitting.models import scores_of
+from ..fitting.committee.members.base import Job, Rows
+from ..fitting.committee.members.network import loss_for_metric
+from ..fitting.committee.members.training import Schedule
+from ..fitting.losses import why_untrainable
+from ..fitting.models import build, scores_of
 from ..fitting.objective import Objective
-from ..fitting.steps import Task
+from ..fitting.one_network import Candidate, refit_candidate, train_candidate, with_class_weights
+from ..refit import HeadFitter
 
 Array = NDArray[Any]
+#: Steps of the metric's own loss, at least, and passes without a better value before an end.
+_LEAST_STEPS, _PATIENCE = 60, 20
 
-#: Not the program's recipes, which go by batches: scikit-learn asks that a weight of two be a repeated row, which is so
-#: only where every step sees all rows at once.
-_RECIPE = Recipe(
-    name="estimator",
-    title="cross-entropy, weighted, metric, head",
-    stages=(
-        Stage(loss="ce", batch=-1),
-        Stage(loss="weighted_ce", batch=-1),
-        Stage(loss="metric", start="best", batch=-1, rate=0.3, optional=True),
-        Stage(loss="head", start="best", optional=True),
-    ),
-)
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """Of the network and its training; see `MetricClassifier`."""
+
+    model: str
+    hidden: int
+    epochs: int
+    learning_rate: float
+    weight_decay: float
 
 
 @dataclass
@@ -71,7 +75,7 @@ def fit_network(
     *,
     weights: Array | None,
     held_out: float,
-    settings: Settings,
+    settings: NetworkSettings,
     seed: int,
 ) -> FittedNetwork:
     """Trains on the rows that are not held out, and chooses, calibrates and decides on those that are.
@@ -97,29 +101,64 @@ def fit_network(
     if not all(set(ids[part]) == set(ids) for part in (train, held)):
         train = held = np.ones(len(X), dtype=bool)  # too few rows to hold some out: look at all of them
     x, y = torch.from_numpy(_scaled(X, mean, scale)), torch.from_numpy(ids.astype(np.int64))
-    parts = [None if weights is None else torch.from_numpy(counted[part]) for part in (train, held)]
-    task = Task(x[train], y[train], x[held], y[held], objective, outputs, parts[0], parts[1])
-    fitted = Fit(task, settings, _RECIPE).run()
-    best = fitted.state.best
-    threshold, calibration = _decided(task, fitted.model, float(best["threshold"]))
-    looks = len(fitted.state.history)
-    return FittedNetwork(fitted.model, mean, scale, outputs, threshold, calibration, best["value"], looks)
+    parts = [
+        Rows(x[part], y[part], None if weights is None else torch.from_numpy(counted[part])) for part in (train, held)
+    ]
+    job = Job(parts[0], parts[1], objective, outputs, seed % 2**20)
+    best, looks = _best_candidate(job, settings)
+    threshold, calibration = _decided(job, best)
+    return FittedNetwork(best.network, mean, scale, outputs, threshold, calibration, best.value, looks)
+
+
+def _best_candidate(job: Job, settings: NetworkSettings) -> tuple[Candidate, int]:
+    """The best on held-out rows of cross-entropy, class weights, the metric's own loss and a refitted last layer, the
+    last two starting from the best before them; and how often the held-out rows were looked at.
+
+    Every step sees all rows at once: only so is a weight of two a repeated row, as scikit-learn asks.
+    """
+    schedule = Schedule(
+        rate=settings.learning_rate,
+        batch=len(job.train.y),
+        looks=settings.epochs,
+        steps=1,
+        patience=max(_PATIENCE, settings.epochs // 4),
+        decay=0.0,
+        weight_decay=settings.weight_decay,
+        cosine=True,
+    )
+    best, looks = None, 0
+    with torch.random.fork_rng(devices=[]):
+        for number, rows in enumerate((job.train, with_class_weights(job.train))):
+            torch.manual_seed(job.seed * 1009 + number)
+            # Without dropout: its masks depend on the number of rows, and weights would not mean repetition.
+            network = build(settings.model, tuple(job.train.x.shape[1:]), job.outputs, settings.hidden, 0.0)
+            found = train_candidate(network.to(job.train.x.dtype), replace(job, train=rows), schedule)
+            best, looks = found if found.beats(best) else best, looks + found.checkpoints
+        assert best is not None
+        if why_untrainable(job.objective) is None:
+            more = replace(schedule, rate=0.3 * schedule.rate, looks=max(settings.epochs, _LEAST_STEPS))
+            found = train_candidate(best.network, job, more, loss_for_metric(job.objective, best.threshold))
+            best, looks = found if found.beats(best) else best, looks + found.checkpoints
+        if refusal(lambda: HeadFitter(job.objective.metric)) is None:
+            found = refit_candidate(best, job)
+            best, looks = found if found.beats(best) else best, looks + 1
+    return best, looks
 
 
 def _scaled(X: Array, mean: Array, scale: Array) -> Array:
     return np.ascontiguousarray((X - mean) / scale)
 
 
-def _decided(task: Task, model: nn.Module, tuned: float) -> tuple[float, Any]:
+def _decided(job: Job, best: Candidate) -> tuple[float, Any]:
     """Threshold and calibration, from the held-out rows."""
-    scores = scores_of(model, task.x_validation, task.outputs)
-    if task.outputs > 1:
-        return 0.0, class_scaling(scores, task.y_validation, task.weights_validation)
-    calibration = platt(scores, task.y_validation, task.weights_validation)
-    return _prefer_even_odds(task, scores, tuned, calibration), calibration
+    scores, held = scores_of(best.network, job.held.x, job.outputs), job.held
+    if job.outputs > 1:
+        return 0.0, class_scaling(scores, held.y, held.weights)
+    calibration = platt(scores, held.y, held.weights)
+    return _prefer_even_odds(job, scores, best.threshold, calibration), calibration
 
 
-def _prefer_even_odds(task: Task, scores: Tensor, tuned: float, calibration: tuple[float, float]) -> float:
+def _prefer_even_odds(job: Job, scores: Tensor, tuned: float, calibration: tuple[float, float]) -> float:
     """Probability one half is the threshold unless the tuned one gains more than chance would on so few rows.
 
     On n held-out rows the best of many thresholds wins by about ``0.5 / √n`` for no reason. Where that is all it
@@ -127,10 +166,9 @@ def _prefer_even_odds(task: Task, scores: Tensor, tuned: float, calibration: tup
     """
     if calibration[0] == 0:
         return tuned
-    even = -calibration[1] / calibration[0]
-    objective = task.objective if task.objective.needs_threshold else Objective.of("f1")
-    values = [objective.value(scores, task.y_validation, one, task.weights_validation) for one in (tuned, even)]
-    weights = task.weights_validation
+    even, weights = -calibration[1] / calibration[0], job.held.weights
+    objective = job.objective if job.objective.needs_threshold else Objective.of("f1")
+    values = [objective.value(scores, job.held.y, one, weights) for one in (tuned, even)]
     rows = float(len(scores) if weights is None else weights.sum())
     return even if values[1] >= values[0] - 0.5 / max(1.0, rows) ** 0.5 else tuned
 

@@ -15,13 +15,12 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..fitting.calibrate import probability
-from ..fitting.config import Settings
 from ..fitting.executors import cores
 from ..fitting.objective import Objective
 from ..metrics import Metric
 from .committee_estimator import FittedTable, fit_table, is_frame
 from .guaranteed_threshold import GuaranteedThreshold
-from .network_estimator import fit_network
+from .network_estimator import NetworkSettings, fit_network
 
 __all__ = ["GuaranteedThreshold", "MetricClassifier"]
 
@@ -130,19 +129,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             1 if objective.binary else len(self.classes_),
             weights=weights,
             held_out=self.validation_fraction,
-            settings=Settings(
-                data="",
-                metric=objective.name,
-                model=self.model,
-                hidden=self.hidden,
-                dropout=0.0,  # masks depend on the number of rows, and weights would not mean repetition
-                epochs=self.epochs,
-                batch_size=1024,
-                learning_rate=self.learning_rate,
-                weight_decay=self.weight_decay,
-                patience=20,
-                seed=seed % 2**20,
-            ),
+            settings=NetworkSettings(self.model, self.hidden, self.epochs, self.learning_rate, self.weight_decay),
             seed=seed,
         )
         self.metric_, self.n_iter_ = self.network_.found, self.network_.looks

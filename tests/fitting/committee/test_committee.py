@@ -14,7 +14,7 @@ from aimfor.errors import InputError
 from aimfor.fitting.committee import Committee, FolderStore, MemoryStore, fit_committee
 from aimfor.fitting.committee.members import FOR_FEATURES, FOR_TABLES, KINDS, Job, Rows, members
 from aimfor.fitting.committee.members.linear import Linear
-from aimfor.fitting.fit import Interrupted
+from aimfor.fitting.loop import Interrupted
 from aimfor.fitting.objective import Objective
 
 pytestmark = pytest.mark.filterwarnings("ignore::aimfor.errors.DegenerateBatchWarning")

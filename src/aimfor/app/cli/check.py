@@ -20,18 +20,13 @@ def check(words: Sequence[str]) -> int:
     add("--confidence", type=float, default=0.95, help="Confidence of all verdicts together, however often you check.")
     add("--log", type=Path, metavar="FILE", help="By default check.jsonl in the folder.")
     add("--encoding", default="utf8", help="Of the CSV file, where it is not UTF-8.")
-    add(
-        "--trust",
-        metavar="MODULE",
-        help="Run the code module:factory that the run folder names; by default no code is run.",
-    )
     return one_line(_check, parser, words)
 
 
 def _check(given: Namespace) -> int:
     from ..decide.check import look
 
-    found = look(given.decision, given.data, given.log, given.confidence, given.encoding, given.trust)
+    found = look(given.decision, given.data, given.log, given.confidence, given.encoding)
     print(f"{found.new} new rows, {found.rows} in all; log: {found.log}")
     print(found)
     return {"met": 0, "missed": 1}.get(found.certificate.verdict.value, 3)

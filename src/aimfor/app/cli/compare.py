@@ -8,14 +8,12 @@ import typer
 
 from .errors import missing, one_line_errors
 from .options import (
-    BatchSize,
     Columns,
     Data,
     Encoding,
-    Epochs,
     ExecutorName,
     Group,
-    Hidden,
+    ImageSize,
     Jobs,
     Members,
     MetricNames,
@@ -24,9 +22,9 @@ from .options import (
     Positive,
     Query,
     Quiet,
-    Rate,
     Rows,
     Target,
+    check_model,
     executor_of,
     kinds_of,
 )
@@ -44,17 +42,10 @@ def compare(
     model: Model = "auto",
     seeds: Annotated[int, typer.Option(help="Paired seeds and splits.")] = 5,
     seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
-    recipe: Annotated[
-        list[str] | None, typer.Option(help="Recipes to run; by default the committee and its rivals.")
-    ] = None,
     jobs: Jobs = None,
     executor: ExecutorName = None,
     out: Out = None,
-    epochs: Epochs = None,
-    batch_size: BatchSize = None,
-    learning_rate: Rate = None,
-    hidden: Hidden = None,
-    image_size: Annotated[int | None, typer.Option(help="Side in pixels to which images are scaled.")] = None,
+    image_size: ImageSize = None,
     encoding: Encoding = None,
     rows: Rows = None,
     quiet: Quiet = False,
@@ -64,9 +55,8 @@ def compare(
         from ...fitting.backbones import is_backbone
         from ...fitting.config import settings
         from ..compare import command as comparing
-        from ..run.trust import find_typed_code
 
-        find_typed_code(model)
+        check_model(model)
         if not metric:
             raise missing("--metric")
         given = [
@@ -79,10 +69,6 @@ def compare(
                 query=query,
                 group=group,
                 model=model,
-                epochs=epochs,
-                batch_size=batch_size,
-                learning_rate=learning_rate,
-                hidden=hidden,
                 seed=seed,
                 image_size=image_size,
                 encoding=encoding,
@@ -91,4 +77,4 @@ def compare(
             )
             for one in metric
         ]
-        comparing.compare(given, seeds, recipe, executor_of(jobs, executor), out, quiet)
+        comparing.compare(given, seeds, executor_of(jobs, executor), out, quiet)

@@ -22,4 +22,4 @@ def demo(
         from ..compare import command as comparing
 
         given = [settings(data="digits_high", metric=one, positive="5 to 9") for one in comparing.DEMO]
-        comparing.compare(given, seeds, None, executor_of(jobs, None), out, quiet)
+        comparing.compare(given, seeds, executor_of(jobs, None), out, quiet)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -42,27 +42,16 @@ Query = Annotated[
 ]
 Model = Annotated[
     str,
-    typer.Option(
-        help="Pictures: efficientnet-lite0 or timm/NAME, whose pretrained features a committee learns from. Else auto, "
-        "linear, mlp, resnet, or your own as module:factory."
-    ),
+    typer.Option(help="Pictures: efficientnet-lite0 or timm/NAME, whose pretrained features are learned from."),
 ]
+ImageSize = Annotated[int | None, typer.Option(help="Side in pixels to which images are scaled.")]
 Out = Annotated[Path | None, typer.Option(help="Output folder; by default a new one under runs/.")]
-Epochs = Annotated[
-    int | None, typer.Option(help="Maximum number of epochs; by default chosen from the number of rows.")
-]
-BatchSize = Annotated[int | None, typer.Option(help="Rows per batch; by default chosen from the number of rows.")]
-Rate = Annotated[float | None, typer.Option(help="Learning rate.")]
-Hidden = Annotated[int | None, typer.Option(help="Width of the MLP's hidden layers.")]
 Columns = Annotated[
     list[str] | None,
     typer.Option("--column", help="NAME=KIND: number, category, date[:%d/%m/%Y], text or ignore; repeatable."),
 ]
 Encoding = Annotated[str | None, typer.Option(help="Text encoding of the CSV, e.g. latin-1.")]
 Rows = Annotated[int | None, typer.Option(help="Read only this many rows from the top of the table.")]
-Trust = Annotated[
-    str | None, typer.Option(help="Run the code module:factory that the run folder names; by default no code is run.")
-]
 Members = Annotated[
     str | None,
     typer.Option(help="Members of the committee: any of linear,trees,network; on pretrained features also head."),
@@ -114,66 +103,28 @@ def kinds_of(members: str | None, *, features: bool = False) -> tuple[str, ...] 
     return tuple(f"features_{word}" for word in words) if features else words
 
 
-def network_options(
-    model: str, epochs: int | None, batch_size: int | None, learning_rate: float | None, hidden: int | None
-) -> str | None:
-    """The first option that is about one network, with which a committee could do nothing."""
-    from ...fitting.backbones import is_backbone
+def check_model(model: str) -> None:
+    """Raises `InputError` for anything but a pretrained network."""
+    from ...errors import InputError
+    from ...fitting.backbones import LITE0, is_backbone
 
-    given = {
-        "--model": None if model == "auto" or is_backbone(model) else model,
-        "--epochs": epochs,
-        "--batch-size": batch_size,
-        "--learning-rate": learning_rate,
-        "--hidden": hidden,
-    }
-    return next((name for name, value in given.items() if value is not None), None)
+    if model != "auto" and not is_backbone(model):
+        remedy = "A network of your own is trained in a loop with aimfor.MetricLoss."
+        raise InputError("--model", repr(model), f"{LITE0} or timm/NAME, for pictures", remedy)
 
 
-def refuse_mixed(network: bool, members: str | None, fast: bool, budget: float | None, why: str) -> None:
-    """Raises `InputError` when options of the committee come with those of one network."""
+def refuse_mixed(given: dict[str, Any]) -> None:
+    """Raises `InputError` for options of which one leaves nothing for the other to do."""
     from ...errors import InputError
 
-    options = {"--members": members is not None, "--fast": fast, "--budget": budget is not None}
-    given = next((name for name, is_given in options.items() if is_given), None)
-    if network and given is not None:
-        raise InputError(
-            given,
-            f"the option together with {why}",
-            "options of the committee, or of one network",
-            "Leave one of them out.",
-        )
-
-
-def refuse_with_query(other: str | None) -> None:
-    """Raises `InputError` for what cannot be combined with ranked lists; None where there is nothing of the kind."""
-    from ...errors import InputError
-
+    others = ("members", "budget", "workers", "fine_tune") if given["fast"] else ()
+    other = next((name for name in others if given[name] not in (None, False)), None)
     if other is not None:
-        raise InputError(
-            "--query",
-            f"the option together with {other}",
-            "a table in memory and a committee",
-            "Leave one of them out.",
-        )
-
-
-def refuse_for_streams(rows: int | None, image_size: int | None, workers: int | None, network: str | None) -> None:
-    """Raises `InputError` for options that mean nothing to a table that is read as a stream."""
-    from ...errors import InputError
-
-    given = {
-        "--rows": (rows, "Give it fewer files."),
-        "--image-size": (image_size, "Leave it out."),
-        "--workers": (workers, "--threads are used by the trees."),
-    }
-    for name, (value, remedy) in given.items():
-        if value is not None:
-            raise InputError(name, f"{value:g} for a table that is read as a stream", "nothing", remedy)
-    if network is not None:
-        raise InputError(
-            network, "the option for a table that is read as a stream", "a table in memory", "Leave it out."
-        )
+        name = "--" + other.replace("_", "-")
+        raise InputError("--fast", f"the option together with {name}", "one of the two", "Leave one of them out.")
+    if given["augment"] is not None and given["model"] != "auto" and not given["fine_tune"]:
+        came = f"the option together with --model {given['model']}"
+        raise InputError("--augment", came, "pictures without --model, or --fine-tune", "Leave it out.")
 
 
 def bytes_of(text: str | None) -> int:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .errors import one_line_errors
-from .options import Data, Encoding, Rows, SkipCorrupt, Trust
+from .options import Data, Encoding, Rows, SkipCorrupt
 
 
 def predict(
@@ -20,7 +20,6 @@ def predict(
     encoding: Encoding = None,
     rows: Rows = None,
     skip_corrupt: SkipCorrupt = False,
-    trust: Trust = None,
     id_column: Annotated[str | None, typer.Option("--id", help="Column that names the rows of the output.")] = None,
     evaluate: Annotated[
         bool, typer.Option("--evaluate", help="Compare with the labels in the data; the result goes to stderr.")
@@ -50,7 +49,7 @@ def predict(
             return
         streamed = is_stream(data) or (kind == "stream" and stream.can_stream(data))
         if streamed:
-            stream.predict(run, data, out, encoding or "utf8", rows, trust, id_column=id_column, evaluate=evaluate)
+            stream.predict(run, data, out, encoding or "utf8", rows, id_column=id_column, evaluate=evaluate)
             return
         whole.predict(
             run,
@@ -58,7 +57,6 @@ def predict(
             out,
             encoding or "utf8",
             rows,
-            trust,
             id_column=id_column,
             evaluate=evaluate,
             skip_corrupt=skip_corrupt,

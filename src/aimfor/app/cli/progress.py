@@ -12,8 +12,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from ...fitting.committee import Progress as CellProgress
-from ...fitting.config import Recipe
-from ...fitting.fit import Event, Interrupted
+from ...fitting.loop import Interrupted
 from ..data.features import Work
 from ..run.evaluate import or_undefined
 from ..run.evaluating import EVALUATING
@@ -41,50 +40,36 @@ def features(runs: Path, quiet: bool) -> Iterator[Work]:
 
 
 @contextmanager
-def learning(folder: Path, notes: Iterable[str], quiet: bool) -> Iterator[tuple[Progress, Callable[[], bool]]]:
-    """The notes, then a live bar and a question whether to stop, in a folder where nobody else works.
-
-    One that was stopped is told how to go on.
-    """
+def telling(folder: Path, notes: Iterable[str], quiet: bool) -> Iterator[Progress]:
+    """The notes, then a live bar. One that was stopped is told how to go on."""
     screen = console()
     for note in () if quiet else notes:
         screen.print(f"note: {note}")
-    live = bar(screen, quiet)
     try:
-        with locked(folder / "config.json"), stop_on_signal(folder, how_to_go_on(folder)) as stop, live:
-            yield live, stop
+        with bar(screen, quiet) as live:
+            yield live
     except Interrupted:
         screen.print(how_to_go_on(folder))
         raise
 
 
-def training(folder: Path, ready: Prepared, recipe: Recipe | None, quiet: bool) -> None:
+@contextmanager
+def learning(folder: Path, notes: Iterable[str], quiet: bool) -> Iterator[tuple[Progress, Callable[[], bool]]]:
+    """The same with a question whether to stop, in a folder where nobody else works."""
+    alone, asked = locked(folder / "config.json"), stop_on_signal(folder, how_to_go_on(folder))
+    with telling(folder, notes, quiet) as live, alone, asked as stop:
+        yield live, stop
+
+
+def training(folder: Path, ready: Prepared, quiet: bool) -> None:
     """Trains with a live line, writes the report, and prints where everything is."""
     from ..report.run import write_run_report
 
-    screen = console()
-    if not quiet:
-        for note in ready.notes:
-            screen.print(f"note: {note}")
-    live = bar(screen, quiet)
-    try:
-        with live:
-            line = live.add_task("training", total=1.0, value="")
-
-            def show(event: Event | CellProgress) -> None:
-                if isinstance(event, CellProgress):
-                    live.update(line, **_of_cells(event))
-                    return
-                if event["epoch"] == 1:  # another stage has another pace
-                    live.reset(line, total=event["epochs"])
-                live.update(line, **_of_epochs(event, ready.settings.metric))
-
-            metrics = finish(folder, ready, recipe, show)
-    except Interrupted:
-        screen.print(how_to_go_on(folder))
-        raise
+    with telling(folder, ready.notes, quiet) as live:
+        line = live.add_task("training", total=1.0, value="")
+        metrics = finish(folder, ready, lambda event: live.update(line, **_of_cells(event)))
     write_run_report(folder)
-    _summary(screen, folder, metrics)
+    _summary(console(), folder, metrics)
 
 
 def streaming(folder: Path, ready: StreamReady, quiet: bool) -> None:
@@ -110,39 +95,22 @@ def _of_cells(event: CellProgress) -> dict[str, Any]:
     return {**words, "completed": event.done, "total": total, "left": event.left}
 
 
-def _of_epochs(event: Event, metric: str) -> dict[str, Any]:
-    """The line while one network learns."""
-    best = "–" if event["best"] is None else f"{event['best']:.4f}"
-    return {
-        "description": f"stage {event['stage'] + 1}, {event['title']}",
-        "completed": event["epoch"],
-        "total": event["epochs"],
-        "value": f"{metric} {event['validation'] or 0:.4f}, best {best}",
-    }
-
-
 def _summary(screen: Console, folder: Path, metrics: dict[str, Any]) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()
     table.add_column(overflow="fold")  # a path that is cut short is of no use
     test = metrics["test"]
     table.add_row(f"{metrics['metric']} on test rows", or_undefined(test["metric"]))
-    found = metrics.get("committee")
-    promised = "estimated from rows not learned from" if found else "on validation rows"
-    table.add_row(f"{metrics['metric']} {promised}", or_undefined(metrics["validation"]))
+    table.add_row(f"{metrics['metric']} estimated from rows not learned from", or_undefined(metrics["validation"]))
     if "queries" in test:
         table.add_row("test queries", f"{test['queries']['counted']} (of {test['n']} rows)")
     if "rates" in test:
         rates = test["rates"]
         both = ", ".join(f"{name} {or_undefined(rates[name], 3)}" for name in ("precision", "recall"))
         table.add_row("at the tuned threshold", both)
-    if found:
-        speaking = sorted(found["members"], key=lambda one: -one["weight"])
-        words = [f"{one['title']} {one['weight']:.2f}" for one in speaking if one["weight"] > 0]
-        table.add_row("members", ", ".join(words))
-        table.add_row("decisions" if "queries" in test else "threshold", metrics["threshold_text"])
-    else:
-        table.add_row("best weights from", str(metrics["chosen"]["loss"]))
+    weighted = sorted(metrics["committee"]["members"], key=lambda one: -one["weight"])
+    table.add_row("members", ", ".join(f"{one['title']} {one['weight']:.2f}" for one in weighted if one["weight"] > 0))
+    table.add_row("decisions" if "queries" in test else "threshold", metrics["threshold_text"])
     table.add_row("report", str(folder / "report.html"))
     screen.print(table)
     if "certificate" in test:

@@ -1,4 +1,4 @@
-"""One cell of a comparison: one recipe, one seed, one metric; a pure function of its description."""
+"""One cell of a comparison: one entrant, one seed, one metric; a pure function of its description."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ import torch
 
 from ... import __version__
 from ...fitting.committee.members.trees import has_lightgbm
-from ...fitting.config import Recipe, Settings
-from ...fitting.last_layer import why_no_head
-from ...fitting.losses import why_untrainable
+from ...fitting.config import Settings
 from ..data.features import Work
 from ..run.evaluate import evaluate
 from ..run.evaluate.lists import evaluate_lists
 from ..run.folder import Prepared, prepare, read_source
-from .entrants import COMMITTEE, FOR_TABLES, LIGHTGBM, Outcome, run_entrant
-from .rankers import RANKERS
+from .entrants import COMMITTEE, LIGHTGBM, Entrant, Outcome, run_entrant
+from .rankers import LAMBDARANK
 
 Cell = dict[str, Any]
 #: None on Windows.
@@ -54,20 +52,19 @@ def _ready(settings: Settings, committee: bool, features: str) -> Prepared:
 def run_cell(cell: Cell) -> dict[str, Any]:
     """Trains and evaluates. The threshold comes from validation or out-of-fold rows; test rows are looked at once."""
     torch.set_num_threads(1)
-    settings, recipe = Settings(**cell["settings"]), Recipe(**cell["recipe"])
-    ready = _ready(settings, recipe.name == COMMITTEE.name, str(cell.get("features", "")))
+    settings, name = Settings(**cell["settings"]), str(cell["entrant"])
+    ready = _ready(settings, name == COMMITTEE.name, str(cell.get("features", "")))
     before = _reset_peak()
     began = time.monotonic()
-    outcome = run_entrant(recipe, ready)
+    outcome = run_entrant(name, ready)
     seconds, after = time.monotonic() - began, _peak()
     test = _evaluated(ready, outcome)
     return {
-        "recipe": recipe.name,
+        "entrant": name,
         "seed": settings.seed,
         "test": test,
         "validation": outcome.validation,
         "threshold": outcome.threshold,
-        "from": outcome.note,
         "committee": outcome.facts.get("committee"),
         "seconds": seconds,
         "megabytes": None if before is None or after is None else max(0.0, after - before),
@@ -84,19 +81,10 @@ def _evaluated(ready: Prepared, outcome: Outcome) -> dict[str, Any]:
     return evaluate(ready.objective, outcome.scores, y, outcome.threshold)
 
 
-def why_not(recipe: Recipe, ready: Prepared) -> str | None:
-    """A sentence when this recipe cannot be run for this metric and data, else None."""
-    if recipe.name == COMMITTEE.name:
-        return None
-    if (ready.lists is not None) != (recipe.name in RANKERS):
-        return "for ranked lists only (--query)" if ready.lists is None else "not for ranked lists"
-    if recipe.name in FOR_TABLES and ready.source.images is not None:
-        return "for tables only"
-    if recipe.name in (LIGHTGBM.name, *RANKERS) and not has_lightgbm():
-        return "the package lightgbm is not installed"
-    needed = {stage.loss for stage in recipe.stages if not stage.optional}
-    reason = why_untrainable(ready.objective) if "metric" in needed else None
-    return why_no_head(ready.objective) if reason is None and "head" in needed else reason
+def why_not(entrant: Entrant) -> str | None:
+    """A sentence when this entrant cannot run here, else None."""
+    needs = entrant.name in (LIGHTGBM.name, LAMBDARANK, "pointwise_trees")
+    return "the package lightgbm is not installed" if needs and not has_lightgbm() else None
 
 
 def _reset_peak() -> float | None:

@@ -29,7 +29,6 @@ STOPPED = "Stopped; finished cells are kept in {folder}. Run the same command ag
 def compare(
     given: Sequence[Settings],
     seeds: int,
-    recipes: Sequence[str] | None,
     executor: str | None,
     out: Path | None,
     quiet: bool,
@@ -39,7 +38,7 @@ def compare(
     if local_workers(executor) is None:
         given = [_from_anywhere(settings) for settings in given]
     with features(Path("runs") if out is None else out.resolve().parent, quiet) as work:
-        plans = [make_plan(settings, seeds, recipes, work) for settings in given]
+        plans = [make_plan(settings, seeds, work) for settings in given]
     name = Path(given[0].data).name.split(".")[0]
     folder = new_folder(out, f"compare-{name}")
     with locked(folder / ".lock"), interrupt_on_signal(folder, STOPPED.format(folder=folder)):
@@ -52,7 +51,7 @@ def _compare(
     screen = console()
     live = bar(screen, quiet)
     with live:
-        line = live.add_task("cells", total=sum(len(plan.recipes) * plan.seeds for plan in plans), value="")
+        line = live.add_task("cells", total=sum(len(plan.entrants) * plan.seeds for plan in plans), value="")
         try:
             everything = run_plans(plans, folder, executor, partial(_tick, live, line))
         except KeyboardInterrupt:
@@ -81,10 +80,10 @@ def _tick(live: Progress, line: TaskID, done: int, total: int) -> None:
 
 
 def _pictures(results: Results, plan: Plan) -> dict[str, Any]:
-    """What the report draws: curves of every recipe by seed, and the first seed's test part of the chosen model."""
+    """What the report draws: curves of every entrant by seed, and the first seed's test part of the chosen model."""
     complete = add_choices(results, plan)
-    shown = [recipe.name for recipe in plan.recipes] + [BEST_OF_ALL]
-    titles = {recipe.name: recipe.title for recipe in plan.recipes} | {BEST_OF_ALL: "chosen on validation"}
+    shown = [one.name for one in plan.entrants] + [BEST_OF_ALL]
+    titles = {one.name: one.title for one in plan.entrants} | {BEST_OF_ALL: "chosen on validation"}
     first = complete[BEST_OF_ALL][plan.settings.seed]
     curves = {
         titles[name]: [one["test"]["curves"] for one in complete[name].values()]
@@ -93,7 +92,7 @@ def _pictures(results: Results, plan: Plan) -> dict[str, Any]:
     }
     return {
         "curves": curves,
-        "example": {key: first[key] for key in ("test", "threshold", "classes", "recipe", "notes")},
+        "example": {key: first[key] for key in ("test", "threshold", "classes", "entrant", "notes")},
     }
 
 
@@ -103,8 +102,8 @@ def _print(summary: dict[str, Any]) -> None:
     wide = Console().width if Console().is_terminal else 110
     screen = Console(markup=False, highlight=False, soft_wrap=True, width=wide)
     table = Table(title=f"{summary['metric']} over {summary['seeds']} paired seeds and splits", title_justify="left")
-    for head in ("recipe", "test", "± dev.", "vs. best rival", "corrected interval", "seconds", "MB"):
-        table.add_column(head, justify="left" if head == "recipe" else "right", overflow="fold")
+    for head in ("model", "test", "± dev.", "vs. best rival", "corrected interval", "seconds", "MB"):
+        table.add_column(head, justify="left" if head == "model" else "right", overflow="fold")
     for row in summary["table"]:
         compared = "difference" in row
         table.add_row(

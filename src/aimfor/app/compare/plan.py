@@ -1,4 +1,4 @@
-"""`aimfor compare`: honest rivals against aimfor's recipes, over paired seeds and splits, with a verdict in words."""
+"""`aimfor compare`: honest rivals against what `train` makes, over paired seeds and splits, with a verdict in words."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import numpy as np
 
 from ...errors import InputError
 from ...fitting.backbones import is_backbone
-from ...fitting.config import Recipe, Settings, recipes
+from ...fitting.config import Settings
 from ...fitting.executors import run_cells
 from ...fitting.statistics import holm, paired_difference
 from ..data.features import Work
 from ..run.folder import prepare
 from .cells import Cell, key_of, run_cell, why_not
-from .entrants import COMMITTEE, FOR_TABLES, HISTGB, NETWORKS
+from .entrants import COMMITTEE, FOR_LISTS, FOR_TABLES, NETWORKS, Entrant
 from .floors import floor_sentences
-from .rankers import LAMBDARANK, RANKERS
 
 Results = dict[str, dict[int, dict[str, Any]]]
 BEST_RIVAL, BEST_OF_ALL = "best_rival", "best_of_all"
@@ -34,7 +33,7 @@ class Plan:
     """What will be run for one metric."""
 
     settings: Settings
-    recipes: tuple[Recipe, ...]
+    entrants: tuple[Entrant, ...]
     seeds: int
     fingerprint: str
     skipped: tuple[str, ...]
@@ -43,48 +42,29 @@ class Plan:
 
     def cells(self) -> Iterator[tuple[str, Cell]]:
         for seed in range(self.seeds):
-            for recipe in self.recipes:
+            for entrant in self.entrants:
                 settings = self.settings.model_copy(update={"seed": self.settings.seed + seed})
-                cell = {"settings": settings.model_dump(), "recipe": recipe.model_dump()}
+                cell = {"settings": settings.model_dump(), "entrant": entrant.name}
                 yield key_of(cell, self.fingerprint), {**cell, **({"features": self.features} if self.features else {})}
 
 
-def make_plan(settings: Settings, seeds: int, names: Sequence[str] | None = None, work: Work | None = None) -> Plan:
-    """Checks the input and drops who cannot be run for this metric, with a sentence each.
+def make_plan(settings: Settings, seeds: int, work: Work | None = None) -> Plan:
+    """Checks the input and drops who cannot be run here, with a sentence each.
 
-    Without names: the committee against trees, logistic regression and two networks, on a table and on features of a
-    pretrained network alike; on pixels, against two networks. ``work`` says how features are computed.
+    The committee against trees, logistic regression and two networks, on a table and on features of a pretrained
+    network alike; on pixels, against two networks; on ranked lists, against three rankers.
     """
     if seeds < 2:
         raise InputError("--seeds", repr(seeds), "at least 2", "Five or more give intervals worth reading.")
     work = work or Work()
     ready = prepare(settings, work=work)
-    known = recipes()
-    if names is not None:
-        chosen = [_named(known, name) for name in names]
-        trees = HISTGB if ready.lists is None else RANKERS[LAMBDARANK]
-        chosen += [trees] if trees.name not in names and ready.source.images is None else []
-    elif ready.lists is not None:
-        chosen = [COMMITTEE, *RANKERS.values()]
-    elif ready.source.images is None:
-        chosen = [*FOR_TABLES.values(), *(known[name] for name in NETWORKS)]
-    else:
-        chosen = [COMMITTEE, *(known[name] for name in NETWORKS)]
-    reasons = {recipe.name: why_not(recipe, ready) for recipe in chosen}
-    skipped = tuple(f"{recipe.title}: {reasons[recipe.name]}" for recipe in chosen if reasons[recipe.name])
-    usable = tuple(recipe for recipe in chosen if not reasons[recipe.name])
-    if not any(recipe.rival and recipe.name != HISTGB.name for recipe in usable):
-        came = ", ".join(recipe.name for recipe in usable if recipe.name != HISTGB.name) or "nothing that can be run"
-        remedy = "Add --recipe cross_entropy --recipe balanced_cross_entropy."
-        raise InputError("--recipe", f"{came}, with no rival among them", "a rival to be compared with", remedy)
+    chosen = FOR_LISTS if ready.lists is not None else (*FOR_TABLES, *NETWORKS)
+    chosen = (COMMITTEE, *NETWORKS) if ready.source.images is not None else chosen
+    reasons = {one.name: why_not(one) for one in chosen}
+    skipped = tuple(f"{one.title}: {reasons[one.name]}" for one in chosen if reasons[one.name])
+    usable = tuple(one for one in chosen if not reasons[one.name])
     features = str(work.runs or "") if is_backbone(settings.model) else ""
     return Plan(settings, usable, seeds, ready.fingerprint(), skipped, features)
-
-
-def _named(known: dict[str, Recipe], name: str) -> Recipe:
-    from ...fitting.config import find_recipe
-
-    return known.get(name) or FOR_TABLES.get(name) or RANKERS.get(name) or find_recipe(name)
 
 
 def run_plans(
@@ -96,19 +76,19 @@ def run_plans(
     done = run_cells(cells, run_cell, executor, folder / "cells", report)
     everything: list[Results] = []
     for plan, part in zip(plans, keys, strict=True):
-        grouped: Results = {recipe.name: {} for recipe in plan.recipes}
+        grouped: Results = {entrant.name: {} for entrant in plan.entrants}
         for key in part:
-            grouped[done[key]["recipe"]][done[key]["seed"]] = done[key]
+            grouped[done[key]["entrant"]][done[key]["seed"]] = done[key]
         everything.append(grouped)
     return everything
 
 
 def add_choices(results: Results, plan: Plan) -> Results:
     """Two more rows that cost nothing: per seed, who is best on validation, of the rivals and of all."""
-    rivals = [recipe.name for recipe in plan.recipes if recipe.rival]
+    rivals = [one.name for one in plan.entrants if one.rival]
     seeds = sorted(next(iter(results.values())))
     chosen: Results = {}
-    for title, names in ((BEST_RIVAL, rivals), (BEST_OF_ALL, [recipe.name for recipe in plan.recipes])):
+    for title, names in ((BEST_RIVAL, rivals), (BEST_OF_ALL, [one.name for one in plan.entrants])):
         chosen[title] = {
             seed: max((results[n][seed] for n in names), key=lambda one: number_of(one["validation"], -np.inf))
             for seed in seeds
@@ -124,13 +104,11 @@ def number_of(value: float | None, otherwise: float = np.nan) -> float:
 def summarize(results: Results, plan: Plan) -> dict[str, Any]:
     """Table rows, paired differences to the best rival, and the verdict. JSON-able.
 
-    The rival is chosen on validation data per seed, as a careful user would, so the bar is not a single fixed recipe.
+    The rival is chosen on validation data per seed, as a careful user would, so the bar is not a single fixed rival.
     """
-    ours = [recipe.name for recipe in plan.recipes if not recipe.rival]
-    # A choice among recipes is what one would train; a committee is such a choice already.
-    candidates = ours if COMMITTEE.name in ours or not ours else [*ours, BEST_OF_ALL]
+    candidates = [one.name for one in plan.entrants if not one.rival]
     complete = add_choices(results, plan)
-    titles = {**{recipe.name: recipe.title for recipe in plan.recipes}, **TITLES}
+    titles = {**{one.name: one.title for one in plan.entrants}, **TITLES}
     seeds = sorted(complete[BEST_RIVAL])
     test = {name: [number_of(complete[name][seed]["test"]["metric"]) for seed in seeds] for name in complete}
     rows = complete[BEST_RIVAL][seeds[0]]["rows"]
@@ -171,7 +149,7 @@ def summarize(results: Results, plan: Plan) -> dict[str, Any]:
 
 
 def _numbers(cells: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the cells of one recipe, seed by seed, say on average."""
+    """What the cells of one entrant, seed by seed, say on average."""
     test = [number_of(one["test"]["metric"]) for one in cells]
     return {
         "test": float(np.mean(test)),
@@ -217,21 +195,12 @@ def verdicts(summary: dict[str, Any]) -> list[str]:
     """What the numbers say, in words a user can act on. Metrics are in points (hundredths)."""
     metric, table = summary["metric"], {row["name"]: row for row in summary["table"]}
     sentences = [_verdict(row, metric, summary) for row in table.values() if "difference" in row]
-    if not sentences:
-        sentences.append(
-            f"None of aimfor's methods could be tried for {metric}: " + "; ".join(summary["skipped"]) + "."
-        )
     single = [row for row in table.values() if row["name"] not in TITLES]
     best = max(single, key=lambda row: np.nan_to_num(row["test"], nan=-np.inf))
-    committee = table.get(COMMITTEE.name)
-    if committee is None and best["name"] == HISTGB.name:
-        sentences.append(f"{best['title']} has the highest mean on test rows, {best['test']:.4f}: consider it first.")
-    if committee is not None:
-        loud = sorted(committee["weights"].items(), key=lambda one: -one[1])
-        sentences.append(
-            "Weights in the committee: " + ", ".join(f"{name} {weight:.2f}" for name, weight in loud) + "."
-        )
-    if committee is not None and best is not committee:
+    committee = table[COMMITTEE.name]
+    loud = sorted(committee["weights"].items(), key=lambda one: -one[1])
+    sentences.append("Weights in the committee: " + ", ".join(f"{name} {weight:.2f}" for name, weight in loud) + ".")
+    if best is not committee:
         sentences.append(
             f"The highest mean on test rows is that of {best['title'].removeprefix('· ')}, {best['test']:.4f} "
             f"(committee {committee['test']:.4f}): {_seen(best, summary)}."

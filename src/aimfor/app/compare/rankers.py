@@ -12,19 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...fitting.committee.members import Rows
-from ...fitting.config import Recipe, Stage
 from ...fitting.objective import Objective
 from ..run.folder import Prepared
 
 LAMBDARANK = "lambdarank"
-_NONE = (Stage(loss="ce"),)
+#: Name and title.
 RANKERS = {
-    one.name: one
-    for one in (
-        Recipe(name=LAMBDARANK, title="LightGBM, lambdarank", stages=_NONE, rival=True),
-        Recipe(name="pointwise_trees", title="LightGBM on grades", stages=_NONE, rival=True),
-        Recipe(name="pointwise_linear", title="ridge regression on grades", stages=_NONE, rival=True),
-    )
+    LAMBDARANK: "LightGBM, lambdarank",
+    "pointwise_trees": "LightGBM on grades",
+    "pointwise_linear": "ridge regression on grades",
 }
 #: Rounds that the validation queries choose from: an untuned lambdarank overfits small data long before its default.
 ROUNDS = (25, 50, 100, 200)
@@ -33,8 +29,7 @@ Array = NDArray[Any]
 
 def run_ranker(name: str, ready: Prepared) -> tuple[Tensor, float]:
     """Scores of the test rows, and the value on the validation queries, of one rival."""
-    rows = Rows(ready.x, ready.ids, lists=ready.lists)
-    train, validation = (rows.take(torch.from_numpy(part)) for part in (ready.parts.train, ready.parts.validation))
+    train, validation = ready.part("train"), ready.part("validation")
     return rank_by(name, ready.objective, train, validation, ready.test[0], ready.settings.seed)
 
 

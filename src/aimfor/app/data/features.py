@@ -25,7 +25,7 @@ from ...fitting import checkpoint
 from ...fitting.backbones import BATCH, Backbone, load_backbone
 from ...fitting.components import Components
 from ...fitting.executors import cores
-from ...fitting.fit import Interrupted
+from ...fitting.loop import Interrupted
 from .pictures import Pictures, digest
 
 Matrix = NDArray[np.float32]

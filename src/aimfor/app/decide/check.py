@@ -37,9 +37,7 @@ class Looked:
         return in_words(str(self.certificate), self.words)
 
 
-def look(
-    path: Path, data: Path, log: Path | None, confidence: float, encoding: str = "utf8", trust: str | None = None
-) -> Looked:
+def look(path: Path, data: Path, log: Path | None, confidence: float, encoding: str = "utf8") -> Looked:
     """Counts the new rows, adds them to those of the log, and appends one line to it.
 
     Raises:
@@ -49,7 +47,7 @@ def look(
     if not data.is_file():
         wrong = "which is a folder" if data.is_dir() else "which does not exist"
         raise InputError("data", f"{data}, {wrong}", "a CSV or Parquet file of new rows with their labels")
-    what = watched(path, trust)
+    what = watched(path)
     problem = what.problem
     log = log or what.folder / "check.jsonl"
     scores, targets, groups = what.read(data, encoding)

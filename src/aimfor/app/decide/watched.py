@@ -41,12 +41,12 @@ class Watched:
     words: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-def watched(path: Path, trust: str | None = None) -> Watched:
+def watched(path: Path) -> Watched:
     """Raises `InputError` where there is nothing to watch: no decision, no threshold, a metric without a floor."""
     if path.is_dir() and (path / "config.json").exists():
         from ..run.finished import load_run  # a run needs all that trained it
 
-        return _of_run(load_run(path, trust))
+        return _of_run(load_run(path))
     return _of_decision(path / "decision.json" if path.is_dir() else path)
 
 

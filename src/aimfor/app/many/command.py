@@ -26,7 +26,7 @@ def reopen(folder: Path, work: Work) -> many.Ready:
     config = checkpoint.read_json(folder / "config.json")
     if (folder / many.LABELS).exists():
         raise InputError("--resume", f"{folder}, which is finished", "a run that was stopped")
-    settings = Settings(**config["settings"])
+    settings = Settings.stored(config["settings"])
     ready = many.prepare(settings, read_source(settings, work), work)
     if ready.encoder.state != config["encoder"] or ready.names != config["labels"]:
         raise InputError("--resume", f"{folder}, whose data has changed since", "the data the run was started with")

@@ -88,7 +88,7 @@ def reopen(folder: Path) -> tuple[Settings, Scenes, tuple[int, int]]:
     config = checkpoint.read_json(folder / "config.json")
     if (folder / MASKS).exists():
         raise InputError("--resume", f"{folder}, which is finished", "a run that was stopped")
-    settings = Settings(**config["settings"])
+    settings = Settings.stored(config["settings"])
     scenes = scenes_of(settings)
     facts = {"classes": scenes.classes, "fingerprint": _fingerprint(settings)}
     if any(config.get(key, value) != value for key, value in facts.items()):  # runs of 0.1 have no fingerprint
@@ -243,7 +243,7 @@ def load_run(folder: Path) -> MaskRun:
     document = checkpoint.read_json(folder / MASKS)
     tensors, facts = checkpoint.load(folder / "model.safetensors")
     with checkpoint.reading(folder / MASKS):
-        settings, classes = Settings(**config["settings"]), [str(one) for one in config["classes"]]
+        settings, classes = Settings.stored(config["settings"]), [str(one) for one in config["classes"]]
         values = torch.tensor([float(one) for one in document["offsets"]], dtype=torch.float64)
         if len(values) != len(classes):
             raise ValueError("offsets of other classes")

@@ -1,4 +1,4 @@
-"""A whole run as one ONNX model: encoder, committee or network, calibration, threshold."""
+"""A whole run as one ONNX model: encoder, committee, calibration, threshold."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from onnx import ModelProto, TensorProto
-from torch import nn
 
 from ...fitting.columns import TableEncoder
 from ...fitting.committee import Committee
@@ -16,7 +15,6 @@ from ...fitting.committee.scale import MOST, Scale
 from .columns import encoded, input_name, what_it_takes
 from .graph import Graph
 from .members import seat_scores
-from .network import network_scores
 
 DOUBLE, INT64, STRING = TensorProto.DOUBLE, TensorProto.INT64, TensorProto.STRING
 
@@ -40,17 +38,16 @@ class Reading:
     calibration: tuple[float, float] = (1.0, 0.0)
 
 
-def run_model(encoder: TableEncoder, model: Committee | nn.Module, reading: Reading) -> ModelProto:
+def run_model(encoder: TableEncoder, model: Committee, reading: Reading) -> ModelProto:
     """Inputs: the columns, each ``(rows,)`` under its own name. Outputs: ``probability`` (float64) and ``decision``.
 
     ``probability`` is ``(rows,)`` of the positive class, or ``(rows, classes)`` of several.
 
     Raises:
-        InputError: A column, or a layer, that ONNX has no operators for.
+        InputError: A column that ONNX has no operators for.
     """
     g = Graph()
-    x = encoded(g, encoder)
-    scores = _scores(g, g.cast(x, DOUBLE), model) if isinstance(model, Committee) else network_scores(g, x, model)
+    scores = _scores(g, g.cast(encoded(g, encoder), DOUBLE), model)
     labels, classes = g.texts(reading.classes), reading.classes
     if reading.binary:
         score, (slope, offset) = g("Squeeze", scores, np.array([1])), reading.calibration

@@ -27,14 +27,14 @@ def _page(document: dict[str, Any]) -> str:
     parts, first, settings = document["parts"], document["parts"][0], document["settings"]
     example = first["example"]
     details = test_parts(example["test"], example["threshold"], example["classes"], first["metric"])
-    details |= {"certificate": None, "beside": [], "beside_text": ""}  # shown above, for every recipe
+    details |= {"certificate": None, "beside": [], "beside_text": ""}  # shown above, for everyone
     return render(
         title=f"{Path(document['data']).name}: does training for the metric help?",
-        subtitle=f"aimfor {__version__}; rivals and recipes over {first['seeds']} paired seeds and splits",
+        subtitle=f"aimfor {__version__}; rivals over {first['seeds']} paired seeds and splits",
         headline=[(f"{part['metric']}, best rival", number(_row(part, BEST_RIVAL)["test"]), "") for part in parts]
         + [(f"{part['metric']}, chosen of all", number(_row(part, BEST_OF_ALL)["test"]), "") for part in parts],
         comparisons=[_comparison_part(part, place) for place, part in enumerate(parts)],
-        slider_text=f"The model chosen on validation for {first['metric']}, first seed ({example['recipe']}): "
+        slider_text=f"The model chosen on validation for {first['metric']}, first seed ({example['entrant']}): "
         f"{example['test']['n']} test rows.",
         facts=[
             ("model", settings["model"]),

@@ -40,14 +40,13 @@ def _page(metrics: dict[str, Any], config: dict[str, Any], sheets: list[dict[str
         metric=metric,
         headline=_headline(metrics),
         committee=committee_part(metrics.get("committee")),
-        slider_text=f"{test['n']} test rows; the tuned threshold: "
-        f"{metrics.get('threshold_text', 'chosen on validation rows')}.",
+        slider_text=f"{test['n']} test rows; the tuned threshold: {metrics['threshold_text']}.",
         group_name=settings.get("group") or "",
         facts=_facts(metrics, config),
         notes=metrics["notes"],
         sheets=sheets,
         **test_parts(test, metrics["threshold"], config["labels"]["classes"], metric),
-        **_learning(metrics, metric),
+        **_learning(metrics),
         **importance_part(metrics.get("importance"), metric),
     )
 
@@ -67,46 +66,28 @@ def _headline(metrics: dict[str, Any]) -> list[tuple[str, str, str]]:
             f"{metric}, estimated",
             number(metrics["validation"]),
             "out-of-fold rows, each evaluated with choices made without it",
-        )
-        if metrics.get("committee")
-        else (f"{metric}, validation", number(metrics["validation"]), "the rows that chose"),
+        ),
         (f"{metric}, without a model", number(test.get("baseline")), "the best constant"),
     ]
 
 
 def _facts(metrics: dict[str, Any], config: dict[str, Any]) -> list[tuple[str, Any]]:
-    settings = config["settings"]
-    if metrics.get("committee"):
-        speaking = sum(one["weight"] > 0 for one in metrics["committee"]["members"])
-        return [
-            ("model", f"committee of {speaking} members, {metrics['committee']['folds']} folds"),
-            ("decisions", metrics["threshold_text"]),
-            ("seed", settings["seed"]),
-            ("seconds", number(metrics["seconds"], 1)),
-        ]
+    speaking = sum(one["weight"] > 0 for one in metrics["committee"]["members"])
     return [
-        ("recipe", config["recipe"]["title"]),
-        ("best weights from", f"stage {metrics['chosen']['stage'] + 1} ({metrics['chosen']['loss']})"),
-        ("model", f"{settings['model']}, {metrics['parameters']} parameters"),
-        (
-            "epochs, batch size, learning rate",
-            f"{settings['epochs']}, {settings['batch_size']}, {settings['learning_rate']:g}",
-        ),
-        ("seed", settings["seed"]),
+        ("model", f"committee of {speaking} members, {metrics['committee']['folds']} folds"),
+        ("decisions", metrics["threshold_text"]),
+        ("seed", config["settings"]["seed"]),
         ("seconds", number(metrics["seconds"], 1)),
     ]
 
 
-def _learning(metrics: dict[str, Any], metric: str) -> dict[str, Any]:
-    members = [one for one in (metrics.get("committee") or {"members": []})["members"] if one.get("curves")]
-    if members:
-        text = "One line per fold, on rows it did not learn from; dotted: the checkpoint used for all folds, chosen on "
-        text += "all these rows together."
-        return {"learning": safe_svg(figures.fold_curves(members)), "learning_legend": [], "learning_text": text}
-    if not metrics["history"]:
+def _learning(metrics: dict[str, Any]) -> dict[str, Any]:
+    members = [one for one in metrics["committee"]["members"] if one.get("curves")]
+    if not members:
         return {}
-    svg, legend = figures.learning_curves(metrics["history"], metric)
-    return {"learning": safe_svg(svg), "learning_legend": legend}
+    text = "One line per fold, on rows it did not learn from; dotted: the checkpoint used for all folds, chosen on "
+    text += "all these rows together."
+    return {"learning": safe_svg(figures.fold_curves(members)), "learning_legend": [], "learning_text": text}
 
 
 def importance_part(found: dict[str, Any] | None, metric: str) -> dict[str, Any]:

@@ -30,13 +30,8 @@ def is_wanted(data: str, metric: str, model: str, query: str | None) -> bool:
     return is_retrieval(metric) and query is None and (is_backbone(model) or Path(data).is_dir())
 
 
-def train(settings: Settings, out: Path | None, quiet: bool, given: dict[str, object]) -> None:
-    """Starts a run and finishes it. ``given`` are options that mean nothing here."""
-    for name, value in given.items():
-        if value:
-            raise InputError(
-                name, f"the option together with {settings.metric}", "no such option for neighbours", "Leave it out."
-            )
+def train(settings: Settings, out: Path | None, quiet: bool) -> None:
+    """Starts a run and finishes it."""
     with features(Path("runs") if out is None else out.resolve().parent, quiet) as work:
         folder, ready = retrieval.start(settings, _source(settings, work), out, work)
     _finish(folder, ready, quiet)
@@ -48,7 +43,7 @@ def resume(folder: Path, quiet: bool) -> None:
     if (folder / retrieval.DONE).exists():
         raise InputError("--resume", f"{folder}, which is finished", "a run that was stopped")
     with checkpoint.reading(folder / "config.json"):
-        settings = Settings(**config["settings"])
+        settings = Settings.stored(config["settings"])
     with features(folder.resolve().parent, quiet) as work:
         ready = retrieval.prepare(settings, _source(settings, work), work)
     if any(config.get(key) != value for key, value in ready.fingerprint.items()):

@@ -164,7 +164,7 @@ def load_run(folder: Path) -> RetrievalRun:
         raise InputError("run", f"{folder}, which is not finished", "a finished run", "Continue it with --resume.")
     tensors, facts = checkpoint.load(folder / "model.safetensors")
     with checkpoint.reading(folder / "config.json"):
-        settings, sight = Settings(**config["settings"]), Sight(**config["sight"])
+        settings, sight = Settings.stored(config["settings"]), Sight(**config["sight"])
         shape = sight.shape
     with checkpoint.reading(folder / "model.safetensors"):
         network = empty(str(facts["way"]), shape, int(facts["width"]))

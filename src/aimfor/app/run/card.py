@@ -5,25 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ...fitting.config import Recipe, Settings
+from ...fitting.config import Settings
 from ..data.labels import Labels
 from .evaluate import or_undefined
-from .folder import Prepared
-
-
-def model_card(ready: Prepared, recipe: Recipe, metrics: dict[str, Any]) -> str:
-    """Markdown with a YAML head. Names that come from the user are quoted as JSON, which is YAML as well."""
-    settings, best, rows = ready.settings, metrics["chosen"], metrics["rows"]
-    lines = [
-        (f"{settings.metric} on validation rows", f"{metrics['validation']:.4f}"),
-        ("rows (train / validation / test)", f"{rows['train']} / {rows['validation']} / {rows['test']}"),
-        ("model", f"{_plain(settings.model)}, {metrics['parameters']} parameters"),
-        ("recipe", _plain(recipe.title)),
-        ("best weights from", f"stage {best['stage'] + 1} ({best['loss']}), epoch {best['epoch'] + 1}"),
-    ]
-    task = "tabular-classification" if ready.source.kind == "table" else "image-classification"
-    chosen = "the threshold was chosen on validation data"
-    return _card(ready.source.name, settings, ready.labels, metrics, lines, chosen, task)
 
 
 def committee_card(name: str, settings: Settings, labels: Labels, metrics: dict[str, Any], task: str) -> str:

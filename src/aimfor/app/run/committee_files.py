@@ -12,7 +12,7 @@ import torch
 from ...errors import InputError
 from ...fitting import checkpoint
 from ...fitting.committee import Committee
-from ...fitting.committee.members import TunedTail, for_pictures
+from ...fitting.committee.members import TunedTail
 from ...fitting.committee.store import Kept
 
 COMMITTEE, MEMBERS, CELLS = "committee.json", "members", "cells"
@@ -32,8 +32,8 @@ def save_committee(folder: Path, committee: Committee) -> None:
     checkpoint.write_json(folder / COMMITTEE, {**committee.facts, "texts": texts})
 
 
-def load_committee(folder: Path, model: str = "auto") -> Committee:
-    """The committee; ``model`` is the network of members on pictures, which its files do not name.
+def load_committee(folder: Path, backbone: str = "") -> Committee:
+    """The committee; ``backbone`` is what a fine-tuned member was pretrained as, which its files do not name.
 
     Raises `InputError` naming the file that is missing or damaged."""
     document = checkpoint.read_json(folder / COMMITTEE)
@@ -45,7 +45,7 @@ def load_committee(folder: Path, model: str = "auto") -> Committee:
                 return checkpoint.load(folder / MEMBERS / f"{name}.safetensors")
             return _text(folder / MEMBERS / f"{name}.txt", texts[name])
 
-        return Committee.restore(document, get, (*for_pictures(model), TunedTail(model)))
+        return Committee.restore(document, get, (TunedTail(backbone),))
 
 
 def _text(path: Path, known: dict[str, Any]) -> Kept:

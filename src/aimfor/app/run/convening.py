@@ -87,7 +87,7 @@ def convene(settings: Settings, ready: Prepared, **how: Any) -> Committee:
     rows = torch.from_numpy(ready.parts.train)
     who: dict[str, Any] = {"kinds": settings.members}
     if ready.source.images is not None:
-        own = for_pictures(settings.model, sort_of_training(ready))
+        own = for_pictures(sort_of_training(ready))
         who = {"who": own, "folds": PICTURE_FOLDS, "single": settings.fast, "alone": settings.fast}
     elif isinstance(ready.encoder, FeatureEncoder) and ready.encoder.fine_tune:
         tail = TunedTail(ready.encoder.backbone, ready.encoder.stem_shape, sort_of_training(ready))

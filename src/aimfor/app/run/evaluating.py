@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...fitting.committee import Progress
-from ...fitting.fit import Interrupted
+from ...fitting.loop import Interrupted
 from .folder import Prepared
 
 #: In place of a member's name in `Progress`.

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Strict
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...errors import InputError
 from ...fitting import checkpoint
@@ -17,13 +17,11 @@ from ...fitting.calibrate import probability
 from ...fitting.columns.kinds import Remarks
 from ...fitting.committee import Committee
 from ...fitting.config import Settings
-from ...fitting.models import build, scores_of
 from ...fitting.objective import Objective
 from ..data.encode import Encoder, encode, restore_encoder
 from ..data.labels import Labels
 from ..data.source import Source
 from .committee_files import COMMITTEE, load_committee
-from .trust import check_trust
 
 
 class _Stored(BaseModel):
@@ -41,7 +39,7 @@ class Run:
 
     folder: Path
     config: dict[str, Any]
-    model: nn.Module | Committee
+    model: Committee
     encoder: Encoder
     labels: Labels
     threshold: float
@@ -70,9 +68,7 @@ class Run:
 
     def scores_of_encoded(self, x: Tensor) -> Tensor:
         """The same from what the encoder gave."""
-        if isinstance(self.model, Committee):
-            return self.model.scores(x)
-        return scores_of(self.model, x, self.labels.outputs)
+        return self.model.scores(x)
 
     def decisions(self, scores: Tensor) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The class each row is decided to be: by the stored threshold, or the most probable one."""
@@ -87,26 +83,26 @@ class Run:
         return np.asarray(probability(scores, self.calibration).numpy())
 
 
-def load_run(folder: Path, trust: str | None = None) -> Run:
-    """Reads a finished run. ``trust`` is the one ``module:factory`` that its config.json may name.
+def load_run(folder: Path) -> Run:
+    """Reads a finished run.
 
     Raises:
-        InputError: A folder without a finished run, a damaged file, or code that was not trusted.
+        InputError: A folder without a finished run, or a damaged file.
     """
     if not folder.is_dir():
         raise InputError("run", f"{folder}, which is no folder", "the folder of an aimfor run")
     config = checkpoint.read_json(folder / "config.json")
     if config.get("kind") in ("masks", "many", "retrieval"):
         raise InputError("run", f"{folder}, one of another kind ({config['kind']})", "one column of classes or a table")
-    if not any((folder / name).exists() for name in ("model.safetensors", COMMITTEE)):
+    if config.get("recipe") is not None:
+        raise one_network(folder, config)
+    if not (folder / COMMITTEE).exists():
         raise InputError("run", f"{folder}, which is not finished", "a finished run", "Continue it with --resume.")
     decision = checkpoint.read_json(folder / "threshold.json")
     with checkpoint.reading(folder / "config.json"):
-        settings, labels = Settings(**config["settings"]), Labels.restore(config["labels"])
+        settings, labels = Settings.stored(config["settings"]), Labels.restore(config["labels"])
         encoder = restore_encoder(config["encoder"])
-        check_trust(folder, settings.model, trust)
-    alone = not (folder / COMMITTEE).exists()
-    model = _network(folder, settings, encoder, labels) if alone else load_committee(folder, settings.model)
+    model = load_committee(folder, settings.model)
     with checkpoint.reading(folder / "threshold.json"):
         stored = _Stored.model_validate({key: decision.get(key) for key in _Stored.model_fields})
         if labels.binary and settings.query is None and stored.calibration is None:
@@ -114,10 +110,7 @@ def load_run(folder: Path, trust: str | None = None) -> Run:
     return Run(folder, config, model, encoder, labels, stored.threshold, stored.calibration)
 
 
-def _network(folder: Path, settings: Settings, encoder: Encoder, labels: Labels) -> nn.Module:
-    tensors, _ = checkpoint.load(folder / "model.safetensors")
-    with checkpoint.reading(folder / "config.json"):
-        model = build(settings.model, encoder.shape, labels.outputs, settings.hidden, settings.dropout)
-    with checkpoint.reading(folder / "model.safetensors"):
-        model.load_state_dict(tensors)
-    return model.eval()
+def one_network(folder: Path, config: dict[str, Any]) -> InputError:
+    """What is said of a run of one network, which earlier versions made."""
+    came = f"{folder}, one network by aimfor {config.get('aimfor')}"
+    return InputError("run", came, "a run of this version", "Read it by that version, or train again.")

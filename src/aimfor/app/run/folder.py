@@ -19,10 +19,9 @@ from ...fitting.augment import SAID, sort_of
 from ...fitting.backbones import WORTH, is_backbone, load_backbone
 from ...fitting.columns import TableEncoder
 from ...fitting.columns.suspects import near_perfect
+from ...fitting.committee.members.base import Rows
 from ...fitting.config import Settings
-from ...fitting.models import build
 from ...fitting.objective import Objective
-from ...fitting.steps import Task
 from ...metrics import NDCG
 from ...metrics.at_rate import AtRate
 from ..data.encode import Encoder, encode, fit_encoder
@@ -31,8 +30,6 @@ from ..data.labels import GRADES, SEVERAL, Labels, Split, fit_labels, split
 from ..data.lists import grades_of, list_numbers, split_lists
 from ..data.source import Source
 from ..data.sources import load
-
-CHECKPOINT = "checkpoint.safetensors"
 
 
 @dataclass
@@ -50,16 +47,14 @@ class Prepared:
     #: The list of each row, where the table is one of ranked lists.
     lists: Tensor | None = None
 
-    @property
-    def task(self) -> Task:
-        train, validation = torch.from_numpy(self.parts.train), torch.from_numpy(self.parts.validation)
-        x, y = self.x, self.ids
-        return Task(x[train], y[train], x[validation], y[validation], self.objective, self.labels.outputs)
+    def part(self, name: str) -> Rows:
+        """The rows of ``"train"``, ``"validation"`` or ``"test"``."""
+        return Rows(self.x, self.ids, lists=self.lists).take(torch.from_numpy(getattr(self.parts, name)))
 
     @property
     def test(self) -> tuple[Tensor, Tensor]:
-        rows = torch.from_numpy(self.parts.test)
-        return self.x[rows], self.ids[rows]
+        rows = self.part("test")
+        return rows.x, rows.y
 
     @property
     def notes(self) -> list[str]:
@@ -121,14 +116,11 @@ def prepare(
     work.hashes = source.hashes
     how: dict[str, Any] = {"backbone": backbone, "side": settings.image_size, "fine_tune": settings.fine_tune}
     encoder = fit_encoder(source, parts.train, settings.wishes, work=work, **how)
-    settings = settings.budget(len(parts.train), source.kind == "pictures")
     x = torch.from_numpy(encode(encoder, source))
     if committee and source.images is not None:
         source.notes += [WORTH, *([SAID[sort_of(source.images[parts.train])]] if settings.augment else [])]
     if isinstance(encoder, TableEncoder):
         encoder.notes += near_perfect(encoder, x.numpy()[parts.train], ids[parts.train])
-    if not backbone:  # a wrong --model is found now
-        build(settings.model, tuple(x.shape[1:]), labels.outputs, settings.hidden, settings.dropout)
     return Prepared(source, objective, labels, torch.from_numpy(ids), parts, encoder, x, settings)
 
 
@@ -145,7 +137,6 @@ def _prepare_lists(settings: Settings, source: Source, objective: Objective, com
     labels, grades = grades_of(source.labels, objective)
     parts = split_lists(lists, grades, settings.seed, source.test, validation=not committee)
     encoder = fit_encoder(source, parts.train, settings.wishes)
-    settings = settings.budget(len(parts.train), False)
     x = torch.from_numpy(encode(encoder, source))
     ids, numbers = torch.from_numpy(grades), torch.from_numpy(lists)
     return Prepared(source, objective, labels, ids, parts, encoder, x, settings, numbers)

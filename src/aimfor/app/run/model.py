@@ -87,12 +87,11 @@ def _source(data: Any, lazy: bool) -> Source:
     return Source("the data", columns_of(data))
 
 
-def load(folder: str | Path, trust: str | None = None) -> Model:
+def load(folder: str | Path) -> Model:
     """The model of a run folder that ``aimfor train`` wrote. Nothing in the folder is executed.
 
     Args:
         folder: The run folder.
-        trust: The one ``module:factory`` that the run may name as its network; by default none.
 
     Raises:
         InputError: No finished run there, or a damaged one.
@@ -106,4 +105,4 @@ def load(folder: str | Path, trust: str | None = None) -> Model:
     """
     if not isinstance(folder, str | Path):
         raise InputError("folder", f"a {type(folder).__name__}", "the path of a run folder")
-    return Model(load_run(Path(folder), trust))
+    return Model(load_run(Path(folder)))

@@ -34,7 +34,6 @@ def predict(
     out: Path | None,
     encoding: str = "utf8",
     rows: int | None = None,
-    trust: str | None = None,
     *,
     id_column: str | None = None,
     evaluate: bool = False,
@@ -50,7 +49,7 @@ def predict(
     Raises:
         InputError: An unfinished or damaged run, a missing column, unreadable data, no labels to evaluate by.
     """
-    run = load_run(folder, trust)
+    run = load_run(folder)
     size = run.encoder.shape[1] if run.encoder.kind == "image" else 0
     target = run.config["settings"]["target"]
     lazy = run.encoder.kind == "features"

@@ -40,7 +40,6 @@ def predict(
     out: Path | None,
     encoding: str = "utf8",
     rows: int | None = None,
-    trust: str | None = None,
     *,
     id_column: str | None = None,
     evaluate: bool = False,
@@ -49,7 +48,7 @@ def predict(
 
     With ``evaluate`` the scores and labels of all rows are kept, some twenty bytes a row.
     """
-    run = load_run(folder, trust)
+    run = load_run(folder)
     if not isinstance(run.encoder, TableEncoder):
         raise InputError("data", f"{data}, a table", "images: the run was trained on them")
     work, at = _Scoring(run, run.encoder, id_column, evaluate), 0

@@ -73,7 +73,7 @@ def reopen(folder: Path) -> Ready:
     if (folder / "metrics.json").exists():
         raise InputError("--resume", f"{folder}, which is finished", "a run that was stopped")
     with checkpoint.reading(folder / "config.json"):
-        settings = Settings(**config["settings"])
+        settings = Settings.stored(config["settings"])
     ready = prepare(settings, folder / STAGED)
     if ready.fingerprint != config["fingerprint"]:
         raise InputError("--resume", f"{folder}, whose data has changed since", "the data the run was started with")

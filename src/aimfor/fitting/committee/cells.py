@@ -16,11 +16,10 @@ from torch import Tensor
 
 from ...errors import AimforError
 from ..executors import end_with_parent, process_pool
-from ..fit import Interrupted
+from ..loop import Interrupted, never_stop
 from ..objective import Objective
 from .folds import Folds
 from .members import Fitted, Job, Member, Rows
-from .members.base import Never
 from .store import MemoryStore, Store
 
 #: What the members import on their way.
@@ -105,7 +104,7 @@ class Runner:
     store: Store = field(default_factory=MemoryStore)
     workers: int = 1
     report: Callable[[Progress], None] | None = None
-    stop: Callable[[], bool] = Never
+    stop: Callable[[], bool] = never_stop
     deadline: float | None = None
     _pool: concurrent.futures.ProcessPoolExecutor | None = None
 
@@ -193,7 +192,7 @@ class Runner:
 
 
 def run_cell(
-    table: Table, member: Member, fold: int, start: Fitted | None = None, stop: Callable[[], bool] = Never
+    table: Table, member: Member, fold: int, start: Fitted | None = None, stop: Callable[[], bool] = never_stop
 ) -> Cell:
     """Learns on the fold's training rows and scores its held-out rows at every look."""
     began, threads = time.monotonic(), torch.get_num_threads()

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...errors import InputError
 from ..calibrate import probability
 from ..objective import Objective
 from .decide import Threshold
@@ -174,6 +175,11 @@ class Committee:
         seats = []
         known = {**_BY_NAME, **{member.name: member for member in who}}
         for one in facts["seats"]:
+            if one["name"] not in known:
+                remedy = "Read the run by the version that config.json names."
+                raise InputError(
+                    "run", f"a member {one['name']!r} in committee.json", "one that this version knows", remedy
+                )
             member, loud = known[one["name"]], one["share"] >= SILENT
             if loud and one["folds"] < 1:
                 raise ValueError(f"{one['name']} has a share of the vote and no model")

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError
+from ..loop import never_stop
 from ..objective import Objective
 from .cells import Cell, Progress, Runner, Table
 from .committee import SILENT, Committee, OutOfFold, Seat
@@ -17,7 +18,6 @@ from .folds import Folds, make_folds, make_list_folds
 from .gate import check_lists, check_rows
 from .looks import best_look, learning_curves, out_of_fold
 from .members import FOR_TABLES, Member, Rows, members
-from .members.base import Never
 from .scale import Scale
 from .store import MemoryStore, Store
 from .weights import DEFAULT, Judge, choose, mixed
@@ -46,7 +46,7 @@ def fit_committee(
     workers: int = 1,
     minutes: float | None = None,
     report: Callable[[Progress], None] | None = None,
-    stop: Callable[[], bool] = Never,
+    stop: Callable[[], bool] = never_stop,
 ) -> Committee:
     """Folds the rows, lets every member predict out of fold, and lets the metric weigh them.
 

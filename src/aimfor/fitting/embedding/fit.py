@@ -8,6 +8,7 @@ ways are evaluated after a quarter, a half and all of their steps. The best of a
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,9 +18,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...retrieval import RetrievalLoss
-from ..committee.members.base import Never
 from ..committee.store import MemoryStore, Store
-from ..fit import Interrupted
+from ..loop import descend, never_stop
 from ..models import in_blocks
 from ..per_class import PerClassBatchSampler
 from .near import depth_of, query_values
@@ -134,7 +134,7 @@ def fit_embedding(
     seed: int = 0,
     store: Store | None = None,
     tell: Callable[[int, int], None] | None = None,
-    stop: Callable[[], bool] = Never,
+    stop: Callable[[], bool] = never_stop,
 ) -> EmbeddingFit:
     """Tries every way on classes set aside and makes the best from all classes.
 
@@ -203,7 +203,7 @@ def _looks(way: str, steps: int) -> list[int]:
 
 
 class _Count:
-    """Steps done, for the live line, and the question whether to stop."""
+    """Steps done, for the live line, and whether to stop."""
 
     def __init__(
         self, tell: Callable[[int, int], None] | None, stop: Callable[[], bool], steps: int, cells: int
@@ -211,8 +211,6 @@ class _Count:
         self.tell, self.stop, self.total, self.done = tell, stop, steps * cells, 0
 
     def step(self) -> None:
-        if self.stop():
-            raise Interrupted("stopped; finished cells are kept")
         self.done += 1
         if self.tell is not None:
             self.tell(min(self.done, self.total), self.total)
@@ -243,13 +241,9 @@ def _trained(learn: Part, way: str, metric: str, looks: Sequence[int], seed: int
     own = list(loss.parameters()) if isinstance(loss, nn.Module) else []
     optimizer = torch.optim.AdamW([*network.parameters(), *own], RATES[learn.x.ndim], weight_decay=1e-3)
     batches = _batches(learn.y, min(CLASSES, classes), seed)
-    for step in range(1, max(looks) + 1):
+    losses = (loss(network.train()(learn.x[rows]), learn.y[rows]) for rows in batches)
+    for step in itertools.islice(descend(optimizer, losses, count.stop), max(looks)):
         count.step()
-        rows = next(batches)
-        network.train()
-        optimizer.zero_grad()
-        loss(network(learn.x[rows]), learn.y[rows]).backward()
-        optimizer.step()
         if step in looks:
             yield network.eval()
 

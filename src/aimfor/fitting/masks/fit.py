@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
 from ...errors import InputError
-from ..committee.members.base import Never
 from ..committee.store import MemoryStore, Store
-from ..fit import Interrupted
+from ..loop import descend, never_stop
 from ..offsets import Offsets, fit_offsets
 from .losses import PixelLoss, lovasz_loss
 from .networks import make_network, scores_of
@@ -111,7 +110,7 @@ def fit_masks(
     measure: str = "iou",
     store: Store | None = None,
     tell: Callable[[int, int], None] | None = None,
-    stop: Callable[[], bool] = Never,
+    stop: Callable[[], bool] = never_stop,
 ) -> MaskFit:
     """One network per fold, then the offsets of `fit_offsets` on what each says about the groups it has not seen.
 
@@ -200,29 +199,26 @@ def _train(
 ) -> None:
     """AdamW on one cycle, pictures mirrored at random."""
     batch = min(8, len(rows))
-    steps = epochs * max(1, len(rows) // batch)
+    each = max(1, len(rows) // batch)
     optimizer = torch.optim.AdamW(network.parameters(), lr=4e-3, weight_decay=1e-3, fused=True)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, total_steps=steps)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, total_steps=epochs * each)
     generator = torch.Generator().manual_seed(seed)
+
+    def losses() -> Iterator[Tensor]:
+        for epoch in range(epochs):
+            order = rows[torch.randperm(len(rows), generator=generator)]
+            for part in order[: each * batch].split(batch):
+                # Contiguous: torch's group norm has crashed on the gradient of maps that lay channels last.
+                maps, y = [one[part].float().contiguous() for one in data.maps], data.y[part].long()
+                if torch.rand((), generator=generator) < 0.5:
+                    maps, y = [one.flip(3).contiguous() for one in maps], y.flip(2)
+                inside = (y != IGNORED).reshape(-1)
+                if bool(inside.any()):
+                    scores = network(maps).permute(0, 2, 3, 1).flatten(0, 2)[inside]
+                    yield loss(scores, y.reshape(-1)[inside])
+            tell(epoch + 1)
+
     network.train()
-    for epoch in range(epochs):
-        order = rows[torch.randperm(len(rows), generator=generator)]
-        for part in order[: len(order) // batch * batch].split(batch):
-            if stop():
-                raise Interrupted("stopped; finished folds are kept")
-            # Contiguous: torch's group norm has crashed on the gradient of maps that lay channels last.
-            maps, y = [one[part].float().contiguous() for one in data.maps], data.y[part].long()
-            if torch.rand((), generator=generator) < 0.5:
-                maps, y = [one.flip(3).contiguous() for one in maps], y.flip(2)
-            inside = (y != IGNORED).reshape(-1)
-            if not bool(inside.any()):
-                continue
-            scores = network(maps).permute(0, 2, 3, 1).flatten(0, 2)[inside]
-            optimizer.zero_grad()
-            value = loss(scores, y.reshape(-1)[inside])
-            value.backward()
-            torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
-            optimizer.step()
-            schedule.step()
-        tell(epoch + 1)
+    for _ in descend(optimizer, losses(), stop, clip=5.0):
+        schedule.step()
     network.eval()

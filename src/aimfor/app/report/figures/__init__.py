@@ -4,7 +4,7 @@ from .base import COLOURS, Legend
 from .curves import curve_panels
 from .differences import differences
 from .importance import importance
-from .learning import fold_curves, learning_curves
+from .learning import fold_curves
 from .queries import queries
 from .reliability import reliability
 from .scores import score_histogram
@@ -16,7 +16,6 @@ __all__ = [
     "differences",
     "fold_curves",
     "importance",
-    "learning_curves",
     "queries",
     "reliability",
     "score_histogram",

@@ -68,9 +68,9 @@ def for_tuning(kinds: tuple[str, ...], columns: int, tail: TunedTail) -> tuple[M
     return (*found, tail)
 
 
-def for_pictures(model: str = "auto", sort: str = "") -> tuple[Member, ...]:
-    """Who learns from pixels: the network that ``model`` names; ``sort`` says how pictures may be changed meanwhile."""
-    return PictureNetwork(model, sort), PictureMetric(model, sort)
+def for_pictures(sort: str = "") -> tuple[Member, ...]:
+    """Who learns from pixels; ``sort`` says how pictures may be changed meanwhile."""
+    return PictureNetwork(sort), PictureMetric(sort)
 
 
 __all__ = [

@@ -15,9 +15,8 @@ from typing import Any, Self
 
 from torch import Tensor
 
+from ...loop import never_stop
 from ...objective import Objective
-
-Never: Callable[[], bool] = lambda: False  # noqa: E731
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class Job:
     objective: Objective
     outputs: int
     seed: int
-    stop: Callable[[], bool] = Never
+    stop: Callable[[], bool] = never_stop
     start: Fitted | None = None
 
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ...fit import Interrupted
+from ...loop import Interrupted
 from ...models import in_blocks
 from .base import Fitted, Job, Member, under
 from .design import Design

@@ -18,7 +18,7 @@ from ...objective import Objective
 from .base import Fitted, Job, Member, Rows, under
 from .design import Design
 from .tabular_network import TabularNetwork, scores_with, together
-from .training import Schedule, Weights, train
+from .training import LossOfBatch, Schedule, Weights, train
 
 
 class FittedByWeights(Fitted):
@@ -184,19 +184,25 @@ def train_for_metric(network: nn.Module, job: Job, own: Job, schedule: Schedule)
         schedule: How long and how fast.
     """
     assert job.start is not None
-    metric, by_list = loss_on_logits(job.objective.metric), job.objective.metric.layout == "lists"
     threshold = 0.0
     if job.objective.needs_threshold:
         threshold = job.objective.tuned(job.start.scores(job.train.x), job.train.y, job.train.weights)[0]
-
-    def loss(scores: Tensor, batch: Rows, rows: Tensor) -> Tensor:
-        moved = together(scores) - threshold
-        index = {} if by_list else {"index": rows}
-        found: Tensor = metric(moved, batch.y, weights=batch.weights, **index)
-        return found
 
     def value(scores: Tensor) -> float:
         found = job.objective.best(scores.double(), job.held.y, job.held.weights)
         return found if math.isfinite(found) else -math.inf
 
-    return train(network, own, schedule, loss, value)
+    return train(network, own, schedule, loss_for_metric(job.objective, threshold), value)
+
+
+def loss_for_metric(objective: Objective, threshold: float) -> LossOfBatch:
+    """The metric's own loss of a batch; one of decisions is trained around the threshold, since it decides at 0."""
+    metric, by_list = loss_on_logits(objective.metric), objective.metric.layout == "lists"
+    moved = threshold if objective.needs_threshold else 0.0
+
+    def loss(scores: Tensor, batch: Rows, rows: Tensor) -> Tensor:
+        index = {} if by_list else {"index": rows}  # a table under a list metric is one list: lists carry no index
+        found: Tensor = metric(together(scores) - moved, batch.y, weights=batch.weights, **index)
+        return found
+
+    return loss

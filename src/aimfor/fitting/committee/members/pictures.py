@@ -1,4 +1,4 @@
-"""Members for pictures themselves, without a backbone: a small network, or the user's own, and then for the metric."""
+"""Members for pictures themselves, without a backbone: a small network, and then for the metric."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _OneHead(nn.Module):
 
 
 class FittedPictureNetwork(FittedByWeights):
-    """A network on pictures; which network it is, the member knows and no file says."""
+    """A network on pictures; which network it is, no file says."""
 
     def __init__(self, network: nn.Module, shape: tuple[int, ...], outputs: int, weights: list[Weights]) -> None:
         super().__init__(network, outputs, weights)
@@ -48,14 +48,14 @@ class FittedPictureNetwork(FittedByWeights):
 
     @classmethod
     def restore(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Self:
-        return cls.made_by("auto", tensors, facts)
+        return cls.of_sort(tensors, facts, NOTHING)
 
     @classmethod
-    def made_by(cls, model: str, tensors: dict[str, Tensor], facts: dict[str, Any], sort: str = NOTHING) -> Self:
-        """From a state, with the network that ``model`` names."""
+    def of_sort(cls, tensors: dict[str, Tensor], facts: dict[str, Any], sort: str) -> Self:
+        """From a state; ``sort`` says how pictures are changed if it learns further."""
         shape, outputs = tuple(int(one) for one in facts["shape"]), int(facts["outputs"])
         with torch.random.fork_rng(devices=[]):
-            network = _OneHead(build(model, shape, outputs), sort)
+            network = _OneHead(build("auto", shape, outputs), sort)
         weights = cls.split(tensors, int(facts["looks"]))
         for part in weights:
             network.load_state_dict(part)  # raises for weights of another network
@@ -66,7 +66,6 @@ class PictureNetwork(Member):
     """A network on pixels by cross-entropy.
 
     Args:
-        model: As ``--model`` names it: ``auto``, a built-in network, or ``module:factory``.
         sort: How pictures may be changed while learning; see `augment`.
     """
 
@@ -74,8 +73,8 @@ class PictureNetwork(Member):
     title = "network on pictures"
     unit = "steps"
 
-    def __init__(self, model: str = "auto", sort: str = NOTHING) -> None:
-        self.model, self.sort = model, sort
+    def __init__(self, sort: str = NOTHING) -> None:
+        self.sort = sort
 
     def why_not(self, objective: Objective, rows: Rows, outputs: int) -> str | None:
         return None if rows.x.ndim == 4 else "there are columns, not pictures"
@@ -88,7 +87,7 @@ class PictureNetwork(Member):
         shape = tuple(job.train.x.shape[1:])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(job.seed)
-            network = _OneHead(build(self.model, shape, job.outputs), self.sort)
+            network = _OneHead(build("auto", shape, job.outputs), self.sort)
             weights = train(
                 network,
                 job,
@@ -99,7 +98,7 @@ class PictureNetwork(Member):
         return FittedPictureNetwork(network.eval(), shape, job.outputs, weights)
 
     def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> FittedPictureNetwork:
-        return FittedPictureNetwork.made_by(self.model, tensors, facts, self.sort)
+        return FittedPictureNetwork.of_sort(tensors, facts, self.sort)
 
 
 class PictureMetric(PictureNetwork):

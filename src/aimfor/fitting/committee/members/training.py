@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,13 +10,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ....errors import InputError
-from ...fit import Interrupted
 from ...grouping import rows_of_each
+from ...loop import descend
+from ...sampler import BalancedBatchSampler
 from .base import Job, Rows
 from .tabular_network import scores_with, together
 
 Weights = dict[str, Tensor]
+#: From scores of a batch (b, k, outputs), the batch and its row numbers to a scalar.
+LossOfBatch = Callable[[Tensor, Rows, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class Schedule:
         patience: Looks without a better value before the end.
         decay: Of the running mean of the weights, which is what speaks.
         weight_decay: Of AdamW.
+        cosine: The rate falls by half a cosine to a twentieth.
+        balanced: Every class has the same share of a batch, as far as its rows allow.
     """
 
     rate: float
@@ -39,13 +44,15 @@ class Schedule:
     patience: int
     decay: float = 0.98
     weight_decay: float = 0.03
+    cosine: bool = False
+    balanced: bool = False
 
 
 def train(
     network: nn.Module,
     job: Job,
     schedule: Schedule,
-    loss: Callable[[Tensor, Rows, Tensor], Tensor],
+    loss: LossOfBatch,
     value: Callable[[Tensor], float],
 ) -> list[Weights]:
     """The mean weights at every look.
@@ -54,45 +61,51 @@ def train(
         network: Trained in place.
         job: Seed and stop; its rows are those of the design, not of the table.
         schedule: How long and how fast.
-        loss: From scores of a batch ``(b, k, outputs)``, the batch and its row numbers to a scalar.
+        loss: Of a batch.
         value: Of what the heads together say about the held-out rows; higher is better. Only decides when to stop.
     """
     weights = list(network.parameters())
     mean = [one.detach().clone() for one in weights]
     optimizer = torch.optim.AdamW(weights, lr=schedule.rate, weight_decay=schedule.weight_decay, fused=True)
-    batches = _batches(job.train, schedule.batch, job.seed)
+
+    def losses() -> Iterator[Tensor]:
+        for rows in _batches(job.train, schedule.batch, job.seed, schedule.balanced):
+            batch = job.train.take(rows)
+            yield loss(network(batch.x), batch, rows)
+
     found: list[Weights] = []
-    best, best_at, step = -math.inf, 0, 0
+    best, best_at = -math.inf, 0
+    taken, last = descend(optimizer, losses(), job.stop), schedule.looks * schedule.steps
     network.train()
     while len(found) < schedule.looks and len(found) - best_at < schedule.patience:
-        for _ in range(schedule.steps):
-            if job.stop():
-                raise Interrupted("stopped; finished cells are kept")
-            rows = next(batches)
-            batch = job.train.take(rows)
-            optimizer.zero_grad(set_to_none=True)
-            now = loss(network(batch.x), batch, rows)
-            if not math.isfinite(float(now.detach())):
-                raise InputError("x", "rows on which the network's loss is not finite", "columns of ordinary size")
-            now.backward()
-            optimizer.step()
-            step += 1
+        for step in itertools.islice(taken, schedule.steps):
             share = 1 - min(schedule.decay, (1 + step) / (10 + step))
             torch._foreach_lerp_(mean, [one.detach() for one in weights], share)
+            if schedule.cosine:
+                optimizer.param_groups[0]["lr"] = schedule.rate * _cosine(step / last)
         found.append({name: one.clone() for (name, _), one in zip(network.named_parameters(), mean, strict=True)})
-        found[-1] |= {name: one.clone() for name, one in network.named_buffers()}  # of a network of the user's own
+        found[-1] |= {name: one.clone() for name, one in network.named_buffers()}
         seen = value(together(scores_with(network, found[-1], job.held.x)))
         if seen > best:
             best, best_at = seen, len(found)
     return found
 
 
-def _batches(rows: Rows, size: int, seed: int) -> Iterator[Tensor]:
+def _cosine(progress: float) -> float:
+    return 0.05 + 0.95 * 0.5 * (1.0 + math.cos(math.pi * progress))
+
+
+def _batches(rows: Rows, size: int, seed: int, balanced: bool = False) -> Iterator[Tensor]:
     """Shuffled passes over the rows, one after the other, without an incomplete batch; lists are kept whole."""
     n = len(rows.y)
     generator, size = torch.Generator().manual_seed(seed), min(size, n)
     if rows.lists is not None:
         yield from _batches_of_lists(rows.lists, rows.y, size, generator)
+    if balanced:
+        sampler = BalancedBatchSampler(rows.y, max(size, int(rows.y.max()) + 1), seed=seed)
+        while True:
+            yield from sampler.epoch_batches()
+            sampler.set_epoch(sampler.epoch + 1)
     while True:
         order = torch.arange(n) if size == n else torch.randperm(n, generator=generator)
         yield from order[: n // size * size].split(size)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ....errors import InputError
-from ...fit import Interrupted
+from ...loop import Interrupted
 from ...objective import Objective
 from .base import Fitted, Job, Member, Rows
 
