@@ -154,7 +154,7 @@ def _join(batch: Batch, sizes: list[tuple[int, int]], processes: Processes) -> B
     assert scores is not None
     assert targets is not None
     labels = {name: part for name, part in zip(names, groups, strict=True) if part is not None}
-    return Batch(scores, targets, weights, where, index, labels, joined=True)
+    return Batch(scores, targets, weights, where, index, labels, joined=True, pixels=batch.pixels)
 
 
 def _join_one_list(batch: Batch, counts: list[int], processes: Processes) -> Batch:

@@ -64,6 +64,7 @@ class Batch:
         groups: Group label of each example by attribute name.
         one_list: The entries are one ranked list, ``(1, l)``: batches of several processes are joined along it.
         joined: The batches of all processes stand in it, so that nothing counted from it needs a sum over processes.
+        pixels: How many entries are one example: those of a picture, else 1.
 
     Example:
         >>> import torch
@@ -81,6 +82,7 @@ class Batch:
     groups: Mapping[str, Tensor] = field(default_factory=dict)
     one_list: bool = False
     joined: bool = False
+    pixels: int = 1
 
     def effective_weights(self) -> Tensor | None:
         """Weights with masked entries at zero; None when every entry counts once."""

@@ -245,3 +245,19 @@ def test_a_class_of_the_past_has_its_part_in_the_soft_mean() -> None:
     loss_fn(-wrong.requires_grad_(), third)
     scores, targets = perfect_masks(3, there=2)
     assert float(loss_fn(scores.requires_grad_(), targets).detach()) > 0.5
+
+
+@pytest.mark.parametrize("shape", [(4, 8, 8), (4, 1, 8, 8), (4, 3, 8, 8)])
+def test_a_bank_of_masks_counts_pictures(shape: tuple[int, ...]) -> None:
+    """Four pictures replace half of what a bank of eight holds, and so do 256 rows in a bank of 512."""
+    by_class = shape[1] == 3
+    loss_fn = aimfor.MetricLoss(aimfor.IoU(classes="mean" if by_class else "binary"), aimfor.SmoothEngine(bank=8))
+    targets = torch.arange(256).reshape(4, 8, 8) % (3 if by_class else 2)
+    for step in range(1, 4):
+        loss_fn(torch.zeros(shape, requires_grad=True), targets.reshape(4, *shape[1:]) if not by_class else targets)
+        held = 256 * sum(0.5**k for k in range(step))
+        assert float(loss_fn.engine.counts.sum(0).max()) == pytest.approx(held)
+    rows = aimfor.MetricLoss("f1", aimfor.SmoothEngine(bank=512))
+    for _ in range(2):
+        rows(torch.zeros(256, 1, requires_grad=True), targets.reshape(-1) % 2)
+    assert float(rows.engine.counts.sum()) == pytest.approx(256 * 1.5)

@@ -23,6 +23,7 @@ from .tensors import (
     groups_like,
     index_like,
     mask_like,
+    pixels_of,
     relevance_values,
     reshape_like,
     scores_and_targets,
@@ -62,7 +63,7 @@ def binary(
         finite("scores", scores, limit)
         binary_values(targets)
         weights_like(checked, shape, scores, True)
-    n = scores.numel()
+    n, pixels = scores.numel(), pixels_of(scores.shape)
     if scores.ndim != 1:  # a view that changes nothing would still be a step of the backward pass
         scores, targets = scores.reshape(-1), targets.reshape(-1)
     return Batch(
@@ -72,6 +73,7 @@ def binary(
         None if mask is None else mask.reshape(-1),
         index_like(index, n, scores, values),
         groups_like(groups, n, scores),
+        pixels=pixels,
     )
 
 
@@ -101,6 +103,7 @@ def multiclass(
         )
     classes = scores.shape[1]
     shape = torch.Size([scores.shape[0], *scores.shape[2:]])
+    pixels = pixels_of(shape)
     targets = reshape_like("targets", targets, shape).reshape(-1).long()
     if scores.ndim > 2:  # views that change nothing would still be steps of the backward pass
         scores = scores.movedim(1, -1).reshape(-1, classes)
@@ -118,7 +121,8 @@ def multiclass(
         class_values(targets, classes)
         weights_like(checked, targets.shape, scores, True)
     n = targets.numel()
-    return Batch(scores, targets, checked, mask, index_like(index, n, scores, values), groups_like(groups, n, scores))
+    index, groups = index_like(index, n, scores, values), groups_like(groups, n, scores)
+    return Batch(scores, targets, checked, mask, index, groups, pixels=pixels)
 
 
 def multilabel(

@@ -220,6 +220,12 @@ def core_shape(shape: torch.Size) -> tuple[int, ...]:
     return tuple(core)
 
 
+def pixels_of(shape: torch.Size) -> int:
+    """Entries of one example: those of a picture, for masks ``(b, h, w)``, else 1."""
+    core = core_shape(shape)
+    return math.prod(core[1:]) if len(core) > 2 else 1
+
+
 def groups_like(groups: Any, n: int, scores: Tensor) -> Mapping[str, Tensor]:
     if groups is None:
         return {}

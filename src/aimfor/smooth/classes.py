@@ -62,7 +62,7 @@ class ClassDecisions(SmoothForm):
         return root_mean_square(centred, None if self.mass is None else self.mass[..., None].expand_as(x))
 
     def holds(self, softness: Softness) -> tuple[str, ...]:
-        fixed = self.ratio is not None and self.ratio.fixed_prices
+        fixed = self.ratio is not None and (self.ratio.fixed_prices or self.ratio.fixed_when_summed)
         return ("the anchor's prices",) * bool(softness.anchor and not fixed) + softness.constants()
 
     def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:

@@ -35,9 +35,9 @@ class SmoothEngine(Engine):
             loss does not change when scores are rescaled.
         anchor: Share in [0, 1] of a convex companion loss: cross-entropy with the metric's current prices for metrics
             of decisions, the logistic loss of pairs for AP and AUROC, softmax cross-entropy for lists and AUC_mu.
-        bank: Number of recent examples that are counted with each batch (0: the batch alone). Metrics of decisions keep
-            four counts that fade, metrics of ranks the last scores. Filled in training mode only, and saved. A batch of
-            more examples, such as one of `aimfor.in_parts`, is counted alone.
+        bank: Number of recent examples that are counted with each batch (0: the batch alone); of masks ``(b, h, w)``,
+            pictures. Metrics of decisions keep four counts that fade, metrics of ranks the last scores. Filled in
+            training mode only, and saved. A batch of more examples, such as one of `aimfor.in_parts`, is counted alone.
         anchor_temperature: The anchor is of the scores over this. Below 1 scores need not grow so far to be right, and
             a network learns in fewer steps.
         indicator: ``"sigmoid"``; or ``"lower"``, ``"upper"``: logistic bounds that keep the smooth metric below, or
@@ -174,7 +174,8 @@ class SmoothEngine(Engine):
         past = self.counts.to(batch.scores.device) if self.counts.numel() else None
         output, counts = self._solve(form, replace(self._softness(form), past=past))
         if counts is not None:
-            fade = max(0.0, 1.0 - float(counts.sum(0).max()) / self.size) if counts.numel() else 1.0
+            examples = float(counts.sum(0).max()) / batch.pixels if counts.numel() else 0.0
+            fade = max(0.0, 1.0 - examples / self.size)
             self.counts = counts if past is None else fade * past + counts
         return output
 

@@ -52,6 +52,12 @@ class Ratio:
         """Whether a decision is worth the same whatever the others are: what is below the line does not change."""
         return self.below[0] == self.below[2] and self.below[1] == self.below[3]
 
+    @property
+    def fixed_when_summed(self) -> bool:
+        """The same for the sum over classes of which one is decided: a wrong decision is one fp, one fn and no tn."""
+        right, false, missed, rest = self.below
+        return self.summed and right + rest == false + missed
+
     def of(self, counts: list[list[float]]) -> tuple[float, list[float], list[float]]:
         """The value, and for each row what one more right and one more wrong decision for it are worth."""
         rows = list(zip(*counts, strict=True))
