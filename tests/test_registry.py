@@ -158,23 +158,24 @@ def test_every_command_of_the_usage_text_exists() -> None:
 
 #: Engine → what its `extra_repr` says → the metrics whose default it is.
 DEFAULTS = {
-    "sorted": {"surrogate='squared_hinge', margin=1": "auroc auroc_ovr"},
+    "sorted": {"surrogate='squared_hinge', margin=1": "auroc auroc_ovr pauc@fpr=0.1"},
     "smooth": {
         "temperature=1.0, relative=False, anchor=1": "accuracy f1_micro",
         "temperature=1.0, relative=False, anchor=1, bank=2048": "pairwise_f1",
         "temperature=1.0, relative=False, anchor=1, anchor_temperature=0.5": "auc_mu multilabel_auroc",
-        "temperature=1.0, relative=False, anchor=1, anchor_temperature=0.25": "precision@1",
-        "temperature=1.0, relative=False, anchor=0.5, bank=2048": "f1_macro",
+        "temperature=1.0, relative=False, anchor=1, anchor_temperature=0.25": "precision@1 recall@5",
+        "temperature=1.0, relative=False, anchor=0.5, bank=2048": "f1_macro f1_weighted miou",
+        "temperature=1.0, relative=False, anchor=0.5": "qwk",
         "temperature=1.0, relative=False, anchor=0.5, anchor_temperature=0.25": "map@r r_precision",
-        "temperature=0.25, relative=False, anchor=0.5, anchor_temperature=0.25, bank=2048": "f1 fbeta=2 iou",
+        "temperature=0.25, relative=False, anchor=0.5, anchor_temperature=0.25, bank=2048": "f1 fbeta=2 iou mcc",
         "temperature=0.25, relative=False, anchor=0.5, anchor_temperature=0.25": "multilabel_ap",
         "temperature=0.25, relative=False, anchor=1, anchor_temperature=0.25": (
             "multilabel_f1 multilabel_f1_micro multilabel_f1_samples"
         ),
         "temperature=0.5, relative=False, anchor=0.5, anchor_temperature=0.5, bank=2048": "balanced_accuracy",
-        "temperature=0.5, relative=False, anchor=0.5, anchor_temperature=0.5": "ap",
+        "temperature=0.5, relative=False, anchor=0.5, anchor_temperature=0.5": "ap eer",
         "temperature=0.5, relative=False, anchor=0.5, anchor_temperature=0.25": "ndcg ndcg@10",
-        "temperature=0.2, relative=True, anchor=0.5": "mrr",
+        "temperature=0.2, relative=True, anchor=0.5": "mrr hit@1",
     },
     "rates": {
         "proxy='logistic', temperature=0.25, every=10": (

@@ -3,7 +3,7 @@
     python tools/fuzz.py --calls 50000 --seed 0
 
 The contract of every call: an `InputError` (a sentence), or a finite loss of the right dtype with a finite gradient of
-the scores' shape and dtype; an undefined batch has loss 0 and gradient 0; the exact value is NaN or in [0, 1]. Any
+the scores' shape and dtype; an undefined batch has loss 0 and gradient 0; the exact value is NaN or in its bounds. Any
 other exception, and any warning that is not ours, is a finding. Each finding prints the number that makes the call
 again (``--only NUMBER``).
 """
@@ -197,7 +197,7 @@ def _wrong(call: Call) -> str | None:
         return f"undefined, yet loss {loss.item()} or a gradient"
     arguments.pop("index", None)
     value = float(call.metric.value(scores.detach(), **arguments))
-    return f"the value is {value}" if not (value != value or -1e-9 <= value <= 1 + 1e-9) else None
+    return f"the value is {value}" if not (value != value or call.metric.lowest - 1e-9 <= value <= 1 + 1e-9) else None
 
 
 def run(calls: int, seed: int, first: int = 0) -> tuple[list[str], collections.Counter[str]]:

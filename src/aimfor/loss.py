@@ -168,8 +168,7 @@ class MetricLoss(nn.Module):
             batch = check()
         try:
             solve = conventions.each_row if alone else Engine.__call__
-            # Rows of masks are pictures, and a bank is not of those.
-            engine = self.engine.for_batch_of(batch.targets.numel()) if targets.numel() == len(targets) else self.engine
+            engine = self.engine.for_batch_of(batch.targets.numel() // batch.pixels)
             output: EngineOutput = solve(engine, self.metric, batch)
         except InputError as error:
             if error.argument != "weights":

@@ -198,3 +198,10 @@ def test_the_gradient_for_one_class_does_not_see_what_the_others_are() -> None:
     (one,), (other,) = (torch.autograd.grad(loss_fn(scores, labels), scores) for labels in (targets, exchanged))
     assert torch.equal(one, other)
     assert one.any()
+
+
+def test_scores_of_classes_are_told_the_name_of_the_mean() -> None:
+    with pytest.raises(aimfor.InputError, match="miou"):
+        aimfor.MetricLoss("iou")(torch.randn(2, 3, 4, 4), torch.zeros(2, 4, 4).long())
+    with pytest.raises(aimfor.InputError, match=r"squeeze\(1\)"):
+        aimfor.MetricLoss("iou")(torch.randn(2, 1, 4, 4), torch.zeros(2, 4, 4).long())

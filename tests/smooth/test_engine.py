@@ -257,6 +257,10 @@ def test_a_bank_of_masks_counts_pictures(shape: tuple[int, ...]) -> None:
         loss_fn(torch.zeros(shape, requires_grad=True), targets.reshape(4, *shape[1:]) if not by_class else targets)
         held = 256 * sum(0.5**k for k in range(step))
         assert float(loss_fn.engine.counts.sum(0).max()) == pytest.approx(held)
+    many = aimfor.MetricLoss("iou", aimfor.SmoothEngine(bank=2048))
+    for _ in range(100):
+        many(torch.zeros(2, 5, 5, requires_grad=True), torch.arange(50).reshape(2, 5, 5) % 2)
+    assert float(many.engine.counts.sum()) == pytest.approx(8 * 50, rel=1e-4)  # batches, however few pictures they have
     rows = aimfor.MetricLoss("f1", aimfor.SmoothEngine(bank=512))
     for _ in range(2):
         rows(torch.zeros(256, 1, requires_grad=True), targets.reshape(-1) % 2)

@@ -54,6 +54,13 @@ def binary(
         )
     if targets.is_complex():
         raise InputError("targets", describe(targets), "0/1 labels")
+    if scores.ndim > 2 and targets.shape == scores.shape[:1] + scores.shape[2:] != scores.shape:
+        raise InputError(
+            "scores",
+            f"shape {tuple(scores.shape)} with targets of shape {tuple(targets.shape)}",
+            f"one score per pixel, {tuple(targets.shape)}",
+            "Pass scores.squeeze(1)." if scores.shape[1] == 1 else "For classes use miou, f1_macro or accuracy.",
+        )
     shape, targets = scores.shape, reshape_like("targets", targets, scores.shape)
     mask, checked = mask_like(where, shape, scores), weights_like(weights, shape, scores, False)
     scores, targets = blank_masked(scores, targets, mask)

@@ -223,7 +223,7 @@ def core_shape(shape: torch.Size) -> tuple[int, ...]:
 def pixels_of(shape: torch.Size) -> int:
     """Entries of one example: those of a picture, for masks ``(b, h, w)``, else 1."""
     core = core_shape(shape)
-    return math.prod(core[1:]) if len(core) > 2 else 1
+    return max(1, math.prod(core[1:])) if len(core) > 2 else 1
 
 
 def groups_like(groups: Any, n: int, scores: Tensor) -> Mapping[str, Tensor]:

@@ -12,8 +12,11 @@ from .base import Metric
 from .class_fbeta import ClassFBeta
 from .confusion import Confusion, CountMetric
 from .count_ratio import CountRatio
+from .equal_error import EqualErrorRate
 from .fbeta import FBeta
 from .iou import IoU
+from .kappa import QuadraticKappa
+from .mcc import MCC
 from .multilabel import MultiLabel
 from .ndcg import NDCG
 from .pairwise_fbeta import PairwiseFBeta
@@ -23,6 +26,7 @@ __all__ = [
     "AUPRC",
     "AUROC",
     "ENGINES",
+    "MCC",
     "METRICS",
     "NDCG",
     "AUCMu",
@@ -34,6 +38,7 @@ __all__ = [
     "Confusion",
     "CountMetric",
     "CountRatio",
+    "EqualErrorRate",
     "FBeta",
     "HitAtK",
     "IoU",
@@ -43,6 +48,7 @@ __all__ = [
     "PairwiseFBeta",
     "PrecisionAtK",
     "PrecisionAtRecall",
+    "QuadraticKappa",
     "RPrecision",
     "RecallAtK",
     "RecallAtPrecision",

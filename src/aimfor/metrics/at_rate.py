@@ -38,7 +38,7 @@ class AtRate(Metric, HasRates, HasSmooth):
             wanted, floored, floor = self.rates(curve)
             return (wanted * soft_floor(floored, floor, relative)).amax()
 
-        return _curve_ranking(batch, best, self.defined)
+        return curve_ranking(batch, best, self.defined)
 
     def default_engine(self) -> Engine:
         return _quick()
@@ -230,7 +230,7 @@ class AUPRC(Metric, HasRates, HasSmooth):
             met = soft_floor(curve.tp / curve.positives, floors, relative)
             return (_precision(curve) * met).amax(1).mean()
 
-        return _curve_ranking(batch, mean_of_best, lambda curve: bool(curve.positives > 0))
+        return curve_ranking(batch, mean_of_best, lambda curve: bool(curve.positives > 0))
 
     def __post_init__(self) -> None:
         checks.integer("points", self.points, at_least=1)
@@ -261,8 +261,11 @@ def soft_floor(rate: Tensor, floor: Tensor | float, relative: Tensor | float) ->
     return torch.sigmoid((rate - floor + ROUNDING**0.5) / (0.1 * relative))
 
 
-def _curve_ranking(
-    batch: Batch, measure: Callable[[Curve, Tensor | float], Tensor], defined: Callable[[Curve], bool]
+def curve_ranking(
+    batch: Batch,
+    measure: Callable[[Curve, Tensor | float], Tensor],
+    defined: Callable[[Curve], bool],
+    cuts: bool = True,
 ) -> Ranking:
     """Every positive's score as a threshold: a metric of the soft counts there."""
     weights = batch.effective_weights()
@@ -277,7 +280,7 @@ def _curve_ranking(
         return measure(curve, relative) if defined(curve) else nan_like(batch)
 
     masses = (hit, mass - hit)
-    return Ranking(batch.scores[None], asked, masses, of_counts, batch.targets[None], mass, cuts=True, hits=True)
+    return Ranking(batch.scores[None], asked, masses, of_counts, batch.targets[None], mass, cuts=cuts, hits=True)
 
 
 def _precision(curve: Curve) -> Tensor:

@@ -12,7 +12,7 @@ from .. import checks
 from ..engine import Batch
 from ..rates.form import Anchor, HasRates, grid, tpr_at_fpr
 from ..sorted import SIDE_BY_SIDE, PairForm, PairProblem
-from .curve import Curve, nan_like, threshold_curve
+from .curve import Curve, nan_like, roc_points, threshold_curve
 from .of_pairs import OfPairs
 
 
@@ -67,13 +67,12 @@ class AUROC(OfPairs, HasRates):
 
 def _area(curve: Curve, max_fpr: float) -> Tensor:
     """Area under the ROC polyline from 0 to max_fpr."""
-    zero = curve.tp.new_zeros(1)
-    tpr = torch.cat((zero, curve.tp)) / curve.positives
-    fpr = torch.cat((zero, curve.fp)) / curve.negatives
     if max_fpr == 1.0:
         # Summed in whole counts and divided once: exact for unweighted data.
+        zero = curve.tp.new_zeros(1)
         tp, fp = torch.cat((zero, curve.tp)), torch.cat((zero, curve.fp))
         return torch.dot(fp.diff(), tp[1:] + tp[:-1]) / (2 * curve.positives * curve.negatives)
+    fpr, tpr = roc_points(curve)
     width = fpr.diff()
     inside = ((max_fpr - fpr[:-1]) / torch.where(width > 0, width, 1.0)).clamp(0.0, 1.0)
     end = tpr[:-1] + inside * tpr.diff()

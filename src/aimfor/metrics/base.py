@@ -24,6 +24,8 @@ class Metric(ABC):
 
     #: Which input gate reads the arguments: "binary", "multiclass", "lists" or "masks".
     layout: ClassVar[str]
+    #: The smallest value it can have; the largest is 1.
+    lowest: ClassVar[float] = 0.0
     #: True when the value depends on the order of the scores alone (any increasing map leaves it unchanged).
     order_only: ClassVar[bool] = False
 

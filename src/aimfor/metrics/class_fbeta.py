@@ -21,12 +21,13 @@ class ClassFBeta(Metric, HasSmooth):
 
     ``"macro"``: the F_β of each class against the rest, then the plain mean, so that a rare class counts as much as a
     frequent one. A class that is neither there nor decided is undefined and left out of the mean; the value is NaN if
-    nothing is left. ``"micro"``: of the counts summed over all classes. With one label a row every wrong decision is
-    one false positive and one false negative, so this is the accuracy, whatever β.
+    nothing is left. ``"weighted"``: the mean weighted by how many examples a class has. ``"micro"``: of the counts
+    summed over all classes. With one label a row every wrong decision is one false positive and one false negative, so
+    this is the accuracy, whatever β.
 
     Args:
         beta: > 0; recall counts β times as much as precision.
-        average: ``"macro"`` or ``"micro"``.
+        average: ``"macro"``, ``"weighted"`` or ``"micro"``.
 
     Example:
         >>> import torch, aimfor
@@ -46,26 +47,29 @@ class ClassFBeta(Metric, HasSmooth):
 
     def __post_init__(self) -> None:
         checks.number("beta", self.beta, above=0)
-        checks.one_of("average", self.average, ("macro", "micro"))
+        checks.one_of("average", self.average, ("macro", "weighted", "micro"))
 
     def exact(self, batch: Batch) -> Tensor:
-        return FBeta(self.beta).of_counts(*self._averaged(class_counts(batch))).nanmean()
+        return self._mean(class_counts(batch))
 
-    def _averaged(self, counts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return counts if self.average == "macro" else tuple(one.sum(-1, keepdim=True) for one in counts)
+    def _mean(self, counts: tuple[Tensor, ...], soft: bool = False) -> Tensor:
+        if self.average == "micro":
+            counts = tuple(one.sum(-1, keepdim=True) for one in counts)
+        values = FBeta(self.beta).of_counts(*counts)
+        if self.average == "weighted":
+            there = counts[0] + counts[2]
+            return (values.nan_to_num(0.0) * there).sum() / there.sum()
+        return (something_to_find(values, counts) if soft else values).nanmean()
 
     def smooth_form(self, batch: Batch) -> SmoothForm:
         weights = batch.effective_weights()
         mass = None if weights is None else weights[None]
-        one = FBeta(self.beta)
-        ratio = Ratio(*one.lines(), summed=self.average == "micro")
-
-        def measure(*counts: Tensor) -> Tensor:
-            counts = self._averaged(counts)
-            return something_to_find(one.of_counts(*counts), counts).nanmean()
-
-        return ClassDecisions(batch.scores, batch.scores[None], batch.targets[None], mass, measure, ratio)
+        lines, rows = FBeta(self.beta).lines(), batch.scores[None]
+        ratio = None if self.average == "weighted" else Ratio(*lines, summed=self.average == "micro")
+        return ClassDecisions(
+            batch.scores, rows, batch.targets[None], mass, lambda *counts: self._mean(counts, soft=True), ratio
+        )
 
     def default_engine(self) -> Engine:
-        """Macro: half cross-entropy at the metric's prices; micro is the accuracy, so its default is accuracy's."""
-        return SmoothEngine(anchor=0.5, bank=2048) if self.average == "macro" else SmoothEngine(anchor=1.0)
+        """Half cross-entropy at the metric's prices; micro is the accuracy, so its default is accuracy's."""
+        return SmoothEngine(anchor=1.0) if self.average == "micro" else SmoothEngine(anchor=0.5, bank=2048)

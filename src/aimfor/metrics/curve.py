@@ -40,6 +40,12 @@ def threshold_curve(batch: Batch) -> Curve:
     return Curve(sums[0], sums[1], thresholds, totals[0], totals[1])
 
 
+def roc_points(curve: Curve) -> tuple[Tensor, Tensor]:
+    """False and true positive rates from (0, 0) on, ``(t + 1,)`` each; both classes must be there."""
+    zero = curve.tp.new_zeros(1)
+    return torch.cat((zero, curve.fp)) / curve.negatives, torch.cat((zero, curve.tp)) / curve.positives
+
+
 def just_below(thresholds: Tensor, place: int, beyond: float = 0.0) -> Tensor:
     """A value t with ``score > t`` for the scores down to ``thresholds[place]`` and no others, in thresholds' dtype.
 

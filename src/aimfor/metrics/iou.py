@@ -62,6 +62,10 @@ class IoU(RatioOfCounts, CountMetric):
         return "binary" if self.classes == "binary" else "multiclass"
 
     @property
+    def order_only(self) -> bool:  # type: ignore[override]
+        return self.classes != "binary"
+
+    @property
     def remembers(self) -> str:  # type: ignore[override]
         return "counts" if self.average == "dataset" else "nothing"
 

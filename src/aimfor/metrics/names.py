@@ -29,7 +29,18 @@ ALIASES = {
     "acc": "accuracy",
     "bacc": "balanced_accuracy",
     "balanced_acc": "balanced_accuracy",
+    "mean_iou": "miou",
+    "m_iou": "miou",
+    "mean_jaccard": "miou",
+    "matthews": "mcc",
+    "matthews_corrcoef": "mcc",
+    "phi": "mcc",
+    "quadratic_kappa": "qwk",
+    "quadratic_weighted_kappa": "qwk",
+    "weighted_kappa": "qwk",
+    "equal_error_rate": "eer",
     "macro_f1": "f1_macro",
+    "weighted_f1": "f1_weighted",
     "micro_f1": "f1_micro",
     "average_precision": "ap",
     "avg_precision": "ap",
@@ -39,24 +50,33 @@ ALIASES = {
     "mean_reciprocal_rank": "mrr",
 }
 
+#: Other spellings of names with a parameter. FNMR at an FMR is one minus TPR at that FPR, and training is the same.
+_SPELLINGS = (
+    (r"^(p|prec|precision)(@|_at_)(\d+)$", r"precision@\3"),
+    (r"^(r|rec|recall)(@|_at_)(\d+)$", r"recall@\3"),
+    (r"^hit(s|_?rate|_?ratio)?(@|_at_)(\d+)$", r"hit@\3"),
+    (r"^(ndcg|auprc)_at_(\d+)$", r"\1@\2"),
+    (r"^(pauc|pauroc)@(max_)?fpr=", "pauc@fpr="),
+    (r"^(fnmr@fmr|tar@far|frr@far|tpr@far)=", "tpr@fpr="),
+)
+
 #: (pattern of the plain name, where to go): quantities that are not registered, by their meaning.
 _HINTS = (
     (r"(au_?prc?|pr_?auc|auc_?pr|area_under_pr)", "'ap' is the area as scikit-learn computes it, 'auprc@10' a grid."),
-    (r"(pauroc|pauc|partial.*auc|auc.*max_fpr).*", "For a part of the curve pass aimfor.AUROC(max_fpr=0.1)."),
-    (r"hit(_?rate|s|_?ratio)?(@.*)?", "A list with a relevant item among its first k: aimfor.metrics.HitAtK(k)."),
+    (r"(pauroc|pauc|partial.*auc|auc.*max_fpr).*", "A part of the curve is 'pauc@fpr=0.1'."),
+    (r"hit(_?rate|s|_?ratio)?", "The share of lists with a relevant item among their first ten is 'hit@10'."),
     (r"(mrr|reciprocal_rank|mean_reciprocal_rank)@.*", "Of whole lists it is 'mrr'."),
-    (r"recall(@|_at_)\d+", "For the first k places of a list pass aimfor.metrics.RecallAtK(k)."),
     (r"(precision|ppv)", "A precision needs a floor on recall: 'precision@recall=0.8'."),
-    (r"(recall|sensitivity|tpr|hit)", "A recall needs a floor or a ceiling: 'recall@precision=0.9', 'tpr@fpr=0.1'."),
+    (r"(recall|sensitivity|tpr)", "A recall needs a floor or a ceiling: 'recall@precision=0.9', 'tpr@fpr=0.1'."),
     (r"(specificity|tnr)", "Hold it and raise the other: 'tpr@fpr=0.1' is sensitivity at a specificity of 0.9."),
-    (r"(mcc|matthews.*|g_?mean|kappa|youden.*|informedness)", "Write it as aimfor.Confusion(...)."),
+    (r"(fnmr|fmr|far|tar|frr)", "A rate needs the other one: 'fnmr@fmr=0.001', which is 'tpr@fpr=0.001'."),
+    (r"(g_?mean|kappa|youden.*|informedness)", "Write it as aimfor.Confusion(...)."),
     (r"(tversky.*|fpr|fnr|npv)", "Write it as aimfor.metrics.CountRatio(...)."),
     (r"(ndcg|dcg)(_at_|@).*", "For the first ten places: 'ndcg@10'."),
     (r"(dcg|lambda_?rank|lambdamart)", "Normalised, it is 'ndcg' or 'ndcg@10'."),
-    (r"(mean_iou|miou|m_iou)", 'For the mean over classes pass aimfor.IoU(classes="mean").'),
     (r"(log_?loss|cross_?entropy|nll|bce|brier.*|focal.*)", "That is a sum over examples: torch has it as a loss."),
     (r"(r?mse|mae|r2|mean_(squared|absolute)_error|rmsle)", "Metrics here rank or decide; use torch's own loss."),
-    (r"(f1?_?(weighted|samples)|(weighted|samples)_f1)", "Means over classes are 'f1_macro' and 'f1_micro'."),
+    (r"(f1?_?samples|samples_f1)", "Means over classes are 'f1_macro', 'f1_weighted' and 'f1_micro'."),
 )
 
 
@@ -75,8 +95,9 @@ def canonical(text: str) -> str:
     beta = re.fullmatch(r"f_?(?:beta_?)?(\d+(?:\.\d+)?)", plain)
     if beta is not None:
         return "f1" if float(beta[1]) == 1.0 else f"fbeta={beta[1]}"
-    plain = re.sub(r"^(p|prec|precision)(@|_at_)(\d+)$", r"precision@\3", plain)
-    return re.sub(r"^(ndcg|auprc)_at_(\d+)$", r"\1@\2", plain)
+    for pattern, registered in _SPELLINGS:
+        plain = re.sub(pattern, registered, plain)
+    return plain
 
 
 def hint(text: str, known: Iterable[str]) -> str:
@@ -85,6 +106,8 @@ def hint(text: str, known: Iterable[str]) -> str:
     for pattern, sentence in _HINTS:
         if re.fullmatch(pattern, plain):
             return sentence
-    spelt = {**{name: name for name in known}, **ALIASES}
-    near = difflib.get_close_matches(plain, spelt, n=1, cutoff=0.6)
-    return f"Did you mean {spelt[near[0]]!r}?" if near else ""
+    number = re.search(r"(?<=[@=])[\d.]+$", plain)  # of 'recal@10' keep the ten
+    names = known if number is None else [re.sub(r"(?<=[@=])[\d.]+$", number[0], name) for name in known]
+    spelt = {**{name: name for name in names}, **ALIASES}
+    near = list(dict.fromkeys(spelt[name] for name in difflib.get_close_matches(plain, spelt, n=6, cutoff=0.6)))[:3]
+    return f"Did you mean {' or '.join(map(repr, near))}?" if near else ""

@@ -18,8 +18,8 @@ from ..rates.engine import RateEngine
 from ..smooth import SmoothEngine
 from ..sorted.engine import SortedEngine
 from .accuracy import Accuracy
-from .at_k import PrecisionAtK
-from .at_r import MAPAtR, ReciprocalRank, RPrecision
+from .at_k import PrecisionAtK, RecallAtK
+from .at_r import HitAtK, MAPAtR, ReciprocalRank, RPrecision
 from .at_rate import AUPRC, PrecisionAtRecall, RecallAtPrecision, TPRAtFPR
 from .auc_mu import AUCMu
 from .auroc import AUROC, AUROCOneVsRest
@@ -27,8 +27,11 @@ from .average_precision import AveragePrecision
 from .balanced_accuracy import BalancedAccuracy
 from .base import Metric
 from .class_fbeta import ClassFBeta
+from .equal_error import EqualErrorRate
 from .fbeta import FBeta
 from .iou import IoU
+from .kappa import QuadraticKappa
+from .mcc import MCC
 from .multilabel import MultiLabel
 from .names import canonical, hint
 from .ndcg import NDCG
@@ -49,16 +52,21 @@ class Entry:
 
 METRICS: tuple[Entry, ...] = (
     Entry("auroc", AUROC, AUROC),
+    Entry("pauc@fpr=0.1", AUROC, AUROC, "pauc@fpr="),
     Entry("auroc_ovr", AUROCOneVsRest, AUROCOneVsRest),
     Entry("auc_mu", AUCMu, AUCMu),
     Entry("f1", partial(FBeta, 1.0), FBeta),
     Entry("fbeta=2", FBeta, FBeta, "fbeta="),
     Entry("pairwise_f1", PairwiseFBeta, PairwiseFBeta),
     Entry("iou", IoU, IoU),
+    Entry("miou", partial(IoU, classes="mean"), IoU),
+    Entry("mcc", MCC, MCC),
     Entry("accuracy", Accuracy, Accuracy),
     Entry("balanced_accuracy", BalancedAccuracy, BalancedAccuracy),
     Entry("f1_macro", ClassFBeta, ClassFBeta),
     Entry("f1_micro", partial(ClassFBeta, average="micro"), ClassFBeta),
+    Entry("f1_weighted", partial(ClassFBeta, average="weighted"), ClassFBeta),
+    Entry("qwk", QuadraticKappa, QuadraticKappa),
     Entry("ap", AveragePrecision, AveragePrecision),
     Entry("multilabel_ap", partial(MultiLabel, "ap"), MultiLabel),
     Entry("multilabel_auroc", partial(MultiLabel, "auroc"), MultiLabel),
@@ -70,10 +78,13 @@ METRICS: tuple[Entry, ...] = (
     Entry("map@r", MAPAtR, MAPAtR),
     Entry("r_precision", RPrecision, RPrecision),
     Entry("precision@1", PrecisionAtK, PrecisionAtK, "precision@"),
+    Entry("recall@5", RecallAtK, RecallAtK, "recall@"),
+    Entry("hit@1", HitAtK, HitAtK, "hit@"),
     Entry("mrr", ReciprocalRank, ReciprocalRank),
     Entry("precision@recall=0.8", PrecisionAtRecall, PrecisionAtRecall, "precision@recall="),
     Entry("recall@precision=0.9", RecallAtPrecision, RecallAtPrecision, "recall@precision="),
     Entry("tpr@fpr=0.1", TPRAtFPR, TPRAtFPR, "tpr@fpr="),
+    Entry("eer", EqualErrorRate, EqualErrorRate),
     Entry("auprc@10", AUPRC, AUPRC, "auprc@"),
 )
 

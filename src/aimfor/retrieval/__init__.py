@@ -3,5 +3,6 @@
 from .classes import ClassAnchor
 from .evaluate import evaluate
 from .loss import RetrievalLoss
+from .pairs import pair_scores
 
-__all__ = ["ClassAnchor", "RetrievalLoss", "evaluate"]
+__all__ = ["ClassAnchor", "RetrievalLoss", "evaluate", "pair_scores"]
