@@ -117,9 +117,9 @@ class CountMetric(Metric, HasArgmax, HasSmooth):
         return Ratio(*self.lines()) if isinstance(self, RatioOfCounts) else None
 
     def default_engine(self) -> Engine:
-        # Pictures and several classes learn as fast at 1.
+        # Pictures and several classes learn as fast at 1, and classes of pictures better without a bank.
         cold = QUICK if self.layout == "binary" else 1.0
-        bank = 2048 if self.remembers == "counts" else 0
+        bank = 2048 if self.layout == "binary" else 0
         return SmoothEngine(cold, anchor=0.5, anchor_temperature=cold, bank=bank)
 
     def _rule(self) -> CountRule:
