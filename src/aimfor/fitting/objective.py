@@ -11,9 +11,9 @@ from .. import checks
 from ..decisions.certificate import Certificate
 from ..errors import InputError
 from ..metrics import NDCG, Accuracy, BalancedAccuracy, Metric, metric_from_name
-from ..metrics.at_rate import ROUNDING, AtRate
+from ..metrics.at_rate import AtRate
 from ..metrics.confusion import CountMetric
-from ..metrics.curve import Curve, just_below, threshold_curve
+from ..metrics.curve import ROUNDING, Curve, just_below, threshold_curve
 
 
 @dataclass(frozen=True)

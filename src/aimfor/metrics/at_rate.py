@@ -19,10 +19,7 @@ from ..rates.problem import RateProblem
 from ..rates.statement import maximize
 from ..smooth import QUICK, HasSmooth, Ranking, asked_items
 from .base import Metric
-from .curve import Curve, just_below, nan_like, threshold_curve
-
-#: A rate this little below its floor meets it: sums of weights end in rounding, and 0.8 should mean 0.8.
-ROUNDING = 1e-12
+from .curve import ROUNDING, BestThreshold, Curve, counted, just_below, nan_like, threshold_curve
 
 
 class AtRate(Metric, HasRates, HasSmooth):
@@ -82,13 +79,20 @@ class AtRate(Metric, HasRates, HasSmooth):
         """
         with torch.no_grad():
             batch = self.check(scores, targets, weights=weights, where=where)
-            curve = threshold_curve(_counted(batch))
+            curve = threshold_curve(counted(batch))
             if not self.defined(curve):
                 return nan_like(batch).to(scores.dtype)
             best, place = self.allowed(curve).max(0)
             if not best > 0:
                 return torch.full_like(curve.positives, torch.inf, dtype=scores.dtype)
             return just_below(curve.thresholds.to(scores.dtype), int(place))
+
+    def best_threshold(
+        self, scores: Tensor, targets: Tensor, *, weights: Tensor | None = None, where: Tensor | None = None
+    ) -> BestThreshold:
+        """`decide`, with the value there."""
+        value = self.value(scores, targets, weights=weights, where=where)
+        return BestThreshold(self.decide(scores, targets, weights=weights, where=where), value)
 
     def defined(self, curve: Curve) -> bool:
         """Whether the rates are: nothing is recalled without positives."""
@@ -287,12 +291,3 @@ def _precision(curve: Curve) -> Tensor:
     """tp / (tp + fp), and 0 where no weight is decided positive."""
     decided = curve.tp + curve.fp
     return torch.where(decided > 0, curve.tp / decided, 0.0)
-
-
-def _counted(batch: Batch) -> Batch:
-    """Only the entries that count: the scores of the others must not shape a threshold."""
-    weights = batch.effective_weights()
-    if weights is None:
-        return batch
-    kept = weights > 0
-    return Batch(batch.scores[kept], batch.targets[kept], weights[kept])

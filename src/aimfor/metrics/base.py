@@ -10,7 +10,8 @@ from torch import Tensor
 
 from .. import checks
 from ..engine import Batch, Engine
-from ..errors import UnsupportedPairError
+from ..errors import InputError, UnsupportedPairError
+from .curve import BestThreshold
 
 _GATES = {"binary": checks.binary, "multiclass": checks.multiclass, "lists": checks.lists}
 
@@ -50,6 +51,31 @@ class Metric(ABC):
             batch = self.check(scores, targets, weights=weights, where=where, groups=groups)
             checks.ProbabilityWatch(batches=1).look(scores, batch.scores, self.decided_at(batch))
             return self.exact(batch)
+
+    def best_threshold(
+        self, scores: Tensor, targets: Tensor, *, weights: Tensor | None = None, where: Tensor | None = None
+    ) -> BestThreshold:
+        """The threshold that is best for this metric on these scores, of all there are, and the value there.
+
+        For metrics of decisions: one threshold, or one for each class (macro F1) or label. Choose it on validation
+        data: what is best there is less good elsewhere. For a threshold with a guarantee see `aimfor.decide`.
+
+        Raises:
+            InputError: For a metric that decides nothing at a threshold.
+
+        Example:
+            >>> import torch, aimfor
+            >>> scores, targets = torch.tensor([4.0, 3.0, 2.0, 1.0]), torch.tensor([1, 1, 0, 1])
+            >>> threshold, value = aimfor.FBeta(1.0).best_threshold(scores, targets)
+            >>> float(threshold), round(float(value), 4)
+            (0.5, 0.8571)
+        """
+        raise InputError(
+            "metric",
+            repr(self),
+            "a metric of decisions at a threshold",
+            "Say what to decide for, e.g. aimfor.FBeta(1.0).best_threshold(scores, targets).",
+        )
 
     def check(self, scores: Any, targets: Any, **rest: Any) -> Batch:
         """The input gate for this metric's layout. Raises `InputError`."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from .. import checks
 from ..engine import Batch, Engine
+from ..errors import InputError
 from ..smooth import ClassDecisions, HasSmooth, Ratio, SmoothEngine, SmoothForm
 from .base import Metric
 from .confusion import class_counts, something_to_find
+from .curve import BestThreshold
 from .fbeta import FBeta
 
 
@@ -60,6 +63,26 @@ class ClassFBeta(Metric, HasSmooth):
             there = counts[0] + counts[2]
             return (values.nan_to_num(0.0) * there).sum() / there.sum()
         return (something_to_find(values, counts) if soft else values).nanmean()
+
+    def best_threshold(
+        self, scores: Tensor, targets: Tensor, *, weights: Tensor | None = None, where: Tensor | None = None
+    ) -> BestThreshold:
+        """One threshold for each class, for "is it class k?" by column k: a row may then have several classes, or none.
+
+        They are the best for F_β of each class, so their mean is too. A class without an example is left out.
+        """
+        if self.average == "micro":
+            raise InputError("metric", repr(self), 'average="macro" or "weighted": each class by itself')
+        with torch.no_grad():
+            batch, one = self.check(scores, targets, weights=weights, where=where), FBeta(self.beta)
+            mass = batch.effective_weights()
+            own = [Batch(column, batch.targets == k, mass) for k, column in enumerate(batch.scores.unbind(1))]
+            thresholds, values = zip(*(one.best_of(class_k) for class_k in own), strict=True)
+            size = torch.ones_like(batch.targets, dtype=torch.float64) if mass is None else mass.double()
+            there = torch.stack([(size * class_k.targets).sum() for class_k in own])
+            share = there if self.average == "weighted" else (there > 0).double()
+            value = (share * torch.stack(values).nan_to_num(0.0)).sum() / share.sum()
+        return BestThreshold(torch.stack(thresholds), value)
 
     def smooth_form(self, batch: Batch) -> SmoothForm:
         weights = batch.effective_weights()

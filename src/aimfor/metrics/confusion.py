@@ -19,6 +19,7 @@ from ..engine import Batch, Engine
 from ..errors import InputError
 from ..smooth import QUICK, Decisions, HasSmooth, MeanOfRatios, Ratio, SmoothEngine, SmoothForm
 from .base import Metric
+from .curve import BestThreshold, best_on_curve
 from .programs import RatioOfCounts
 
 
@@ -103,6 +104,25 @@ class CountMetric(Metric, HasArgmax, HasSmooth):
 
     def decided_at(self, batch: Batch) -> float | None:
         return self.threshold if batch.targets.dtype == torch.bool else None  # class ids: the highest score decides
+
+    def best_threshold(
+        self, scores: Tensor, targets: Tensor, *, weights: Tensor | None = None, where: Tensor | None = None
+    ) -> BestThreshold:
+        with torch.no_grad():
+            batch = self.check(scores, targets, weights=weights, where=where)
+            if batch.scores.ndim != 1 or batch.targets.dtype != torch.bool:
+                raise InputError(
+                    "scores",
+                    f"shape {tuple(scores.shape)} for {self!r}",
+                    "one score per example, decided at one threshold for all",
+                    "Of classes the highest score decides; f1_macro has thresholds by class.",
+                )
+            return self.best_of(batch)
+
+    def best_of(self, batch: Batch) -> BestThreshold:
+        """The same for checked scores ``(n,)``; the metric's own threshold where it is undefined."""
+        own = torch.full_like(batch.scores[:1].sum(), self.threshold)
+        return best_on_curve(self.of_counts, batch) or BestThreshold(own, self.exact(batch))
 
     def argmax_form(self, batch: Batch) -> ArgmaxForm:
         loss = 1.0 - self.of_counts(*binary_counts(batch, self.threshold))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..engine import Batch
+
+#: A value this little below a floor meets it, or a best one equals it: sums of weights end in rounding.
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,46 @@ def just_below(thresholds: Tensor, place: int, beyond: float = 0.0) -> Tensor:
     following = thresholds[place + 1]
     middle = (0.5 * chosen.double() + 0.5 * following.double()).to(chosen.dtype)
     return middle if middle < chosen else following  # neighbouring floats have nothing between them
+
+
+class BestThreshold(NamedTuple):
+    """Where to decide: positive where ``score > threshold``.
+
+    Attributes:
+        threshold: A scalar in the scores' dtype, or ``(c,)``, one for each class or label.
+        value: The metric there, a float64 scalar.
+    """
+
+    threshold: Tensor
+    value: Tensor
+
+
+def counted(batch: Batch) -> Batch:
+    """Only the entries that count: the scores of the others must not shape a threshold."""
+    weights = batch.effective_weights()
+    if weights is None:
+        return batch
+    kept = weights > 0
+    return Batch(batch.scores[kept], batch.targets[kept], weights[kept])
+
+
+def best_on_curve(of_counts: Callable[..., Tensor], batch: Batch) -> BestThreshold | None:
+    """The best threshold of a function of (tp, fp, fn, tn) for one row of scores; None where it is undefined.
+
+    One sort; every threshold is looked at, "nothing" and "everything" included. Of equals it is the one in the middle,
+    the least likely to be chance.
+    """
+    curve = threshold_curve(counted(batch))
+    tp, fp = (torch.cat((one.new_zeros(1), one)) for one in (curve.tp, curve.fp))
+    values = of_counts(tp, fp, curve.positives - tp, curve.negatives - fp)
+    best = values.nan_to_num(-torch.inf).max()
+    if not best > -torch.inf or (not curve.positives > 0 and best == 0):
+        return None
+    places = (values >= best - ROUNDING).nonzero().reshape(-1)
+    place = int(places[len(places) // 2])
+    thresholds = curve.thresholds
+    found = just_below(thresholds, place - 1, beyond=0.5) if place else thresholds[0] + 0.5
+    return BestThreshold(found, values[place])
 
 
 def nan_like(batch: Batch) -> Tensor:

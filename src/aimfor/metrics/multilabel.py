@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
@@ -18,7 +18,7 @@ from .auroc import AUROC
 from .average_precision import AveragePrecision
 from .base import Metric
 from .confusion import CountMetric, binary_counts, something_to_find
-from .curve import just_below, nan_like, threshold_curve
+from .curve import BestThreshold, nan_like
 from .programs import RatioOfCounts
 from .smooth_pairs import balanced_rows
 
@@ -131,10 +131,19 @@ class MultiLabel(Metric, HasSmooth):
             raise InputError("metric", repr(self.metric), "a metric of decisions")
         with torch.no_grad():
             batch = checks.multilabel(scores, targets, weights=weights)
+            weights = None if batch.weights is None else batch.weights[:, 0]
             columns = zip(batch.scores.t(), batch.targets.t(), strict=True)
-            given = None if batch.weights is None else batch.weights[:, 0]
-            found = [_best_threshold(self.metric, Batch(one, positive, given)) for one, positive in columns]
-        return torch.tensor(found, dtype=batch.scores.dtype, device=batch.scores.device)
+            found = [self.metric.best_of(Batch(one, positive, weights)).threshold for one, positive in columns]
+        return torch.stack(found)
+
+    def best_threshold(
+        self, scores: Tensor, targets: Tensor, *, weights: Tensor | None = None, where: Tensor | None = None
+    ) -> BestThreshold:
+        if self.average != "macro" or where is not None:
+            came = f"average={self.average!r}" if where is None else "where="
+            raise InputError("metric", f"{self!r} with {came}", 'average="macro" and no mask: each label by itself')
+        thresholds = self.decide(scores, targets, weights=weights)
+        return BestThreshold(thresholds, replace(self, thresholds=thresholds).value(scores, targets, weights=weights))
 
     def default_engine(self) -> Engine:
         if isinstance(self.metric, AUROC):
@@ -181,12 +190,3 @@ def _weighted_mean(values: Tensor, weights: Tensor | None) -> Tensor:
         return values.nanmean()
     mass = torch.where(values.isnan(), 0.0, weights)
     return (mass * values.nan_to_num(0.0)).sum() / mass.sum()
-
-
-def _best_threshold(metric: CountMetric, batch: Batch) -> float:
-    curve = threshold_curve(batch)
-    if not curve.positives > 0:
-        return metric.threshold
-    values = metric.of_counts(curve.tp, curve.fp, curve.positives - curve.tp, curve.negatives - curve.fp)
-    place = int(values.nan_to_num(-torch.inf).argmax())
-    return float(just_below(curve.thresholds, place, beyond=0.5))
