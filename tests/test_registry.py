@@ -48,6 +48,7 @@ def test_names_that_moved_into_subpackages_still_work() -> None:
 USER_CODE = """
 import aimfor
 from aimfor import AUROC, MetricLoss
+from aimfor.integrations.lightning import MetricLossCallback
 import torch
 
 loss_fn: aimfor.MetricLoss = MetricLoss("f1", aimfor.DirectEngine(1.0), threshold=0.5)
@@ -60,6 +61,7 @@ problem = aimfor.maximize(aimfor.rates.recall, subject_to=[aimfor.rates.precisio
 other = aimfor.metrics.CountRatio((1, 0, 0, 0), (1, 1, 0, 0))
 solve = aimfor.lp.solve
 table: str = aimfor.support()
+callback: MetricLossCallback = MetricLossCallback([loss_fn])
 try:
     aimfor.metric_from_name("auroc")
 except (aimfor.InputError, aimfor.UnsupportedPairError, aimfor.SolverError):

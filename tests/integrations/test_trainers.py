@@ -277,6 +277,66 @@ def test_lightning_in_parts_learns_as_at_once() -> None:
     assert not torch.equal(found[0], InParts(3).net.weight.detach())
 
 
+@pytest.mark.parametrize("inside", [True, False])
+def test_hugging_face_checkpoints_hold_a_problem_inside_the_model_or_outside(inside: bool, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from aimfor.integrations.transformers import FILE, use_metric_loss
+    from aimfor.rates import precision, recall
+
+    def make(epochs: int) -> tuple[Any, Any]:
+        trainer, problem = hugging_face(tmp_path, 1), aimfor.maximize(recall, precision >= 0.9, dual_every=1)
+        trainer.args.save_strategy, trainer.args.num_train_epochs = "epoch", epochs
+        if inside:
+            trainer.model.problem = problem
+        return use_metric_loss(trainer, problem), problem
+
+    trainer, whole = make(3)
+    trainer.train()
+    last = [one.detach().clone() for one in trainer.model.parameters()]
+    saved = tmp_path / "checkpoint-2"
+    assert (saved / FILE).exists() != inside
+    trainer, resumed = make(3)
+    trainer.train(resume_from_checkpoint=str(saved))
+    assert resumed.multipliers == whole.multipliers
+    assert resumed.calls == whole.calls == 3
+    assert all(torch.equal(one, other) for one, other in zip(trainer.model.parameters(), last, strict=True))
+    if not inside:
+        (saved / FILE).unlink()
+        with pytest.raises(InputError, match=FILE):
+            make(3)[0].train(resume_from_checkpoint=str(saved))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_hugging_face_passes_columns_of_the_batch_to_the_loss(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from aimfor.integrations.transformers import use_metric_loss
+
+    given: list[dict[str, Any]] = []
+
+    class Spy(nn.Module):
+        def forward(self, scores: Tensor, targets: Tensor, **beside: Any) -> Tensor:
+            given.append(beside)
+            return (scores * beside["weights"]).sum()
+
+    class Wide(Rows):
+        def __getitem__(self, i: int) -> dict[str, Tensor]:
+            number = torch.tensor(i)
+            return {**super().__getitem__(i), "row": number, "weight": number + 0.5, "sex": number % 2}
+
+    trainer = hugging_face(tmp_path, 1)
+    trainer.train_dataset = Wide()
+    use_metric_loss(trainer, Spy(), index="row", weights="weight", groups={"sex": "sex"}).train()
+    assert len(given) == 2
+    for beside in given:
+        assert beside.keys() == {"index", "weights", "groups"}
+        assert torch.equal(beside["weights"], beside["index"] + 0.5)
+        assert torch.equal(beside["groups"]["sex"], beside["index"] % 2)
+        assert sorted(beside["index"].tolist()) == list(range(16))
+    trainer.train_dataset = Rows()
+    with pytest.raises(InputError, match="row, weight, sex"):
+        trainer.train()
+
+
 #: What torchrun does with its words, but its two processes are forked from one that has imported everything.
 TORCHRUN = """
     import os, runpy, sys

@@ -271,7 +271,7 @@ def test_a_score_at_the_threshold_is_negative_for_rates_metrics_and_decisions_al
     assert float(accuracy.value(problem._epoch)) == 0.5
     engine = aimfor.RateEngine(every=0)
     aimfor.MetricLoss("tpr@fpr=0.1", engine)(scores.requires_grad_(), y)
-    assert float(engine.get_extra_state()[0, 2]) == 0.0  # true positives counted at threshold 0
+    assert float(engine._state[0, 2]) == 0.0  # true positives counted at threshold 0
 
 
 def test_cuts_lie_between_neighbours_and_beyond_both_ends() -> None:

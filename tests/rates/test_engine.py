@@ -90,7 +90,7 @@ def test_how_many_steps_the_multipliers_had_is_said_and_saved() -> None:
     twin = aimfor.MetricLoss("tpr@fpr=0.1", aimfor.RateEngine(every=2))
     twin.load_state_dict(loss_fn.state_dict())
     assert twin.eval().detailed(scores, y).stats["multiplier_steps"] == 3
-    old = {"engine._extra_state": loss_fn.engine.get_extra_state()[:, :8]}  # type: ignore[operator]
+    old = {"engine._extra_state": loss_fn.engine._state[:, :8].clone()}  # type: ignore[index,union-attr,operator]
     twin.load_state_dict({**loss_fn.state_dict(), **old})
     assert twin.detailed(scores, y).stats["multiplier_steps"] == 0
     problem = aimfor.maximize(recall, subject_to=[precision >= 0.8])
@@ -169,7 +169,7 @@ def test_a_first_batch_of_one_class_is_undefined_and_leaves_no_trace(label: int)
     assert float(output.loss.detach()) == 0.0
     assert scores.grad is not None
     assert not scores.grad.any()
-    assert not engine.get_extra_state().numel()
+    assert not len(engine._state)
     other = aimfor.MetricLoss("recall@precision=0.8", aimfor.RateEngine(every=1))
     assert torch.equal(loss_fn(*sample()), other(*sample()))
 

@@ -55,7 +55,7 @@ def decide(
         >>> y = rng.random(3000) < 0.3
         >>> decision = aimfor.decide(rng.normal(size=3000) + 2 * y, y, maximize="recall", subject_to="precision >= 0.8")
         >>> round(decision.threshold, 2), decision.guarantee.promise
-        (1.44, 'precision >= 0.8')
+        (1.65, 'precision >= 0.8')
     """
     if (maximize is None) == (minimize is None):
         raise InputError("maximize", "both or neither of maximize and minimize", "one of them")

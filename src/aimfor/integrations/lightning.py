@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
@@ -54,7 +54,7 @@ class _Steps:
             loss.load_state_dict(state_dict[f"loss{i}"])
 
 
-def callback_for(package: Any) -> type:
+def callback_for(package: Any) -> type[_Steps]:
     """The callback class for a Lightning package, e.g. ``callback_for(pytorch_lightning)``.
 
     Example:
@@ -77,4 +77,10 @@ def _installed() -> Any:
         return importlib.import_module("pytorch_lightning")
 
 
-MetricLossCallback = callback_for(_installed())
+if TYPE_CHECKING:
+    from lightning.pytorch import Callback
+
+    class MetricLossCallback(_Steps, Callback):
+        """Of the package that is installed; for a type checker, of ``lightning``."""
+else:
+    MetricLossCallback = callback_for(_installed())

@@ -7,11 +7,14 @@ loss of a batch both are wrong: `use_metric_loss` switches them off.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+from safetensors.torch import load_model, save_model
 from torch import Tensor, nn
 from transformers import TrainerCallback
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from .. import checks
 from ..errors import InputError
@@ -37,12 +40,42 @@ def default_scores(outputs: Any) -> Tensor:
     return logits
 
 
-class _EndEpoch(TrainerCallback):
-    def __init__(self, loss: nn.Module) -> None:
-        self.loss = loss
+#: Beside the Trainer's own files, the state of a loss that is not part of the model.
+FILE = "metric_loss.safetensors"
+
+
+class _Epochs(TrainerCallback):
+    """Tells the loss that an epoch is over, and saves what the Trainer does not."""
+
+    def __init__(self, loss: nn.Module, trainer: Any) -> None:
+        self.loss, self.trainer = loss, trainer
+
+    @property
+    def outside(self) -> bool:
+        """Whether the loss has a state that the model's checkpoint lacks."""
+        return bool(self.loss.state_dict()) and all(part is not self.loss for part in self.trainer.model.modules())
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         end_epoch(self.loss)
+
+    def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        if self.outside and state.is_world_process_zero:
+            folder = Path(args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"
+            save_model(self.loss, str(folder / FILE))
+
+    def load(self, folder: str) -> None:
+        """Goes on from what `on_save` wrote."""
+        path = Path(folder) / FILE
+        if not self.outside:
+            return
+        if not path.exists():
+            raise InputError(
+                "resume_from_checkpoint",
+                f"{folder} without {FILE}",
+                "a checkpoint with the state of the loss, which is kept outside the model",
+                "Start anew, or make the loss a submodule of the model.",
+            )
+        load_model(self.loss, str(path))
 
 
 class _Adapter:
@@ -50,6 +83,7 @@ class _Adapter:
 
     def __init__(self, loss: nn.Module, scores: Callable[[Any], Tensor], trainer: Any) -> None:
         self.loss, self.scores, self.trainer = loss, scores, trainer
+        self.beside: dict[str, Any] = {}
         # Before the Trainer had a switch, a custom loss had to divide by the accumulation steps itself.
         self.divides = not hasattr(type(trainer), "loss_is_scaled_for_ga")
 
@@ -59,7 +93,7 @@ class _Adapter:
     def of_scores(self, scores: Tensor, labels: Tensor | None) -> Tensor:
         if labels is None:
             raise InputError("labels", "none in the batch", "a column named labels")
-        loss: Tensor = self.loss(scores, labels)
+        loss: Tensor = self.loss(scores, labels, **self.beside)
         if self.divides and self.trainer.model.training:
             loss = loss / self.trainer.args.gradient_accumulation_steps
         return loss
@@ -82,19 +116,31 @@ class _InParts:
 
 
 def use_metric_loss(
-    trainer: Any, loss: nn.Module, scores: Callable[[Any], Tensor] = default_scores, *, rows: int | None = None
+    trainer: Any,
+    loss: nn.Module,
+    scores: Callable[[Any], Tensor] = default_scores,
+    *,
+    rows: int | None = None,
+    index: str | None = None,
+    weights: str | None = None,
+    where: str | None = None,
+    groups: str | Mapping[str, str] | None = None,
 ) -> Any:
-    """Makes the Trainer minimise ``loss(scores(outputs), labels)`` per batch; returns the Trainer.
+    """Makes the Trainer minimise ``loss(scores(outputs), labels, …)`` per batch; returns the Trainer.
 
     Gradient accumulation does not enlarge the batch that is ranked: raise the batch size for that, with ``rows=`` where
     it does not fit into memory.
 
     Args:
         trainer: A ``transformers.Trainer``.
-        loss: A `MetricLoss` (or any module called the same way). A loss with state (duals, a bank) should be a
-            submodule of the model, so that the Trainer saves it.
+        loss: A `MetricLoss` (or any module called the same way). Its state (duals, a bank) is in the Trainer's
+            checkpoints, whether it is a submodule of the model or not.
         scores: From the model's output to scores.
         rows: Score training batches in parts of at most so many rows (`aimfor.in_parts`); None takes them at once.
+        index: Column of the batch with the example's position in the data set; the model does not see it.
+        weights: Column with the examples' weights.
+        where: Column that says which examples or places count.
+        groups: Column with the groups, or several by the names that the loss has for them.
 
     Example:
         >>> import tempfile, torch, aimfor
@@ -109,8 +155,48 @@ def use_metric_loss(
         raise InputError("loss", f"a {type(loss).__name__}", "a MetricLoss")
     if rows is not None:
         trainer.compute_loss = _InParts(trainer, checks.integer("rows", rows, at_least=1))
-    trainer.compute_loss_func = _Adapter(loss, scores, trainer)
+    adapter, epochs = _Adapter(loss, scores, trainer), _Epochs(loss, trainer)
+    trainer.compute_loss_func = adapter
     trainer.loss_is_scaled_for_ga = False
     trainer.args.average_tokens_across_devices = False
-    trainer.add_callback(_EndEpoch(loss))
+    trainer.add_callback(epochs)
+    trainer._load_from_checkpoint = _after(trainer._load_from_checkpoint, epochs.load)
+    columns = {"index": index, "weights": weights, "where": where, "groups": groups}
+    _pass_columns(trainer, adapter, {name: column for name, column in columns.items() if column is not None})
     return trainer
+
+
+def _after(first: Callable[..., Any], then: Callable[[str], None]) -> Callable[..., None]:
+    def both(folder: str, *rest: Any, **named: Any) -> None:
+        first(folder, *rest, **named)
+        then(folder)
+
+    return both
+
+
+def _pass_columns(trainer: Any, adapter: _Adapter, columns: Mapping[str, str | Mapping[str, str]]) -> None:
+    """Takes the columns out of each batch before the model sees it; the Trainer would leave them out of it."""
+    if not columns:
+        return
+    compute, names = trainer.compute_loss, [one for column in columns.values() for one in _names(column)]
+    if trainer.args.remove_unused_columns:
+        trainer._set_signature_columns_if_needed()
+        trainer._signature_columns += names
+
+    def compute_loss(model: Any, inputs: Any, *rest: Any, **named: Any) -> Any:
+        rows = dict(inputs)
+        missing = [name for name in names if name not in rows]
+        if missing:
+            raise InputError("columns", f"a batch of {sorted(rows)}", f"one that has {', '.join(missing)} too")
+        adapter.beside = {
+            name: rows[column] if isinstance(column, str) else {key: rows[one] for key, one in column.items()}
+            for name, column in columns.items()
+        }
+        kept = {name: column for name, column in rows.items() if name not in names}
+        return compute(model, kept, *rest, **named)
+
+    trainer.compute_loss = compute_loss
+
+
+def _names(column: str | Mapping[str, str]) -> list[str]:
+    return [column] if isinstance(column, str) else list(column.values())

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
-from numpy.typing import NDArray
 from torch import Tensor
 
 from .. import distributed
@@ -49,15 +47,16 @@ def reduced(counts: Counts) -> Counts:
 
 
 def counts_state(counts: Counts) -> dict[str, Any]:
-    """Plain lists and one tensor: loads with ``weights_only=True``."""
+    """Plain lists: JSON."""
     return {
         "names": list(counts.levels.names),
         "labels": [list(labels) for labels in counts.levels.labels],
-        "table": torch.from_numpy(counts.table.copy()),
+        "table": counts.table.reshape(-1).tolist(),
     }
 
 
 def counts_from_state(state: dict[str, Any]) -> Counts:
     levels = Levels(tuple(state["names"]), tuple(tuple(labels) for labels in state["labels"]))
-    table: NDArray[np.float64] = state["table"].detach().cpu().double().numpy()
-    return Counts(levels, table.copy())
+    return Counts(
+        levels, torch.as_tensor(state["table"], dtype=torch.float64).clone().numpy().reshape(*levels.sizes, 4)
+    )

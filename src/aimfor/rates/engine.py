@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from .. import checks, distributed
 from ..engine import Batch, Engine, EngineOutput, undefined
+from ..filled import filled, unfilled
 from ..twice import once
 from .duals import Ascent
 from .form import Anchor, HasRates, RateForm
@@ -186,11 +187,12 @@ class RateEngine(Engine):
         return state
 
     def get_extra_state(self) -> Tensor:
-        return self._state.clone()
+        return filled(self._state)
 
     def set_extra_state(self, state: Tensor) -> None:
         # A state of 0.1 has not counted its steps.
-        self._state = functional.pad(state, (0, STEPS + 1 - state.shape[1]))
+        known = unfilled(state)
+        self._state = functional.pad(known, (0, STEPS + 1 - known.shape[1]))
 
     def extra_repr(self) -> str:
         return f"proxy={self.proxy!r}, temperature={self.temperature:g}, every={self.every}"

@@ -23,6 +23,7 @@ from .counting import counts_from_state, counts_state, encoded, reduced, tallied
 from .duals import DualOptimizer, dual_optimizer
 from .prices import objective_terms, prices, proxy_slack
 from .proxies import PROXIES, PricedDecisions, proxy
+from .saved import as_tensor, from_tensor
 
 
 class RateProblem(Problem, nn.Module):
@@ -226,18 +227,20 @@ class RateProblem(Problem, nn.Module):
 
     # ------------------------------------------------------------ state
 
-    def get_extra_state(self) -> dict[str, Any]:
-        return {
+    def get_extra_state(self) -> Tensor:
+        state = {
             "problem": repr(self),
             "multipliers": dict(self.multipliers),
             "shares": dict(self.shares),
             "dual": self.dual.state_dict(),
             "steps": [self.calls, self.calls_in_epoch, self.epochs, self.multiplier_steps],
             "counts": [counts_state(counts) for counts in (self._window, self._epoch, self._basis)],
-            "soft": self._soft.clone(),
+            "soft": self._soft.tolist(),
         }
+        return as_tensor(state)
 
-    def set_extra_state(self, state: dict[str, Any]) -> None:
+    def set_extra_state(self, saved: Tensor) -> None:
+        state = from_tensor(saved)
         if state["problem"] != repr(self):
             raise InputError(
                 "state_dict", f"the state of\n{state['problem']}", f"the state of\n{self!r}", "Build the same problem."
@@ -246,7 +249,7 @@ class RateProblem(Problem, nn.Module):
         self.multipliers, self.shares = dict(state["multipliers"]), dict(state["shares"])
         self.calls, self.calls_in_epoch, self.epochs, self.multiplier_steps = (*state["steps"], 0)[:4]
         self._window, self._epoch, self._basis = (counts_from_state(one) for one in state["counts"])
-        self._soft = state["soft"].clone()
+        self._soft = torch.as_tensor(state["soft"], dtype=torch.float64).clone()
         self._prices = None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ from .. import checks
 from ..bank import ScoreBank
 from ..engine import Batch, Engine, EngineOutput, Stats, undefined, unit_of
 from ..errors import InputError
+from ..filled import filled, unfilled
 from .bounds import INDICATORS
 from .form import HasSmooth, SmoothForm, Softness
 
@@ -205,12 +206,20 @@ class SmoothEngine(Engine):
         self.bank.push(flat)
         return output
 
-    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if self.bank is not None:
+            destination[prefix + "counts"] = filled(self.counts)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         # The counts take their shape from the first batch; saved ones bring their own.
         saved = state_dict.get(prefix + "counts")
-        if saved is not None:
-            self.counts = torch.empty_like(saved, device=self.step.device)
-        super()._load_from_state_dict(state_dict, prefix, *rest)
+        if saved is None:
+            super()._load_from_state_dict(state_dict, prefix, *rest)
+            return
+        saved = unfilled(saved)
+        self.counts = torch.empty_like(saved, device=self.step.device)
+        super()._load_from_state_dict({**state_dict, prefix + "counts": saved}, prefix, *rest)
 
     def extra_repr(self) -> str:
         bank = f", bank={self.size}" if self.size else ""
