@@ -17,6 +17,7 @@ def cross_entropy(
     """Logistic for scores ``(n,)``, softmax for ``(n, c)``; class ids ``(n,)``, weights ``(c,)`` by class.
 
     Example:
+        >>> import torch
         >>> float(cross_entropy(torch.zeros(2), torch.tensor([0, 1])))  # log 2
         0.6931471824645996
     """
