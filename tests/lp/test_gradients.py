@@ -234,3 +234,47 @@ def test_sparse_gradients_are_the_dense_ones_on_the_pattern() -> None:
     assert dense.grad is not None
     assert values.grad is not None
     assert torch.allclose(values.grad, dense.grad[A != 0], atol=1e-8)
+
+
+@pytest.mark.parametrize(("m", "v"), [(100, 100), (500, 100), (5, 60)])
+def test_the_default_implicit_gradient_uses_the_rows_of_the_optimum(m: int, v: int) -> None:
+    """Against the program itself, moved: with a fixed ε other rows were active, and ∂x/∂b was off by half and more."""
+    parts = feasible_bounded(2, m, v, 4)
+    parts["lower"], parts["upper"] = torch.full((2, v), -9.0).double(), torch.full((2, v), 9.0).double()
+    parts["c"] = parts["c"] + torch.randn(2, v, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    g = torch.Generator().manual_seed(1)
+    weight, way = (torch.randn(size, generator=g, dtype=torch.float64) for size in ((2, v), (2, m)))
+    b = parts["b"].clone().requires_grad_()
+    solution = solve(**parts | {"b": b}, gradient=Implicit())
+    assert bool(solution.unique.all())
+    (gradient,) = torch.autograd.grad((weight * solution.x).sum(), b)
+    ends = [(weight * solve(**parts | {"b": parts["b"] + t * way}).x).sum() for t in (1e-7, -1e-7)]
+    assert float((gradient * way).sum()) == pytest.approx(float(ends[0] - ends[1]) / 2e-7, rel=1e-4)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e3])
+def test_epsilon_is_in_the_units_of_the_formula(size: float) -> None:
+    """``∂x/∂c = −ε (ÃᵀÃ)⁻¹`` over the rows as they were given, whatever their sizes."""
+    A = torch.tensor([[2.0, 1.0], [1.0, 3.0]]).double() * torch.tensor([[size], [1.0]]).double()
+    b, c = torch.tensor([4.0 * size, 6.0]).double(), torch.tensor([-1.0, -2.0]).double().requires_grad_()
+    for epsilon in (1e-3, 1e-2):
+        x = solve(c, A, b, gradient=Implicit(epsilon)).x
+        jacobian = torch.stack([torch.autograd.grad(one, c, retain_graph=True)[0] for one in x])
+        # The factor's ridge of 1e-13 counts by the condition of ÃᵀÃ, some 1e6 for rows of such sizes.
+        torch.testing.assert_close(jacobian, -epsilon * torch.linalg.inv(A.mT @ A), rtol=1e-6, atol=0.0)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("more", [0, 6], ids=["by variables", "by rows"])
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support", "ignore:Sparse invariant checks")
+def test_rows_that_are_nearly_parallel_are_flagged(more: int, sparse: bool) -> None:
+    """Two rows that differ by 1e-9 make a vertex that a breath on b sends anywhere; two at an angle do not."""
+    for angle, single in ((1e-9, False), (1e-2, True)):
+        A = torch.zeros(2, 2 + more).double()
+        A[:, :2] = torch.tensor([[1.0, 1.0], [1.0, 1.0 + angle]])
+        c = torch.ones(2 + more).double()
+        c[:2] = torch.tensor([-1.0, -1.0 - angle / 2])
+        b, rows = torch.tensor([1.0, 1.0 + angle / 2]).double(), A.to_sparse_csr() if sparse else A
+        assert (
+            solve(c, rows, b, lower=torch.tensor([-9.0] * 2 + [0.0] * more).double(), upper=9.0).unique.item() is single
+        )

@@ -24,6 +24,7 @@ class Solved:
     """Everything a gradient rule may need, detached: the equilibrated program, its optimum, and the way back.
 
     Attributes:
+        raw: The program before it was equilibrated, in the user's units.
         good: ``(b,)`` bool, items that have an optimum; the others get gradient zero.
         again: From other costs, s copies of the batch ``(s·b, v)``, to their optima.
     """
@@ -32,6 +33,7 @@ class Solved:
     scaling: Scaling
     layout: Layout
     point: Point
+    raw: Standard
     good: Tensor
     again: Callable[[Tensor], Tensor]
 

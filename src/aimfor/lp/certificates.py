@@ -7,21 +7,26 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .face import face
+from .face import PARALLEL, face
 from .standard import Standard, largest
 
 
 @dataclass(frozen=True)
 class Point:
-    """A primal-dual pair of the equilibrated program, ``(b, ·)``; ``active`` marks the inequalities held tight."""
+    """A primal-dual pair of the equilibrated program, ``(b, ·)``; ``active`` marks the inequalities held tight.
+
+    ``firm`` ``(b,)`` says that no two of those are nearly parallel, as the polish found them; None before it.
+    """
 
     x: Tensor
     y: Tensor
     z: Tensor
     active: Tensor
+    firm: Tensor | None = None
 
     def take(self, items: Tensor) -> Point:
-        return Point(self.x[items], self.y[items], self.z[items], self.active[items])
+        firm = None if self.firm is None else self.firm[items]
+        return Point(self.x[items], self.y[items], self.z[items], self.active[items], firm)
 
     def where(self, keep: Tensor, other: Point) -> Point:
         """This point for the items in ``keep``, the other for the rest."""
@@ -31,6 +36,7 @@ class Point:
             torch.where(mask, self.y, other.y),
             torch.where(mask, self.z, other.z),
             torch.where(mask, self.active, other.active),
+            self.firm if other.firm is None else other.firm,
         )
 
 
@@ -91,7 +97,8 @@ def polish(program: Standard, at: Point, rounds: int = 2) -> Point:
         x = x - on.step(slack, g.equality(x[:, :, None])[:, :, 0] - program.f)
         more, more_equal = on.weigh(program.c + program.transposed(z, y))
         z, y = z - more, y - more_equal
-    return Point(_on_bounds(program, x, mask), y, z.clamp_min(0.0), at.active)
+    firm = on.factor.pivot() >= PARALLEL
+    return Point(_on_bounds(program, x, mask), y, z.clamp_min(0.0), at.active, firm)
 
 
 def _on_bounds(program: Standard, x: Tensor, mask: Tensor) -> Tensor:

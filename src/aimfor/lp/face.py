@@ -12,13 +12,19 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from .operators.base import RIDGE, Operator
+from .operators.base import RIDGE, Factor, Operator
 
 Pair = tuple[Tensor, Tensor]
 
 
+#: A smallest pivot below this means rows that are parallel, or as good as (a condition of a million).
+PARALLEL = 1e-12
+
+
 class Face(ABC):
     """Multipliers and residuals stand over ``(b, inequalities)``, zero where inactive, and ``(b, equalities)``."""
+
+    factor: Factor
 
     def __init__(self, operator: Operator, active: Tensor, dtype: torch.dtype) -> None:
         self.operator, self.mask = operator, active.to(dtype)

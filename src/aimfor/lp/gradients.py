@@ -11,10 +11,10 @@ from torch import Tensor
 from .. import checks
 from ..errors import SolverError
 from .adjoint import Sensitivity, Solved, argmin_with_adjoint
-from .face import face
+from .face import Face, face
 from .operators.dense import DenseOperator
 from .problem import Program
-from .solvers.newton import Penalised, mangasarian_epsilon, minimise_penalty
+from .solvers.newton import Penalised, minimise_penalty
 from .standard import largest
 
 
@@ -95,15 +95,15 @@ class VertexOrRefuse(ActiveSet):
 
 
 class Implicit(_AdjointRule):
-    """Differentiate the penalised optimum ``y(ε)`` in place of x, by the implicit function theorem.
+    """Differentiate the penalised optimum ``y(ε) = argmin ½‖(Ay − b)₊‖² + ε c·y`` in place of x.
 
-    ``∂y/∂c = −ε (ÃᵀÃ + ρI)⁻¹`` is not zero, which is what learning costs needs; the other derivatives differ from
-    the true ones by O(ε).
+    ``∂y/∂c = −ε (ÃᵀÃ + ρI)⁻¹`` over the rows that y(ε) violates is not zero, which is what learning costs needs; the
+    other derivatives differ from the true ones by O(ε) as long as those rows are the optimum's.
 
     Args:
-        epsilon: ε of the equilibrated program: small for exactness, larger to smooth over more constraints. None
-            chooses it for each program by Mangasarian's rule.
-        ridge: ρ, relative to the unit diagonal.
+        epsilon: ε, in the units of the formula. None chooses it for each program: so small that the rows are the
+            optimum's, and that y(ε) is within 1e-5 of x. A larger one smooths over more constraints.
+        ridge: ρ, which counts only in directions that no row holds.
 
     Example:
         >>> import torch, aimfor
@@ -116,21 +116,50 @@ class Implicit(_AdjointRule):
         True
     """
 
-    def __init__(self, epsilon: float | None = 1e-4, ridge: float = 1e-10) -> None:
+    def __init__(self, epsilon: float | None = None, ridge: float = 1e-10) -> None:
         self.epsilon = None if epsilon is None else checks.number("epsilon", epsilon, above=0)
         self.ridge = checks.number("ridge", ridge, at_least=0)
 
     def adjoint(self, solved: Solved, gradient: Tensor) -> Sensitivity:
-        program, epsilon = solved.program, _epsilon(solved, self.epsilon)
-        found = penalised_optimum(solved, epsilon)
-        held = face(program.operator, found.rows > 0, gradient.dtype, self.ridge)
+        raw, scale = solved.raw, solved.scaling
+        gradient = gradient / (scale.column * scale.size)
+        epsilon, y, held, rows, equal = self._penalised(solved)
         h, f = held.multipliers(gradient)
         step = held.step(h, f)  # (ÃᵀÃ)⁻¹g is Ã⁺Ã⁺ᵀg
         if self.ridge:  # and 1/ρ in directions that no row holds
-            rest = gradient - program.transposed(h, f)
+            rest = gradient - raw.transposed(h, f)
             free = largest(rest) > 1e-8 * largest(gradient)
             step = step + torch.where(free[:, None], rest / self.ridge, 0.0)
-        return Sensitivity(-epsilon * step, h, f, ((h, f, -found.y), (-found.rows, -found.equal, step)))
+        row, equality_row, column = scale.row, scale.equality_row, scale.column
+        outer = ((h, f, -y), (-rows, -equal, step))
+        return Sensitivity(  # in the units of the equilibrated program, from which the caller converts
+            -epsilon * step * scale.cost / column,
+            h * scale.size / row,
+            f * scale.size / equality_row,
+            tuple((left / row, other / equality_row, right / column) for left, other, right in outer),
+        )
+
+    def _penalised(self, solved: Solved) -> tuple[Tensor, Tensor, Face, Tensor, Tensor]:
+        """ε ``(b, 1)``, y(ε), the face of the rows that it violates, and by how much."""
+        raw, scale, dtype = solved.raw, solved.scaling, solved.raw.c.dtype
+        if self.epsilon is not None:
+            found = penalised_optimum(solved, self.epsilon)
+            held = face(raw.operator, found.rows > 0, dtype)
+            return raw.c.new_full((len(raw.c), 1), self.epsilon), found.y, held, found.rows, found.equal
+        active, good = solved.point.active, solved.good[:, None]
+        held = face(raw.operator, active, dtype)
+        x = _start(solved)
+        z = torch.where(good & active, scale.dual(solved.point.z), 0.0)
+        w = torch.where(good, scale.dual_equality(solved.point.y), 0.0)
+        # While the rows stay those of the optimum, y(ε) is a straight line: Ã(y − x) = ε times the duals.
+        way = held.step(z, w)
+        along = raw.operator.inequality(way[:, :, None])[:, :, 0]
+        slack = (raw.h - raw.operator.inequality(x[:, :, None])[:, :, 0]).clamp_min(0.0)
+        reach = torch.where(~active & (along > 0), slack / along, torch.inf)
+        reach = 0.5 * reach.amin(1, keepdim=True) if reach.shape[1] else torch.full_like(x[:, :1], torch.inf)
+        near = 1e-5 * (1e-5 + largest(x)) / largest(way).clamp_min(torch.finfo(dtype).tiny)
+        epsilon = torch.minimum(reach, near[:, None]).clamp(1e-12, 1.0)
+        return epsilon, x + epsilon * way, held, epsilon * z, epsilon * w
 
 
 class Unrolled(GradientRule):
@@ -162,43 +191,37 @@ class Unrolled(GradientRule):
             raise SolverError("Unrolled needs a dense A. Use ActiveSet() or Implicit() with sparse or structured rows.")
         if not torch.is_grad_enabled() or not any(p is not None and p.requires_grad for p in program.parts):
             return x
-        y = penalised_optimum(solved, _epsilon(solved, self.epsilon)).y
+        y = penalised_optimum(solved, self.epsilon).y
         rows, rhs = _attached_rows(program, solved)
-        cost = program.c * solved.scaling.column / solved.scaling.cost
         hard = torch.arange(rows.shape[1], device=rows.device) >= solved.program.h.shape[1]
         identity = self.ridge * torch.eye(rows.shape[2], dtype=rows.dtype, device=rows.device)
         for _ in range(self.steps):
             over = (rows @ y[:, :, None])[:, :, 0] - rhs
             held = ((over > 0) | hard).to(rows.dtype)
-            gradient = self.epsilon * cost + (rows.mT @ (held * over)[:, :, None])[:, :, 0]
+            gradient = self.epsilon * program.c + (rows.mT @ (held * over)[:, :, None])[:, :, 0]
             hessian = rows.mT @ (held[:, :, None] * rows) + identity
             y = y - torch.linalg.solve_ex(hessian, gradient[:, :, None])[0][:, :, 0]
-        y = solved.scaling.primal(torch.where(solved.good[:, None], y, 0.0))
+        y = torch.where(solved.good[:, None], y, 0.0)
         return x + (y - y.detach())
 
 
-def penalised_optimum(solved: Solved, epsilon: Tensor) -> Penalised:
-    """The minimiser of the exterior penalty for ε ``(b, 1)``, from the exact optimum: a few Newton steps."""
-    return minimise_penalty(solved.program, epsilon, _start(solved))
+def penalised_optimum(solved: Solved, epsilon: float) -> Penalised:
+    """The minimiser of the exterior penalty in the user's units, from the exact optimum: a few Newton steps."""
+    start = _start(solved)
+    return minimise_penalty(solved.raw, start.new_full((len(start), 1), epsilon), start)
 
 
 def _start(solved: Solved) -> Tensor:
-    return torch.where(solved.good[:, None], solved.point.x, 0.0)
-
-
-def _epsilon(solved: Solved, epsilon: float | None) -> Tensor:
-    """ε for each item, ``(b, 1)``; by the rule where none is given (1e-6 where the rule finds none)."""
-    if epsilon is not None:
-        return solved.program.c.new_full((len(solved.good), 1), epsilon)
-    return mangasarian_epsilon(solved.program, _start(solved))[0].nan_to_num(1e-6)[:, None]
+    return torch.where(solved.good[:, None], solved.scaling.primal(solved.point.x), 0.0)
 
 
 def _attached_rows(program: Program, solved: Solved) -> tuple[Tensor, Tensor]:
-    """All rows of the equilibrated program, inequalities first, and right-hand sides, attached to the graph."""
-    scale, layout, b = solved.scaling, solved.layout, program.c.shape[0]
+    """All rows of the program, inequalities first, and right-hand sides, attached to the graph."""
+    layout, b = solved.layout, program.c.shape[0]
     eye = torch.eye(program.c.shape[1], dtype=program.c.dtype, device=program.c.device)
-    coefficients = solved.program.operator.bounds.coefficients
-    tail = coefficients[:, :, None] * eye[torch.cat((layout.lower, layout.upper))]
+    tail, fixed = (
+        part.rows(eye.expand(b, -1, -1)) for part in (solved.raw.operator.bounds, solved.raw.operator.pinned)
+    )
     h, f = [program.rhs], [program.equality_rhs]
     if program.lower is not None:
         lower = program.lower[:, layout.lower]
@@ -211,13 +234,8 @@ def _attached_rows(program: Program, solved: Solved) -> tuple[Tensor, Tensor]:
     if program.upper is not None:
         upper = program.upper[:, layout.upper]
         h.append(torch.where(upper.isfinite(), upper, 1.0))
-    stretch = scale.column[:, None, :]
-    general = program.rows * scale.row[:, : layout.general, None] * stretch
-    equality = program.equality_rows.expand(b, -1, -1) * scale.equality_row[:, : layout.equalities, None] * stretch
-    fixed = solved.program.operator.pinned.rows(eye.expand(b, -1, -1))
-    rows = torch.cat((general, tail.expand(b, -1, -1), equality, fixed), 1)
-    rhs = torch.cat((torch.cat(h, 1) * scale.row, torch.cat(f, 1) * scale.equality_row), 1) / scale.size
-    return rows, rhs
+    general, equality = (part.expand(b, -1, -1) for part in (program.rows, program.equality_rows))
+    return torch.cat((general, tail, equality, fixed), 1), torch.cat((*h, *f), 1)
 
 
 class _Refuse(torch.autograd.Function):

@@ -93,7 +93,7 @@ def solve(
         found, statuses = rerun(scaled)
     if on_failure == "raise":
         _raise_unless_solved(statuses)
-    return assemble(program, scaled, scaling, layout, found, statuses, rule, rerun)
+    return assemble(program, standard, scaled, scaling, layout, found, statuses, rule, rerun)
 
 
 def instance(name: str, value: Any, kind: type, example: str) -> Any:

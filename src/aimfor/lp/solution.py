@@ -39,8 +39,8 @@ class LPSolution:
         iterations: ``(…)``, Newton steps.
         ray: ``(…, v)``; for an unbounded item a direction in which the objective falls for ever, zero elsewhere.
         active: ``(…, m)``, the inequalities that hold the optimum.
-        unique: ``(…)``, False where the active constraints leave x or the duals some freedom (degenerate programs);
-            gradients are then one choice among several.
+        unique: ``(…)``, False where the active constraints leave x or the duals some freedom (degenerate programs), or
+            are so nearly parallel that they might: gradients are then one choice among several.
 
     For an infeasible item the duals are a Farkas certificate: they weigh the constraints into the contradiction
     ``0·x <= −1``, and its nonzero entries name the culprits.
@@ -75,6 +75,7 @@ class LPSolution:
 
 def assemble(
     program: Program,
+    original: Standard,
     scaled: Standard,
     scaling: Scaling,
     layout: Layout,
@@ -86,7 +87,7 @@ def assemble(
     point, outcome, m, k = found.point, found.outcome, layout.general, layout.equalities
     infeasible, unbounded = outcome == INFEASIBLE, outcome == UNBOUNDED
     good = ~(infeasible | unbounded)
-    solved = Solved(scaled, scaling, layout, point, good, partial(_again, scaled, scaling, good, rerun))
+    solved = Solved(scaled, scaling, layout, point, original, good, partial(_again, scaled, scaling, good, rerun))
     raw = scaling.primal(point.x)
     # Certificates are directions: only their proportions matter, so they keep the normalisation h·z + f·y = −1.
     shrink = torch.where(infeasible[:, None], 1.0 / (scaling.cost * scaling.size), 1.0)
@@ -101,6 +102,9 @@ def assemble(
     upper.index_add_(1, layout.fixed, y[:, k:].clamp_min(0.0))
     ray = torch.where(unbounded[:, None], raw / positive(raw.abs().amax(1, keepdim=True)), 0.0)
     held = point.active.sum(1) + scaled.operator.equalities
+    single = good & (held == x.shape[1])
+    if point.firm is not None:
+        single &= point.firm
     shape, dtype = program.shape, program.dtype
 
     def out(part: Tensor) -> Tensor:
@@ -118,7 +122,7 @@ def assemble(
         found.steps.reshape(shape),
         out(ray),
         point.active[:, :m].reshape(*shape, m),
-        (good & (held == x.shape[1])).reshape(shape),
+        single.reshape(shape),
     )
 
 

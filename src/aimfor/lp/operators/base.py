@@ -61,6 +61,10 @@ class Factor(ABC):
     def solve(self, right: Tensor) -> Tensor:
         """``(b, v, k)`` right-hand sides to ``(b, v, k)`` solutions."""
 
+    @abstractmethod
+    def pivot(self) -> Tensor:
+        """The smallest pivot, relative to a diagonal of one: ``(b,)``, near zero where the matrix is singular."""
+
 
 class Operator(ABC):
     """Inequality and equality rows of a batch of programs.

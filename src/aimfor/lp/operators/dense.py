@@ -24,13 +24,20 @@ class CholeskyFactor(Factor):
         self.scale = torch.where(diagonal > 0, diagonal, 1.0).rsqrt()
         unit = gram * self.scale[:, :, None] * self.scale[:, None, :]
         unit.diagonal(dim1=-2, dim2=-1).add_(ridge)
+        self.lower: Tensor
         self.lower, info = torch.linalg.cholesky_ex(unit)
+        self.broken = info > 0
         while bool((info > 0).any()) and ridge < 1e-2:
             ridge *= 100.0
             broken = (info > 0).nonzero().squeeze(1)
             again = unit[broken]
             again.diagonal(dim1=-2, dim2=-1).add_(ridge)
             self.lower[broken], info[broken] = torch.linalg.cholesky_ex(again)
+
+    def pivot(self) -> Tensor:
+        if not self.lower.shape[1]:
+            return self.lower.new_ones(self.lower.shape[0])
+        return torch.where(self.broken, 0.0, self.lower.diagonal(dim1=-2, dim2=-1).amin(1).square())
 
     def solve(self, right: Tensor) -> Tensor:
         scale = self.scale[:, :, None]

@@ -203,6 +203,12 @@ class BlockFactor(Factor):
         options = {"SymmetricMode": True}
         self.lu = linalg.splu(unit, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
 
+        self.like = diagonal
+
+    def pivot(self) -> Tensor:
+        pivots = abs(self.lu.U.diagonal())[self.lu.perm_c]
+        return torch.as_tensor(pivots).reshape(self.like.shape).amin(1).to(self.like)
+
     def solve(self, right: Tensor) -> Tensor:
         b, n, k = right.shape
         flat = self.scale[:, None] * right.reshape(b * n, k).cpu().numpy()

@@ -151,6 +151,9 @@ class _ArrowFactor(Factor):
         corner.diagonal(dim1=-2, dim2=-1).add_(extra[:, :d])
         self.corner = CholeskyFactor(corner, ridge)
 
+    def pivot(self) -> Tensor:
+        return self.corner.pivot()
+
     def solve(self, right: Tensor) -> Tensor:
         g, d = self.operator, self.operator.weights
         top, bottom = right[:, :d], right[:, d:] / self.slack[:, :, None]

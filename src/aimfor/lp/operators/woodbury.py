@@ -21,6 +21,9 @@ class WoodburyFactor(Factor):
         self.keep = torch.cat((active[:, : operator.general], active.new_ones(active.shape[0], operator.equal)), 1)
         self.inner = operator.row_factor(self.theta[:, :, 0], torch.ones_like(self.keep), self.keep)
 
+    def pivot(self) -> Tensor:
+        return self.inner.pivot()
+
     def solve(self, right: Tensor) -> Tensor:
         keep = self.keep[:, :, None]
         rows = keep * self.inner.solve(keep * self.operator.stacked(self.theta * right))

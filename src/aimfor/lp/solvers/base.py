@@ -50,6 +50,8 @@ class Found:
         ):
             mine[items] = theirs
         self.steps[items] += part.steps
+        if self.point.firm is not None and part.point.firm is not None:
+            self.point.firm[items] = part.point.firm
 
 
 class Method(ABC):
