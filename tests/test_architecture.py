@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "aimfor"
 LAYERS = [
     {"errors", "failpoints", "files", "spelling", "__version__"},
     {"engine"},
-    {"checks", "distributed", "bank", "filled", "schedule", "ties", "twice", "watch"},
+    {"checks", "distributed", "bank", "filled", "ordering", "schedule", "ties", "twice", "watch"},
     {"constraints"},
     {"decisions"},
     {"sorted", "smooth", "lp", "lagrangian", "direct", "rates"},

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from .ranks import sums_of
+from .sums import bounded_scores
 
 INDICATORS = ("sigmoid", "lower", "upper")
 LOG_2 = math.log(2.0)
@@ -62,7 +63,7 @@ class BoundedRanks:
     def __init__(
         self, scores: Tensor, places: Tensor, masses: Tensor, temperature: float, indicator: str, *, hits: bool
     ) -> None:
-        self.scores, self.places, self.lower = scores / temperature, places, indicator == "lower"
+        self.scores, self.places, self.lower = bounded_scores(scores / temperature), places, indicator == "lower"
         self.temperature = temperature
         self.masses = masses
         self.sums = sums_of(self.scores, places)

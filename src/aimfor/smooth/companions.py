@@ -11,7 +11,8 @@ from torch.nn import functional
 
 from .form import Shown, SmoothForm, Softness
 from .ranking import asked_items
-from .ranks import binary_logistic, bounded_scores, sums_of
+from .ranks import binary_logistic, sums_of
+from .sums import bounded_scores
 
 
 def listwise_entropy(

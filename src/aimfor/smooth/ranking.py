@@ -244,7 +244,7 @@ class Ranking(SmoothForm):
     def _ranks(self, x: Tensor, softness: Softness) -> SoftRanks | BoundedRanks:
         places, masses, temperature = self.asked.places, self.stacked, softness.temperature
         if softness.indicator == "sigmoid":
-            return SoftRanks(x, places, masses, temperature, hits=self.hits, ones=self.ones)
+            return SoftRanks(x, places, masses, temperature, ones=self.ones)
         if self.cuts:
             softness.refuse_bounds("a metric that cuts the list at a place or a rate")
         return BoundedRanks(x, places, masses, temperature, softness.indicator, hits=self.hits)

@@ -14,8 +14,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .grid import Grid, points_of
-from .sums import SMALL, Blocks, DifferenceSums, Term, blocks
+from ..ordering import ordered
+from .series import Series
+from .sums import Blocks, DifferenceSums, Term, blocks, bounded_scores
+
+#: Up to so many asked items of a list, every difference by itself costs less than a sort.
+FEW = 64
 
 
 class SoftRanks:
@@ -26,22 +30,14 @@ class SoftRanks:
         places: ``(b, p)`` positions of the asked items; padded with anything, as long as its slope is 0.
         masses: ``(b, l, m)``.
         temperature: > 0.
-        hits: The first mass is 0 off the asked items.
         ones: There is one mass, and it is 1 for every item.
     """
 
     def __init__(
-        self,
-        scores: Tensor,
-        places: Tensor,
-        masses: Tensor,
-        temperature: float,
-        *,
-        hits: bool = False,
-        ones: bool = False,
+        self, scores: Tensor, places: Tensor, masses: Tensor, temperature: float, *, ones: bool = False
     ) -> None:
         self.places, self.masses, self.temperature, self.ones = places, masses, temperature, ones
-        self.sums = sums_of(scores if temperature == 1.0 else scores / temperature, places, hits)
+        self.sums = sums_of(scores, places, temperature)
 
     def above(self) -> Tensor:
         """``(b, p, m)``, the item's own mass included."""
@@ -78,7 +74,7 @@ def sharp_above(scores: Tensor, places: Tensor, masses: Tensor) -> Tensor:
         ``(b, p, m)`` float64.
     """
     masses = masses.double()
-    ascending, order = scores.sort(dim=1)
+    ascending, order = ordered(scores)
     sums = functional.pad(masses.gather(1, order[..., None].expand_as(masses)).cumsum(1), (0, 0, 1, 0))
     asked, ascending = scores.gather(1, places), ascending.contiguous()
     wide = (-1, -1, masses.shape[2])
@@ -90,11 +86,11 @@ def sharp_above(scores: Tensor, places: Tensor, masses: Tensor) -> Tensor:
     return sums[:, -1:] - 0.5 * (below + upto) + 0.5 * own
 
 
-def sums_of(scores: Tensor, places: Tensor, hits: bool = False) -> DifferenceSums:
-    """On a grid, which costs as much as reading the lists, where they are long; else block by block."""
-    scores = bounded_scores(scores)
-    points = points_of(scores, places.shape[1])
-    return Blocks(scores, places) if points is None else Grid(points, places, hits)
+def sums_of(scores: Tensor, places: Tensor, temperature: float = 1.0) -> DifferenceSums:
+    """By one sort; where few items are asked, one by one. How the scores lie makes no difference."""
+    if places.shape[1] <= FEW or scores.device.type == "mps":
+        return Blocks(scores.contiguous(), places, temperature)
+    return Series(scores, places, temperature)
 
 
 def binary_logistic(weight: Tensor, below: Tensor, sums: DifferenceSums) -> tuple[float, Tensor]:
@@ -142,11 +138,3 @@ def graded_logistic(
         of_items[rows] += steep.sum(1)
         of_asked[rows, some] = steep.sum(2)
     return total, of_items.scatter_add_(1, places, -of_asked), weights
-
-
-def bounded_scores(scores: Tensor) -> Tensor:
-    """Scores whose differences stay finite, list after list in memory: columns of a table would be read across it."""
-    most = 0.125 * torch.finfo(scores.dtype).max
-    if scores.is_contiguous() or scores.numel() <= SMALL:
-        return scores.clamp(-most, most)
-    return torch.clamp(scores, -most, most, out=scores.new_empty(scores.shape))

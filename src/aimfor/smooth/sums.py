@@ -5,7 +5,7 @@ Items j of a list have scores s_j; p of them, i, are asked. With masses w of the
     sums, one for each asked item:   Σ_j w_j κ(s_j − s_i)
     gradient, one for each item k:   ∂/∂s_k Σ_i v_i Σ_j w_j κ(s_j − s_i), for which κ' is given.
 
-κ is the sigmoid, its slope ``sigmoid · (1 − sigmoid)`` ("steep"), or "softplus". `grid` does the same for long lists.
+κ is the sigmoid, its slope ``sigmoid · (1 − sigmoid)`` ("steep"), or "softplus". `Series` does the same for long lists.
 """
 
 from __future__ import annotations
@@ -33,9 +33,17 @@ KEPT = 1 << 21
 def kernel_of(kernel: Kernel, gaps: Tensor, soft: Tensor | None = None) -> Tensor:
     """κ of every difference; ``soft`` is their sigmoid, where it is known."""
     if kernel == "softplus":
-        return functional.softplus(gaps, threshold=40.0)  # 20, the default, is 2e-9 off in float64
+        return functional.softplus(bounded_scores(gaps), threshold=40.0)  # 20, the default, is 2e-9 off in float64
     soft = torch.sigmoid(gaps) if soft is None else soft
     return soft if kernel == "sigmoid" else torch.addcmul(soft, soft, soft, value=-1.0)
+
+
+def bounded_scores(scores: Tensor) -> Tensor:
+    """Scores whose differences stay finite, list after list in memory: columns of a table would be read across it."""
+    most = 0.125 * torch.finfo(scores.dtype).max
+    if scores.is_contiguous() or scores.numel() <= SMALL:
+        return scores.clamp(-most, most)
+    return torch.clamp(scores, -most, most, out=scores.new_empty(scores.shape))
 
 
 class DifferenceSums(ABC):
@@ -64,10 +72,11 @@ class Blocks(DifferenceSums):
     Args:
         scores: ``(b, l)``.
         places: ``(b, p)`` positions of the asked items.
+        temperature: What differences are divided by.
     """
 
-    def __init__(self, scores: Tensor, places: Tensor) -> None:
-        self.scores, self.places = scores, places
+    def __init__(self, scores: Tensor, places: Tensor, temperature: float = 1.0) -> None:
+        self.scores, self.places, self.temperature = scores, places, temperature
         self.asked = scores.gather(1, places)
         pairs = scores.numel() * places.shape[1]
         self._whole = 0 < pairs <= BLOCK
@@ -139,7 +148,10 @@ class Blocks(DifferenceSums):
             return kernel_of(kernel, kept, kept)
         scores = self.scores if rows is None else self.scores[rows]
         asked = self.asked if rows is None else self.asked[rows, some]
-        gaps = scores.unsqueeze(1) - asked.unsqueeze(2) if self._gaps is None else self._gaps
+        gaps = self._gaps
+        if gaps is None:
+            gaps = scores.unsqueeze(1) - asked.unsqueeze(2)
+            gaps = gaps if self.temperature == 1.0 else gaps.div_(self.temperature)
         if kernel == "softplus":
             return kernel_of(kernel, gaps)
         if self._whole:  # one block: softplus may ask for them next

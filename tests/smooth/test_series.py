@@ -1,4 +1,4 @@
-"""The grid's sums against every difference by itself, in value and gradient."""
+"""Sums by one sort against every difference by itself, in value and gradient, however the scores lie."""
 
 from __future__ import annotations
 
@@ -7,19 +7,26 @@ import math
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 import aimfor
-from aimfor.smooth import HasSmooth, Ranking, asked_items, grid, ranking, sums
+from aimfor.ordering import ordered
+from aimfor.smooth import HasSmooth, Ranking, asked_items, ranking, ranks, series, sums
+from aimfor.smooth.decays import coefficients
 from aimfor.smooth.form import Softness, value_and_slopes
 from aimfor.smooth.ranks import binary_logistic, sums_of
+from aimfor.smooth.series import Series
 
-#: Spread of the scores: one cell, and many.
+#: Spread of the scores.
 SPREADS = (0.0, 3.0, 60.0)
+#: The error of a sum, as a share of the mass that is summed; a slope's is at most a quarter of it.
+TOLERANCE = {torch.float32: 5e-7, torch.float64: 2e-14}
+KERNELS: tuple[sums.Kernel, ...] = ("sigmoid", "steep", "softplus")
 
 
 @pytest.fixture(autouse=True)
-def _always_on_the_grid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid, "FEWEST", 0)
+def _always_by_one_sort(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "FEW", 0)
 
 
 def problem(spread: float, dtype: torch.dtype, lists: int = 3, items: int = 400) -> tuple[Tensor, Tensor, Tensor]:
@@ -30,69 +37,127 @@ def problem(spread: float, dtype: torch.dtype, lists: int = 3, items: int = 400)
     return scores, places, masses
 
 
-def on_grid(scores: Tensor, places: Tensor, hits: bool = False) -> grid.Grid:
-    """The grid, whether it pays or not."""
-    cells = grid.cells_of(float(scores.max() - scores.min()), grid.ERROR[scores.dtype])
-    assert cells is not None
-    return grid.Grid(grid.placed(scores - scores.amin(1, keepdim=True), cells), places, hits)
+def hostile(case: str, dtype: torch.dtype, lists: int = 2, items: int = 2000) -> Tensor:
+    """Scores that lie as they should not."""
+    scores = torch.randn(lists, items, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+    if case == "one of 200":
+        scores[:, 5] = 200.0
+    elif case == "ties":
+        scores = scores.mul(2.0).round()
+    elif case == "all equal":
+        scores = torch.full_like(scores, 5.0)
+    elif case == "two clusters":
+        scores = torch.where(scores > 0, 1e30 + scores, scores)
+    elif case == "1e38 beside 1e-38":
+        scores = torch.where(scores > 0, 1e38, 1e-38) * scores.sign()
+    elif case == "denormals":
+        scores = scores * 1e-41
+    elif case == "one each cell":
+        scores = torch.arange(items, dtype=torch.float64).expand(lists, -1) * 40.0
+    else:
+        scores = scores * float(case)
+    return scores.to(dtype)
+
+
+CASES = (
+    *("1e-3", "1", "6", "100", "1e4", "1e6", "1e30"),
+    *("one of 200", "ties", "all equal", "two clusters", "1e38 beside 1e-38", "denormals", "one each cell"),
+)
 
 
 def dense(kernel: sums.Kernel, scores: Tensor, places: Tensor, masses: Tensor) -> Tensor:
     scores, masses = scores.double(), masses.double()
     gaps = scores[:, None, :] - scores.gather(1, places)[..., None]
     soft = torch.sigmoid(gaps)
-    values = {"sigmoid": soft, "steep": soft * (1 - soft), "softplus": torch.log1p(torch.exp(gaps))}[kernel]
-    return values @ masses
+    values = {
+        "sigmoid": soft,
+        "steep": soft * torch.sigmoid(-gaps),
+        "softplus": functional.softplus(gaps, threshold=60),
+    }
+    return values[kernel] @ masses
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("spread", SPREADS)
-@pytest.mark.parametrize("kernel", ["sigmoid", "steep", "softplus"])
-def test_sums_are_those_of_every_difference(kernel: sums.Kernel, spread: float, dtype: torch.dtype) -> None:
-    scores, places, masses = problem(spread, dtype)
-    found = on_grid(scores, places)
-    assert (found.points.cells.count == 1) == (spread < 10)
-    expected = dense(kernel, scores, places, masses)
-    # The error is a share of all that is summed, here 200 on average.
-    largest = 200 * (spread if kernel == "softplus" and spread > 1 else 1.0)
-    tolerance = {torch.float32: 5e-7, torch.float64: 2e-14}[dtype] * largest
-    torch.testing.assert_close(found.sums(kernel, masses).double(), expected, rtol=0, atol=tolerance)
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("temperature", [1e-30, 1e-3, 1.0, 1e3])
+def test_neither_spread_nor_temperature_nor_ties_change_the_error(
+    case: str, dtype: torch.dtype, temperature: float
+) -> None:
+    scores = hostile(case, dtype)
+    generator = torch.Generator().manual_seed(8)
+    places = torch.stack([torch.randperm(2000, generator=generator)[:150] for _ in scores])
+    masses = torch.rand(2, 2000, 2, generator=generator, dtype=torch.float64).to(dtype)
+    weights = torch.rand(2, 150, 2, generator=generator, dtype=torch.float64).to(dtype)
+    found, tempered = Series(scores, places, temperature), scores.double() / temperature
+    whole, asked = masses.double().sum(1, keepdim=True), weights.double().sum(1, keepdim=True)
+    for kernel in KERNELS:
+        if kernel == "softplus" and float(tempered.abs().max()) > 1e30:
+            continue  # its sums are beyond float32
+        expected = dense(kernel, tempered, places, masses)
+        scale = torch.maximum(whole, expected) if kernel == "softplus" else whole
+        assert float(((found.sums(kernel, masses).double() - expected).abs() / scale).max()) < TOLERANCE[dtype]
+    gaps = tempered[:, None, :] - tempered.gather(1, places)[..., None]
+    for slope, matrix in (("steep", torch.sigmoid(gaps) * torch.sigmoid(-gaps)), ("sigmoid", torch.sigmoid(gaps))):
+        of_asked = (matrix @ masses.double() * weights).sum(2)
+        expected = (matrix.mT @ weights.double() * masses).sum(2).scatter_add(1, places, -of_asked)
+        error = (found.gradient(slope, masses, weights).double() - expected).abs()  # type: ignore[arg-type]
+        assert float((error / (whole + asked).sum(2)).max()) < 2 * TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(("degree", "error"), [(11, 4e-8), (20, 2e-14)])
+def test_polynomials_are_as_near_as_they_say(kernel: sums.Kernel, degree: int, error: float) -> None:
+    u = torch.linspace(1e-12, 1.0, 10_001, dtype=torch.float64)
+    expected = {"sigmoid": u / (1 + u), "steep": u / (1 + u) ** 2, "softplus": u.log1p()}[kernel]
+    found = torch.zeros_like(u)
+    for coefficient in coefficients(kernel, degree).flip(0):
+        found = found * u + coefficient
+    assert float((found - expected).abs().max()) < error
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("length", [100, 9_000, 40_000])
+@pytest.mark.parametrize("descending", [False, True])
+def test_sorting_by_bits_is_sorting(dtype: torch.dtype, length: int, descending: bool) -> None:
+    rows = torch.randn(2, length, generator=torch.Generator().manual_seed(9)).mul(30).round().to(dtype)
+    rows[rows == 1] = -0.0
+    rows[:, :2] = torch.tensor([torch.finfo(dtype).max, torch.finfo(dtype).min])
+    for given in (rows, rows[0]):
+        values, places = torch.sort(given, stable=True, descending=descending)
+        found = ordered(given, descending=descending)
+        assert torch.equal(found[0], values)
+        assert torch.equal(found[1], places)
 
 
 @pytest.mark.parametrize("spread", SPREADS)
-@pytest.mark.parametrize("hits", [False, True])
-def test_gradient_is_autograds(spread: float, hits: bool) -> None:
+def test_gradient_is_autograds(spread: float) -> None:
     scores, places, masses = problem(spread, torch.float64)
-    if hits:
-        masses[..., 0] = torch.zeros_like(scores).scatter(1, places, masses[..., 0].gather(1, places))
     weights = torch.rand(3, 100, 2, dtype=torch.float64)
     leaf = scores.clone().requires_grad_()
     (expected,) = torch.autograd.grad((dense("sigmoid", leaf, places, masses) * weights).sum(), leaf)
-    for found in (on_grid(scores, places, hits), sums.Blocks(scores, places)):
+    for found in (Series(scores, places), sums.Blocks(scores, places)):
         torch.testing.assert_close(found.gradient("steep", masses, weights), expected, rtol=0, atol=1e-11)
 
 
 def test_many_items_are_summed_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     for spread in SPREADS[1:]:
         scores, places, masses = problem(spread, torch.float64)
-        whole = on_grid(scores, places)
-        monkeypatch.setattr(grid, "BLOCK", 100)
-        parts = on_grid(scores, places)
+        whole = Series(scores, places)
+        monkeypatch.setattr(series, "PART", 1)
+        monkeypatch.setattr(series, "KEPT", 0)
+        parts = Series(scores, places)
         torch.testing.assert_close(whole.sums("sigmoid", masses), parts.sums("sigmoid", masses), rtol=1e-12, atol=0)
         asked = torch.rand(3, 100, 2, dtype=torch.float64)
         both = (found.gradient("steep", masses, asked) for found in (whole, parts))
         torch.testing.assert_close(*both, rtol=1e-10, atol=1e-10)
 
 
-def test_scores_too_far_apart_or_too_few_are_summed_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    scores, places, _ = problem(3.0, torch.float32)
-    assert isinstance(sums_of(scores * 1e6, places), sums.Blocks)
-    assert isinstance(sums_of(torch.full_like(scores, 3e38), places), grid.Grid)  # all equal, and large
-    assert grid.cells_of(float("inf"), 1e-8) is None
-    assert grid.cells_of(500.0, 1e-8) is None
-    assert isinstance(sums_of(scores[:, :10], places[:, :1] % 10), sums.Blocks)  # more points than pairs
-    monkeypatch.setattr(grid, "FEWEST", 1 << 17)
-    assert isinstance(sums_of(scores[:1], places[:1]), sums.Blocks)
+def test_only_the_number_of_asked_items_decides_how_they_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "FEW", 64)
+    for case in CASES:
+        scores = hostile(case, torch.float32)
+        for asked, kind in ((64, sums.Blocks), (65, Series)):
+            assert type(sums_of(scores, torch.arange(asked).expand(2, -1), 1e-30)) is kind
 
 
 def test_pairs_of_two_grades_are_those_of_softplus() -> None:
@@ -101,7 +166,7 @@ def test_pairs_of_two_grades_are_those_of_softplus() -> None:
     leaf = scores.clone().requires_grad_()
     expected = (dense("softplus", leaf, places, below[..., None])[..., 0] * weight).sum()
     (gradient,) = torch.autograd.grad(expected, leaf)
-    for found in (on_grid(scores, places), sums.Blocks(scores, places)):
+    for found in (Series(scores, places), sums.Blocks(scores, places)):
         total, slope = binary_logistic(weight, below, found)
         assert total == pytest.approx(float(expected.detach()), rel=1e-7)
         torch.testing.assert_close(slope, gradient)
@@ -113,8 +178,8 @@ def test_losses_do_not_see_how_they_are_summed(name: str, monkeypatch: pytest.Mo
     targets = torch.rand(500, generator=generator) < 0.3
     scores = (torch.randn(500, generator=generator, dtype=torch.float64) + targets).requires_grad_()
     found = []
-    for fewest in (0, 1 << 40):
-        monkeypatch.setattr(grid, "FEWEST", fewest)
+    for few in (0, 1 << 40):
+        monkeypatch.setattr(ranks, "FEW", few)
         loss = aimfor.MetricLoss(name, aimfor.SmoothEngine(0.7, anchor=0.3))(scores, targets)
         found.append((loss.detach(), torch.autograd.grad(loss, scores)[0]))
     torch.testing.assert_close(*found, rtol=1e-10, atol=1e-12)
@@ -215,7 +280,7 @@ def test_equal_scores_have_equal_sums(spread: float, dtype: torch.dtype) -> None
     scores, _, masses = problem(spread, dtype, lists=1, items=1003)
     scores = (scores * 20 / spread).round() * (spread / 20)
     places = torch.arange(2, 1003)[None]
-    found, asked = on_grid(scores, places).sums("sigmoid", masses)[0], scores[0, 2:]
+    found, asked = Series(scores, places).sums("sigmoid", masses)[0], scores[0, 2:]
     for value in asked.unique():
         alike = found[asked == value]
         assert torch.equal(alike, alike[:1].expand_as(alike))
