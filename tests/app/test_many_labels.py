@@ -73,6 +73,19 @@ def test_each_label_has_its_own_committee_and_threshold(tmp_path: Path) -> None:
         assert "labels.json, which is damaged" in says("predict", out, data, code=2)
 
 
+def test_a_label_that_changed_is_noticed(tmp_path: Path) -> None:
+    data, out = table(tmp_path / "photos"), tmp_path / "runs" / "one"
+    words = ("--metric", "ap", "--model", "efficientnet-lite0", "--image-size", 32, "--members", "linear")
+    says("train", data, "--target", "below,noisy", *words, "--out", out)
+    (out / "metrics.json").unlink()  # as of a run that was stopped
+    text = data.read_text()
+    data.write_text(text.replace("\n5.png,1,0,", "\n5.png,1,1,"))
+    assert data.read_text() != text
+    assert "changed since" in says("train", "--resume", out, code=2)
+    data.write_text(text)
+    says("train", "--resume", out)
+
+
 def test_what_does_not_go_with_several_labels_is_one_line(tmp_path: Path) -> None:
     data = table(tmp_path / "photos", 12)
     words = ("train", data, "--model", "efficientnet-lite0", "--image-size", 32, "--out", tmp_path / "runs" / "one")

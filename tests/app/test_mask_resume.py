@@ -30,7 +30,7 @@ def test_replaced_pictures_and_masks_are_noticed(changed: str, tmp_path: Path) -
         app, ["train", str(tmp_path / "scenes"), "--masks", str(tmp_path / "masks"), *words, "--out", str(run)]
     )
     assert done.exit_code == 0, done.output
-    (run / "masks.json").unlink()  # as of a run that was stopped
+    (run / "metrics.json").unlink()  # as of a run that was stopped
     file = tmp_path / changed / "3.png"
     before = file.read_bytes()
     pixels = np.asarray(Image.open(file)).copy()

@@ -136,17 +136,19 @@ def test_a_killed_run_goes_on_to_the_same_bits(
     with monkeypatch.context() as patch:
         patch.setattr(retrieval, "save", lambda *_: (_ for _ in ()).throw(MemoryError))
         says("train", photos, "--metric", "map@r", *MODEL, "--out", out, code=2)
-    assert not (out / "retrieval.json").exists()
+    assert not (out / "metrics.json").exists()
     assert "not finished" in says("embed", out, photos, "-o", tmp_path / "v.npy", code=2)
     says("train", "--resume", out)
     assert (out / "vectors.npy").read_bytes() == (whole / "vectors.npy").read_bytes()
     assert (out / "sheets.json").read_bytes() == (whole / "sheets.json").read_bytes()
-    patterned(0, 77).save(photos / "kind0" / "77.png")
+    (out / "metrics.json").unlink()
+    file = photos / "kind0" / "0.png"
+    before = file.read_bytes()
+    patterned(0, 77).save(file)  # another picture under the same name
     try:
-        (out / "retrieval.json").unlink()
         assert "changed since" in says("train", "--resume", out, code=2)
     finally:
-        (photos / "kind0" / "77.png").unlink()
+        file.write_bytes(before)
 
 
 def test_bad_folders_are_one_line(tmp_path: Path) -> None:

@@ -7,29 +7,22 @@ from typing import Any
 
 from rich.table import Table
 
-from ...errors import InputError
-from ...fitting import checkpoint
 from ...fitting.committee import Progress
-from ...fitting.config import Settings
 from ..cli.bar import console
 from ..cli.progress import learning
 from ..data.features import Work
 from ..report.page import between, number, render
 from ..report.run import written
-from ..run.folder import read_source
+from ..run.folder import check_unchanged, read_source, stopped_run
 from . import run as many
 from .sheets import write_label_sheets
 
 
 def reopen(folder: Path, work: Work) -> many.Ready:
     """A run to be continued. Raises `InputError` when it is finished or has other data now."""
-    config = checkpoint.read_json(folder / "config.json")
-    if (folder / many.LABELS).exists():
-        raise InputError("--resume", f"{folder}, which is finished", "a run that was stopped")
-    settings = Settings.stored(config["settings"])
+    config, settings = stopped_run(folder)
     ready = many.prepare(settings, read_source(settings, work), work)
-    if ready.encoder.state != config["encoder"] or ready.names != config["labels"]:
-        raise InputError("--resume", f"{folder}, whose data has changed since", "the data the run was started with")
+    check_unchanged(folder, config, ready.fingerprint)
     return ready
 
 

@@ -32,7 +32,7 @@ from ..data.source import Source
 from ..data.sources import load
 from ..run.committee_files import CELLS, forget_cells, load_committee, save_committee
 from ..run.evaluate.decisions import confusion, rates
-from ..run.folder import new_run
+from ..run.folder import check_finished, fingerprint_of, new_run
 from ..run.predict import put
 from .split import stratified
 
@@ -55,6 +55,11 @@ class Ready:
     names: list[str]
     test: NDArray[np.bool_]
     notes: list[str]
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when the data does; a resumed run checks it."""
+        return fingerprint_of(self.x, self.y, self.test, self.names)
 
 
 def prepare(settings: Settings, source: Source, work: Work) -> Ready:
@@ -88,7 +93,7 @@ def prepare(settings: Settings, source: Source, work: Work) -> Ready:
 def start(settings: Settings, source: Source, out: Path | None, work: Work) -> tuple[Path, Ready]:
     """Checks everything, then makes the folder and writes config.json."""
     ready = prepare(settings, source, work)
-    facts = {"labels": ready.names, "encoder": ready.encoder.state}
+    facts = {"labels": ready.names, "encoder": ready.encoder.state, "fingerprint": ready.fingerprint}
     return new_run(out, f"{source.name}-{settings.metric}", "many", settings, **facts), ready
 
 
@@ -99,7 +104,7 @@ def finish(
     stop: Callable[[], bool],
     sheets: Callable[[Path, Ready, Tensor, list[float]], None] | None = None,
 ) -> dict[str, Any]:
-    """One committee a label, evaluated on test pictures; labels.json is written last.
+    """One committee a label, evaluated on test pictures; metrics.json is written last.
 
     ``sheets`` gets what was said about the test pictures, to show some of them.
     """
@@ -125,8 +130,8 @@ def finish(
     if sheets is not None:
         sheets(folder, ready, torch.stack(scores, 1), thresholds)
     metrics["seconds"] = round(time.monotonic() - began, 3)
-    checkpoint.write_json(folder / "metrics.json", metrics)
     checkpoint.write_json(folder / LABELS, {"labels": ready.names, "thresholds": thresholds})
+    checkpoint.write_json(folder / "metrics.json", metrics)
     forget_cells(folder)
     return metrics
 
@@ -169,8 +174,7 @@ def evaluated(ready: Ready, scores: Tensor, thresholds: list[float]) -> dict[str
 def predict(folder: Path, data: str, out: Path | None, encoding: str, rows: int | None, skip_corrupt: bool) -> None:
     """A CSV with score, probability and decision of every label."""
     config = checkpoint.read_json(folder / "config.json")
-    if not (folder / LABELS).exists():
-        raise InputError("run", f"{folder}, which is not finished", "a finished run", "Continue it with --resume.")
+    check_finished(folder)
     stored = checkpoint.read_json(folder / LABELS)
     with checkpoint.reading(folder / LABELS):
         names, thresholds = [str(one) for one in stored["labels"]], [float(one) for one in stored["thresholds"]]

@@ -26,7 +26,7 @@ from ..data.images import SUFFIXES
 from ..data.pictures import MOST_PIXELS, Pictures
 from ..data.tables import check_size
 from ..run.committee_files import CELLS, forget_cells
-from ..run.folder import new_run
+from ..run.folder import check_finished, check_unchanged, fingerprint_of, new_run, stopped_run
 from .data import Scenes, coarse, common_size, read_scenes, sized
 
 MASKS = "masks.json"
@@ -79,33 +79,27 @@ def train(settings: Settings, out: Path | None) -> tuple[Path, Scenes, tuple[int
     check_size(Path(settings.data), len(scenes.pictures) * size[0] * size[1] * 6)
     name, facts = (
         Path(settings.data).resolve().name,
-        {"classes": scenes.classes, "size": list(size), "fingerprint": _fingerprint(settings)},
+        {"classes": scenes.classes, "size": list(size), "fingerprint": _fingerprint(settings, scenes)},
     )
     return new_run(out, f"{name}-{settings.metric}", "masks", settings, **facts), scenes, size
 
 
 def reopen(folder: Path) -> tuple[Settings, Scenes, tuple[int, int]]:
-    config = checkpoint.read_json(folder / "config.json")
-    if (folder / MASKS).exists():
-        raise InputError("--resume", f"{folder}, which is finished", "a run that was stopped")
-    settings = Settings.stored(config["settings"])
+    config, settings = stopped_run(folder)
     scenes = scenes_of(settings)
-    facts = {"classes": scenes.classes, "fingerprint": _fingerprint(settings)}
-    if any(config.get(key, value) != value for key, value in facts.items()):  # runs of 0.1 have no fingerprint
-        raise InputError("--resume", f"{folder}, whose data has changed since", "the data the run was started with")
+    check_unchanged(folder, config, _fingerprint(settings, scenes))
     return settings, scenes, _size_of(config)
 
 
-def _fingerprint(settings: Settings) -> str:
-    """Of every picture and mask, by name and content."""
+def _fingerprint(settings: Settings, scenes: Scenes) -> str:
+    """Of the classes, and of every picture and mask by name and content."""
     assert settings.masks is not None
-    total = hashlib.sha256()
+    found = []
     for root in (Path(settings.data), Path(settings.masks)):
         inside = sorted(path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES)
-        for file in [root] if root.is_file() else inside:
-            total.update(f"{file.relative_to(root).as_posix()}\0".encode())
-            total.update(hashlib.sha256(file.read_bytes()).digest())
-    return total.hexdigest()
+        files = [root] if root.is_file() else inside
+        found += [[one.relative_to(root).as_posix(), hashlib.sha256(one.read_bytes()).hexdigest()] for one in files]
+    return fingerprint_of(scenes.classes, found)
 
 
 def _size_of(config: dict[str, Any]) -> tuple[int, int]:
@@ -150,7 +144,7 @@ def finish(
     tell: Callable[[int, int], None] | None,
     stop: Callable[[], bool],
 ) -> dict[str, Any]:
-    """Learns what is not in the folder yet, evaluates, writes every file; masks.json last."""
+    """Learns what is not in the folder yet, evaluates, writes every file; metrics.json last."""
     began = time.monotonic()
     learn, test = split(scenes, settings.seed)
     maps = maps_of(scenes.pictures, learn, settings.model, size)
@@ -181,8 +175,8 @@ def finish(
         "notes": [*scenes.notes, *([] if is_backbone(settings.model) else [WORTH.split(";")[0]])],
         "seconds": round(time.monotonic() - began, 3),
     }
-    checkpoint.write_json(folder / "metrics.json", metrics)
     save(folder, run)
+    checkpoint.write_json(folder / "metrics.json", metrics)
     forget_cells(folder)
     return metrics
 
@@ -218,7 +212,7 @@ def evaluated(run: MaskRun, scenes: Scenes, rows: Sequence[int], measure: str) -
 
 
 def save(folder: Path, run: MaskRun) -> None:
-    """Weights first, masks.json last: a folder that has it has everything."""
+    """Weights, and the offsets that decide."""
     tensors = {
         f"{fold}.{name}": one for fold, net in enumerate(run.fit.networks) for name, one in net.state_dict().items()
     }
@@ -238,8 +232,7 @@ def _channels(fit: MaskFit) -> list[int]:
 def load_run(folder: Path) -> MaskRun:
     """Raises `InputError` for an unfinished or damaged run."""
     config = checkpoint.read_json(folder / "config.json")
-    if not (folder / MASKS).exists():
-        raise InputError("run", f"{folder}, which is not finished", "a finished run", "Continue it with --resume.")
+    check_finished(folder)
     document = checkpoint.read_json(folder / MASKS)
     tensors, facts = checkpoint.load(folder / "model.safetensors")
     with checkpoint.reading(folder / MASKS):

@@ -8,8 +8,6 @@ from typing import Any
 import torch
 from rich.table import Table
 
-from ...errors import InputError
-from ...fitting import checkpoint
 from ...fitting.backbones import is_backbone, load_backbone
 from ...fitting.config import Settings
 from ...fitting.embedding.near import is_retrieval
@@ -20,6 +18,7 @@ from ..data.images import image_files
 from ..data.pictures import pictures_of
 from ..data.sources import Source, load
 from ..report.page import between
+from ..run.folder import check_unchanged, stopped_run
 from . import run as retrieval
 from .report import write_neighbours, write_retrieval_report
 from .vectors import Vectors, check_suffix, read_vectors, write_vectors
@@ -39,15 +38,10 @@ def train(settings: Settings, out: Path | None, quiet: bool) -> None:
 
 def resume(folder: Path, quiet: bool) -> None:
     """Goes on with a run that was stopped. Raises `InputError` when it is finished or has other data now."""
-    config = checkpoint.read_json(folder / "config.json")
-    if (folder / retrieval.DONE).exists():
-        raise InputError("--resume", f"{folder}, which is finished", "a run that was stopped")
-    with checkpoint.reading(folder / "config.json"):
-        settings = Settings.stored(config["settings"])
+    config, settings = stopped_run(folder)
     with features(folder.resolve().parent, quiet) as work:
         ready = retrieval.prepare(settings, _source(settings, work), work)
-    if any(config.get(key) != value for key, value in ready.fingerprint.items()):
-        raise InputError("--resume", f"{folder}, whose data has changed since", "the data the run was started with")
+    check_unchanged(folder, config, ready.fingerprint)
     _finish(folder, ready, quiet)
 
 

@@ -27,11 +27,11 @@ from ..data.features import Work
 from ..data.pictures import Pictures
 from ..data.sources import Source
 from ..run.committee_files import CELLS, forget_cells
-from ..run.folder import new_run
+from ..run.folder import check_finished, fingerprint_of, new_run
 from .data import Gallery, Sight, gallery_of
 from .vectors import Vectors, write_vectors
 
-KIND, DONE, OWN = "retrieval", "retrieval.json", "vectors.npy"
+KIND, OWN = "retrieval", "vectors.npy"
 #: Places that are reported beside the metric.
 DEPTHS = (1, 5, 10)
 
@@ -46,9 +46,9 @@ class Ready:
     x: Tensor
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
-        """What a resumed run must find again."""
-        return {"classes": self.gallery.names, "test": self.gallery.test.tolist(), "pictures": len(self.gallery.y)}
+    def fingerprint(self) -> str:
+        """Changes when the data does; a resumed run checks it."""
+        return fingerprint_of(self.x, self.gallery.y, self.gallery.test, self.gallery.names)
 
 
 def prepare(settings: Settings, source: Source, work: Work) -> Ready:
@@ -66,7 +66,7 @@ def prepare(settings: Settings, source: Source, work: Work) -> Ready:
 def start(settings: Settings, source: Source, out: Path | None, work: Work) -> tuple[Path, Ready]:
     """Checks everything, then makes the folder and writes config.json."""
     ready = prepare(settings, source, work)
-    facts = {"sight": asdict(ready.sight), **ready.fingerprint}
+    facts = {"sight": asdict(ready.sight), "fingerprint": ready.fingerprint}
     return new_run(out, f"{source.name}-{settings.metric}", KIND, settings, **facts), ready
 
 
@@ -105,7 +105,6 @@ def finish(
     save(folder, fit, vectors.shape[1])
     write_vectors(folder / OWN, Vectors(gallery.pictures.names, vectors.numpy(), labels))
     checkpoint.write_json(folder / "metrics.json", metrics)
-    checkpoint.write_json(folder / DONE, {"way": fit.way, "width": vectors.shape[1]})
     forget_cells(folder)
     return metrics
 
@@ -160,8 +159,7 @@ def load_run(folder: Path) -> RetrievalRun:
     config = checkpoint.read_json(folder / "config.json")
     if config.get("kind") != KIND:
         raise InputError("run", f"{folder}, which has no embedding", "a run with --metric map@r or recall@1")
-    if not (folder / DONE).exists():
-        raise InputError("run", f"{folder}, which is not finished", "a finished run", "Continue it with --resume.")
+    check_finished(folder)
     tensors, facts = checkpoint.load(folder / "model.safetensors")
     with checkpoint.reading(folder / "config.json"):
         settings, sight = Settings.stored(config["settings"]), Sight(**config["sight"])

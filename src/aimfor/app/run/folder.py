@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -62,9 +64,7 @@ class Prepared:
 
     def fingerprint(self) -> str:
         """Changes when the data does; a resumed run checks it."""
-        content = self.x.numpy().tobytes() + self.ids.numpy().tobytes()
-        content += b"" if self.lists is None else self.lists.numpy().tobytes()
-        return hashlib.sha256(content).hexdigest()
+        return fingerprint_of(self.x, self.ids, self.lists)
 
 
 def read_source(settings: Settings, work: Work | None = None) -> Source:
@@ -140,6 +140,42 @@ def _prepare_lists(settings: Settings, source: Source, objective: Objective, com
     x = torch.from_numpy(encode(encoder, source))
     ids, numbers = torch.from_numpy(grades), torch.from_numpy(lists)
     return Prepared(source, objective, labels, ids, parts, encoder, x, settings, numbers)
+
+
+#: What every kind of run writes last: a folder that has it has everything.
+FINISHED = "metrics.json"
+
+
+def fingerprint_of(*parts: Any) -> str:
+    """Changes when any of the parts does: tensors and arrays by their bytes, the rest by its JSON; None is nothing."""
+    total = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, Tensor | np.ndarray):
+            total.update(np.ascontiguousarray(part).tobytes())
+        elif part is not None:
+            total.update(json.dumps(part, sort_keys=True).encode())
+    return total.hexdigest()
+
+
+def stopped_run(folder: Path) -> tuple[dict[str, Any], Settings]:
+    """config.json and settings of a run to be continued. Raises `InputError` when it is finished."""
+    config = checkpoint.read_json(folder / "config.json")
+    if (folder / FINISHED).exists():
+        raise InputError("--resume", f"{folder}, which is finished", "a run that was stopped")
+    with checkpoint.reading(folder / "config.json"):
+        return config, Settings.stored(config["settings"])
+
+
+def check_unchanged(folder: Path, config: dict[str, Any], fingerprint: str) -> None:
+    """Raises `InputError` when the data is no longer what the run was started with."""
+    if config.get("fingerprint", fingerprint) != fingerprint:  # some kinds had none in 0.1
+        raise InputError("--resume", f"{folder}, whose data has changed since", "the data the run was started with")
+
+
+def check_finished(folder: Path) -> None:
+    """Raises `InputError` for a run that was stopped."""
+    if not (folder / FINISHED).exists():
+        raise InputError("run", f"{folder}, which is not finished", "a finished run", "Continue it with --resume.")
 
 
 def kind_of(folder: Path) -> str:

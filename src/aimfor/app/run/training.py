@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
-from ...errors import InputError
-from ...fitting import checkpoint
 from ...fitting.committee import Progress
 from ...fitting.config import Settings
 from ..data.features import Work
 from ..data.source import Source
 from .convening import check_committee, finish_committee
 from .finished import one_network
-from .folder import Prepared, new_folder, prepare, write_config
+from .folder import Prepared, check_unchanged, new_folder, prepare, stopped_run, write_config
 from .lock import locked
 from .signals import stop_on_signal
 
@@ -40,16 +38,11 @@ def start(
 
 def reopen(folder: Path, work: Work | None = None) -> Prepared:
     """A run to be continued. Raises `InputError` when it is finished or has other data now."""
-    config = checkpoint.read_json(folder / "config.json")
-    if (folder / "metrics.json").exists():
-        raise InputError("--resume", f"{folder}, which is finished", "a run that was stopped")
-    with checkpoint.reading(folder / "config.json"):
-        settings = Settings.stored(config["settings"])
+    config, settings = stopped_run(folder)
     if config.get("recipe") is not None:
         raise one_network(folder, config)
     ready = prepare(settings, committee=True, work=work)
-    if ready.fingerprint() != config["fingerprint"]:
-        raise InputError("--resume", f"{folder}, whose data has changed since", "the data the run was started with")
+    check_unchanged(folder, config, ready.fingerprint())
     return ready
 
 

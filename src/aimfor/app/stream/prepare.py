@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from ...fitting.objective import Objective
 from ...metrics.at_rate import AtRate
 from ..data.labels import Labels, labels_of_counts, tidy_labels
 from ..data.source import groups_of
+from ..run.folder import fingerprint_of
 from .memory import plan
 from .reader import Reader
 from .survey import TEST, VALIDATION, Cut, Survey, check_parts, class_counts, without_class
@@ -98,7 +97,6 @@ def prepare(settings: Settings, staged: Path) -> Ready:
         _check_half(held[part][1], labels)
     rows = {"train": sum(train.values()), "validation": len(held[VALIDATION][1]), "test": len(held[TEST][1])}
     rows |= {"aside": len(held[ASIDE][1])} if floor else {}
-    digest = json.dumps([sorted(survey.digests.items()), encoder.state, labels.state, rows])
     return Ready(
         objective,
         reader,
@@ -110,7 +108,7 @@ def prepare(settings: Settings, staged: Path) -> Ready:
         held[VALIDATION],
         held[TEST],
         held.get(ASIDE),
-        hashlib.sha256(digest.encode()).hexdigest()[:32],
+        fingerprint_of([sorted(survey.digests.items()), encoder.state, labels.state, rows]),
         groups,
         survey.unlabelled,
     )

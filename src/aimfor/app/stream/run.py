@@ -27,7 +27,7 @@ from ..run.card import committee_card
 from ..run.committee_files import CELLS, forget_cells, save_committee
 from ..run.convening import RULE, committee_facts, decision_of, keeping_floor
 from ..run.evaluate import evaluate
-from ..run.folder import new_folder, write_config
+from ..run.folder import check_unchanged, new_folder, stopped_run, write_config
 from .prepare import Ready, prepare
 from .table import is_stream
 from .trees import StreamedTrees, share_that_fits
@@ -69,14 +69,9 @@ def start(settings: Settings, out: Path | None) -> tuple[Path, Ready]:
 
 def reopen(folder: Path) -> Ready:
     """A run to be continued. Raises `InputError` when it is finished or has other data now."""
-    config = checkpoint.read_json(folder / "config.json")
-    if (folder / "metrics.json").exists():
-        raise InputError("--resume", f"{folder}, which is finished", "a run that was stopped")
-    with checkpoint.reading(folder / "config.json"):
-        settings = Settings.stored(config["settings"])
+    config, settings = stopped_run(folder)
     ready = prepare(settings, folder / STAGED)
-    if ready.fingerprint != config["fingerprint"]:
-        raise InputError("--resume", f"{folder}, whose data has changed since", "the data the run was started with")
+    check_unchanged(folder, config, ready.fingerprint)
     return ready
 
 
