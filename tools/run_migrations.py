@@ -25,6 +25,8 @@ PEERS = {
     "libauc": ("LibAUC", "libauc", "libauc"),
     "tfco": ("TFCO", "tensorflow-constrained-optimization", "tensorflow_constrained_optimization"),
     "pytorch_metric_learning": ("pytorch-metric-learning", "pytorch-metric-learning", "pytorch_metric_learning"),
+    "gradcache": ("GradCache", "gradcache", "grad_cache"),
+    "sentence_transformers": ("sentence-transformers", "sentence-transformers", "sentence_transformers"),
     "ap_perf": ("AP-Perf", "ap-perf", "ap_perf"),
     "cvxpylayers": ("cvxpylayers", "cvxpylayers", "cvxpylayers"),
     "mapie": ("MAPIE", "mapie", "mapie"),

@@ -17,6 +17,7 @@ PEERS = (
     "ap_perf",
     "pycocotools",
     "pytorch_metric_learning",
+    "sentence_transformers",
     "torchmetrics",
     "faiss",
     "lightgbm",

@@ -90,6 +90,31 @@ def two_processes(tables: Tables) -> str:
     return table(tables["ranks"], dict(zip(columns, columns, strict=True)))
 
 
+def in_parts(tables: Tables) -> str:
+    """How exact, what it costs, what it needs."""
+    cost = {row["model"]: row for row in tables["in_parts_cost"]}
+    columns = {
+        "metric": "metric",
+        "in parts, float64": "in parts, float64",
+        "in parts, float32": "float32",
+        "accumulated": "gradients accumulated over the parts",
+        "its cosine": "their cosine",
+    }
+    times = [f"{row['in parts']} ({name})" for name, row in cost.items()]
+    peer = [row["sentence-transformers, cached"] for row in cost.values() if row["sentence-transformers, cached"]]
+    beside = f"; the cached loss of sentence-transformers on that last model {peer[0]}" if peer else ""
+    return (
+        f"{table(tables['in_parts_exact'], columns)}\n\n"
+        "CPU time of one pass, where a plain pass with its gradient is 1:\n"
+        f"{', '.join(times)}{beside}."
+    )
+
+
+def in_parts_memory(tables: Tables) -> str:
+    columns = ("model", "n", "rows of a part", "in parts, MB", "the batch at once, MB")
+    return table(tables["in_parts_memory"], dict(zip(columns, columns, strict=True)))
+
+
 def epochs(tables: Tables) -> str:
     columns = {
         "epoch": "epoch",
@@ -136,6 +161,8 @@ QUOTES: dict[str, Callable[[Tables], str]] = {
     "rate_step": rate_step,
     "loader": loader,
     "two_processes": two_processes,
+    "in_parts": in_parts,
+    "in_parts_memory": in_parts_memory,
     "epochs": epochs,
     "layers": layers,
     "ap_perf": ap_perf,

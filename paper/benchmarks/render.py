@@ -34,7 +34,7 @@ CHAPTERS = {
             "direct_ap",
             "direct_ap_negative",
         ),
-        *("direct_f1", "direct_iou", "iteration", "head"),
+        *("direct_f1", "direct_iou", "iteration", "head", "in_parts_exact", "in_parts_cost", "in_parts_memory"),
     ),
     "Linear programs": (
         *("lp_peers", "lp_backward", "lp_accuracy", "lp_gram", "lp_memory", "lp_properties", "lp_reduction"),
