@@ -2,7 +2,8 @@
 
 python paper/benchmarks/bench_in_parts.py exact    the gradient beside the whole batch's, and ordinary accumulation's
 python paper/benchmarks/bench_in_parts.py cost     CPU time beside a plain epoch, and the cached loss of
-                                                   sentence-transformers beside ours on the same model
+                                                   sentence-transformers beside ours on the same model (left out
+                                                   where sentence_transformers cannot be imported)
 python paper/benchmarks/bench_in_parts.py memory   resident memory of a child process from n to 8 n, and ResNet-18 at
                                                    64 pixels at the n for which the plain batch keeps 8 GB
 """
