@@ -34,6 +34,7 @@ NAMES: dict[str, str] = {
     "meng_roc": "meng.roc",
     "song_synthetic": "song.synthetic",
     "voc_action": "song.voc_action",
+    "song_action": "song.action_features",
     "s_mnist": "ravi.s_mnist",
     "s_mnist_paper": "ravi.s_mnist_paper",
     "sky_segmentation": "ravi.sky_segmentation",

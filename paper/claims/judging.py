@@ -12,6 +12,7 @@ Entries = list[dict[str, Any]]
 
 NOT_RUN = "not run yet"
 NOT_HERE = "not testable here"
+CONFIRMED, REFUTED = "confirmed", "not confirmed at the paper's setting"
 TOO_FEW = f"{NOT_RUN}: too few seeds"
 
 
@@ -32,6 +33,8 @@ class Claim:
         where: Section, table or figure.
         claim: What it says, with its own numbers.
         setting: What we ran instead, or why nothing can be run.
+        distance: How far that is from the paper's: network, pretraining, data, iterations, optimizer.
+        near: Whether it is near enough for a failure to speak of the claim; fixed before the run.
         experiment: Whose results judge it; "" when none does.
         judge: From those results to a judgement; None when none does.
         otherwise: The verdict when there are no results.
@@ -44,15 +47,28 @@ class Claim:
     experiment: str = ""
     judge: Callable[[Entries], Judgement] | None = None
     otherwise: str = NOT_RUN
+    distance: str = "none that matters"
+    near: bool = False
 
     def judged(self, results: dict[str, Entries]) -> Judgement:
         entries = results.get(self.experiment, [])
         if self.judge is None or not entries:
             return Judgement("", self.otherwise)
         try:
-            return self.judge(entries)
+            found = self.judge(entries)
         except (KeyError, ValueError):  # results of another shape or only part of the cells
             return Judgement("", NOT_RUN)
+        return Judgement(found.numbers, self._verdict(found.verdict))
+
+    def _verdict(self, found: str) -> str:
+        """One of three, with what there is to add: a claim that holds in part is not confirmed."""
+        if found.split(":")[0] in (CONFIRMED, NOT_RUN, NOT_HERE):
+            return found
+        word, _, more = found.partition(": ")
+        part = ["in part"] if word.startswith("partly") else []
+        detail = ", ".join([*part, *([more] if more else [])])
+        verdict = REFUTED if self.near else NOT_HERE
+        return f"{verdict}: {detail}" if detail else verdict
 
 
 #: With fewer pairs an interval says nothing, and neither do we.
@@ -132,15 +148,26 @@ def s_mnist_gap(model: str, ours: tuple[float, str], theirs: tuple[float, str]) 
     return judge
 
 
-def no_worse(judge: Callable[[Entries], Judgement]) -> Callable[[Entries], Judgement]:
-    """For claims that something cheaper is as good: confirmed unless the interval is below zero."""
+def equivalent(judge: Callable[[Entries], Judgement], margin: float) -> Callable[[Entries], Judgement]:
+    """For claims that something cheaper is as good: confirmed when the whole interval is within ± ``margin``.
+
+    Few runs have wide intervals, and confirm nothing; outside the margin altogether it is refuted.
+    """
 
     def judged(entries: Entries) -> Judgement:
         found = judge(entries)
-        interval = found.numbers.rsplit("[", 1)[1].split("]")[0].split(", ")
-        return Judgement(found.numbers, "not confirmed" if float(interval[1]) < 0 else "confirmed")
+        return Judgement(f"{found.numbers}, margin ± {margin:g}", as_good(found.numbers, margin))
 
     return judged
+
+
+def as_good(text: str, margin: float) -> str:
+    """The verdict on the last interval "[low, high]" in the text."""
+    low, high = (float(end) for end in text.rsplit("[", 1)[1].split("]")[0].split(", "))
+    if -margin < low and high < margin:
+        return CONFIRMED
+    sure = high <= -margin or low >= margin
+    return "not confirmed" if sure else f"{NOT_HERE}: the interval is wider than the margin"
 
 
 def step_time(entries: Entries) -> Judgement:

@@ -16,6 +16,7 @@ from .judging_meng import (
 )
 
 _CNN = "16 × 16 images, small CNN, at most 1,000 positives (`meng_table1`)"
+_FAR_CNN = "a small CNN of 16 × 16 pixels instead of a ResNet of 32 × 32, a fifth of the data, fewer iterations"
 _F1 = "balanced data, small CNN, four sets, 3 seeds (`meng_f1`)"
 
 
@@ -31,6 +32,7 @@ CLAIMS: tuple[Claim, ...] = (
         f"Their loss as it reads (ramp) from scratch; {_CNN}",
         "meng_table1",
         meng_against("auroc", "ramp from scratch"),
+        distance=_FAR_CNN,
     ),
     Claim(
         "Meng",
@@ -39,6 +41,7 @@ CLAIMS: tuple[Claim, ...] = (
         _CNN,
         "meng_table1",
         meng_against("auroc", "squared_hinge from scratch"),
+        distance="another loss than the paper's; " + _FAR_CNN,
     ),
     Claim(
         "Meng",
@@ -47,6 +50,7 @@ CLAIMS: tuple[Claim, ...] = (
         f"The four cells at 91 %; {_CNN}",
         "meng_table1",
         meng_against("auroc", "squared_hinge from scratch", _scarce),
+        distance="another loss than the paper's; " + _FAR_CNN,
     ),
     Claim(
         "Meng",
@@ -55,6 +59,7 @@ CLAIMS: tuple[Claim, ...] = (
         "AUC_mu loss from scratch, small CNN (`meng_table2`)",
         "meng_table2",
         meng_against("auroc_ovr", "AUC_mu from scratch"),
+        distance=_FAR_CNN,
     ),
     Claim(
         "Meng",
@@ -63,6 +68,7 @@ CLAIMS: tuple[Claim, ...] = (
         "AUC_mu loss from scratch, small CNN (`meng_table2`)",
         "meng_table2",
         meng_against("auc_mu", "AUC_mu from scratch"),
+        distance=_FAR_CNN,
     ),
     Claim(
         "Meng",
@@ -72,6 +78,7 @@ CLAIMS: tuple[Claim, ...] = (
         "solver that converges (`meng_epsilon`)",
         "meng_epsilon",
         epsilon_table,
+        distance=_FAR_CNN + "; 3 seeds",
     ),
     Claim(
         "Meng",
@@ -80,6 +87,7 @@ CLAIMS: tuple[Claim, ...] = (
         "exact sum over pairs on one core (`paper/benchmarks/bench_iteration.py`)",
         "bench:iteration",
         step_time,
+        distance="our loss is a closed form, theirs 20 Newton steps on a GPU: the ratio is of another computation",
     ),
     Claim(
         "Meng",
@@ -88,6 +96,7 @@ CLAIMS: tuple[Claim, ...] = (
         "three groups of classes, mean of the three curves, small CNN (`meng_roc`)",
         "meng_roc",
         roc_above,
+        distance=_FAR_CNN,
     ),
     Claim(
         "Meng",
@@ -97,6 +106,7 @@ CLAIMS: tuple[Claim, ...] = (
         f"{_F1}",
         "meng_f1",
         f1_accuracy,
+        distance=_FAR_CNN,
     ),
     Claim(
         "Meng",
@@ -106,6 +116,7 @@ CLAIMS: tuple[Claim, ...] = (
         f"CVXPY-SCS is the same program by cvxpylayers, AP-Perf the package ap_perf 0.1.1; {_F1}",
         "meng_f1",
         f1_trap,
+        distance=_FAR_CNN,
     ),
     Claim(
         "Meng",
@@ -114,6 +125,8 @@ CLAIMS: tuple[Claim, ...] = (
         f"the program's bound and the true F1 of each training batch; {_F1}",
         "meng_f1",
         f1_predicted,
+        distance="small CNN; the bound is the same program",
+        near=True,
     ),
     Claim(
         "Meng",
@@ -122,6 +135,7 @@ CLAIMS: tuple[Claim, ...] = (
         "one CPU core, where the paper has a GPU (`paper/benchmarks/bench_lp_large.py`)",
         "bench:lp_blackbox",
         batch_growth,
+        distance="a CPU core instead of a GPU, which the claim is about",
     ),
     Claim(
         "Meng",
@@ -130,6 +144,8 @@ CLAIMS: tuple[Claim, ...] = (
         "programs of 14 examples, 16 at a time (`paper/benchmarks/bench_lp_large.py`)",
         "bench:lp_properties",
         backward_cost,
+        distance="ratios within one process: the machine does not enter",
+        near=True,
     ),
     Claim(
         "Meng",
@@ -138,6 +154,7 @@ CLAIMS: tuple[Claim, ...] = (
         "random programs of 1,000 rows (`paper/benchmarks/bench_lp_large.py`)",
         "bench:lp_reduction",
         reduction,
+        distance="random programs; the paper does not say which programs its figure has",
     ),
     Claim(
         "Meng",
@@ -146,5 +163,6 @@ CLAIMS: tuple[Claim, ...] = (
         "host memory of the AUC program with 10,000 pairs; no GPU, no ResNet-18 (`paper/benchmarks/bench_lp_large.py`)",
         "bench:lp_memory",
         sparse_memory,
+        distance="the matrix and its solve alone, on the host; no GPU, no ResNet-18",
     ),
 )

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from ..experiments.ravi.mask_recipe import FULL, PAPER, SIZES
 from ..experiments.ravi.mask_report import regularizer_gap
-from .judging import Claim, no_worse, s_mnist_gap
+from .judging import Claim, equivalent, s_mnist_gap
 from .judging_ravi import inner_schedules, projections_on_programs
 
+#: Differences that are called none, fixed before the test was written: half a point of accuracy, a point of mean IoU.
+ACCURACY, MEAN_IOU = 0.005, 0.01
+_FAR_S_MNIST = "a twentieth of the digits at half resolution, a quarter of the epochs; our augmented form, another rate"
+_FAR_SKY = "two small sets instead of COCO, a small SegNet from scratch, a tenth of the epochs"
 _S_MNIST_LONG = "5,000 MNIST digits doubled to 56 × 56, 40 epochs (`s_mnist_paper`)"
 _S_MNIST = "3,000 MNIST digits doubled, 10 epochs (`s_mnist`)"
 _PROGRAMS = "linear models on random problems, HiGHS knows the optimum (`paper/benchmarks/bench_lagrangian.py`)"
@@ -24,6 +28,7 @@ CLAIMS: tuple[Claim, ...] = (
         f"hidden layer, α = 0.01 against 0; {_S_MNIST}",
         "s_mnist",
         s_mnist_gap("hidden", (1e-2, "ravi"), (0.0, "ravi")),
+        distance=_FAR_S_MNIST,
     ),
     Claim(
         "Ravi",
@@ -32,6 +37,7 @@ CLAIMS: tuple[Claim, ...] = (
         f"hidden layer, α = 0.01 against 0; {_S_MNIST_LONG}",
         "s_mnist_paper",
         s_mnist_gap("hidden", (1e-2, "ravi"), (0.0, "ravi")),
+        distance="a twelfth of the digits; epochs and sizes as printed; our augmented form; Adam 10⁻³ for 10⁻²",
     ),
     Claim(
         "Ravi",
@@ -39,7 +45,9 @@ CLAIMS: tuple[Claim, ...] = (
         "One projection per epoch is as good as one per step.",
         f"hidden layer, α = 0.01; {_S_MNIST}",
         "s_mnist",
-        no_worse(s_mnist_gap("hidden", (1e-2, "ravi"), (1e-2, "ravi-full"))),
+        equivalent(s_mnist_gap("hidden", (1e-2, "ravi"), (1e-2, "ravi-full")), ACCURACY),
+        distance=_FAR_S_MNIST,
+        near=True,
     ),
     Claim(
         "Ravi",
@@ -48,6 +56,8 @@ CLAIMS: tuple[Claim, ...] = (
         f"50 batches an epoch; {_PROGRAMS}",
         "bench:lagrangian_projections",
         projections_on_programs,
+        distance="linear models on random problems, where nothing else enters",
+        near=True,
     ),
     Claim(
         "Ravi",
@@ -56,6 +66,7 @@ CLAIMS: tuple[Claim, ...] = (
         _SKY,
         "sky_segmentation",
         regularizer_gap(),
+        distance=_FAR_SKY,
     ),
     Claim(
         "Ravi",
@@ -63,7 +74,8 @@ CLAIMS: tuple[Claim, ...] = (
         "There too, one projection per epoch is as good as one per step.",
         f"α as chosen for one per epoch; {_SKY}",
         "sky_segmentation",
-        no_worse(regularizer_gap(PAPER, FULL)),
+        equivalent(regularizer_gap(PAPER, FULL), MEAN_IOU),
+        distance=_FAR_SKY,
     ),
     Claim(
         "Ravi",
@@ -72,6 +84,7 @@ CLAIMS: tuple[Claim, ...] = (
         f"mean over three size labels (Stanford: two); {_STUFF}",
         "multiclass_segmentation",
         regularizer_gap(SIZES),
+        distance="two small sets instead of COCO-Stuff, a small network from scratch, 4 epochs",
     ),
     Claim(
         "Venkatesh",
@@ -80,6 +93,8 @@ CLAIMS: tuple[Claim, ...] = (
         f"linear, α = 0.01 against 0; {_S_MNIST}",
         "s_mnist",
         s_mnist_gap("linear", (1e-2, "ravi"), (0.0, "ravi")),
+        distance="none that could matter: one layer shares no weight between size and digits, whatever the data",
+        near=True,
     ),
     Claim(
         "Venkatesh",
@@ -88,6 +103,8 @@ CLAIMS: tuple[Claim, ...] = (
         f"linear, α = 0.01 against 0; {_S_MNIST_LONG}",
         "s_mnist_paper",
         s_mnist_gap("linear", (1e-2, "ravi"), (0.0, "ravi")),
+        distance="none that could matter: one layer shares no weight between size and digits, whatever the data",
+        near=True,
     ),
     Claim(
         "Venkatesh",
@@ -96,6 +113,7 @@ CLAIMS: tuple[Claim, ...] = (
         _SKY,
         "sky_segmentation",
         regularizer_gap(),
+        distance=_FAR_SKY,
     ),
     Claim(
         "Venkatesh",
@@ -104,5 +122,7 @@ CLAIMS: tuple[Claim, ...] = (
         f"mode venkatesh, 300 epochs each; {_PROGRAMS}",
         "bench:lagrangian_schedules",
         inner_schedules,
+        distance="linear models on random problems, where nothing else enters",
+        near=True,
     ),
 )

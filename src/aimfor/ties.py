@@ -12,6 +12,23 @@ import torch
 from torch import Tensor
 
 
+def joined(values: Tensor, within: float) -> Tensor:
+    """The values, ``(…, n)``, where neighbours in order that differ by at most ``within`` become one (the lowest).
+
+    For sums of rounded numbers, whose ties are off by rounding.
+
+    Example:
+        >>> import torch
+        >>> joined(torch.tensor([2.0, 1.0625, 1.0]), 0.125).tolist()
+        [2.0, 1.0, 1.0]
+    """
+    ordered, order = values.sort(-1)
+    opens = torch.ones_like(ordered, dtype=torch.bool)
+    torch.gt(ordered.diff(), within, out=opens[..., 1:])
+    first = torch.where(opens, torch.arange(ordered.shape[-1], device=values.device), 0).cummax(-1).values
+    return torch.empty_like(values).scatter_(-1, order, ordered.gather(-1, first))
+
+
 class Runs(NamedTuple):
     """The runs of two and more equal values, in the rows laid end to end.
 

@@ -18,6 +18,8 @@ PAIR_METRICS = [
     aimfor.AUROCOneVsRest(),
     aimfor.AUCMu(),
     aimfor.AUCMu([[0, 1, 3], [2, 0, 1], [1, 5, 0]]),
+    aimfor.PrecisionAtRecall(0.5),
+    aimfor.PrecisionAtRecall(1.0),
 ]
 RATIOS = [
     aimfor.FBeta(1.0),
@@ -235,3 +237,20 @@ def test_a_ratio_is_defined_where_its_denominator_can_be_positive(
     high, low = torch.ones(positives, dtype=torch.float64), -torch.ones(3, dtype=torch.float64)
     problem = RatioProblem(high, low, high, torch.ones_like(low), (0.0, 1.0, 0.0), (constant, 1.0, 1.0))
     assert ratio_form(problem, torch.cat((high, low)), 1.0, "zero").defined is defined
+
+
+@pytest.mark.parametrize("recall", [0.2, 0.5, 0.9, 1.0])
+def test_program_of_precision_at_a_recall_bounds_it_and_is_reached_with_wide_margins(recall: float) -> None:
+    """With the threshold searched by brute force over a fine grid the bound is no better; scaled up it is exact."""
+    metric = aimfor.PrecisionAtRecall(recall)
+    for seed in range(20):
+        s, y, _ = batch(metric, seed)
+        bound = 1.0 - float(aimfor.MetricLoss(metric, aimfor.LPEngine())(s, y))
+        needed, grid = recall * float(y.sum()), torch.linspace(-4, 4, 4001, dtype=torch.float64)
+        recalled = (s[y == 1][None] - grid[:, None]).clamp_max(1.0).sum(1)
+        false = (1.0 + s[y == 0][None] - grid[:, None]).clamp_min(0.0).sum(1)
+        by_hand = (needed / (needed + false))[recalled >= needed].max()
+        assert bound == pytest.approx(float(by_hand), abs=2e-3)
+        assert bound <= float(metric.value(s, y)) + 1e-12
+    clear = torch.where(y == 1, 1e6, -1e6).double() + s
+    assert float(aimfor.MetricLoss(metric, aimfor.LPEngine())(clear, y)) == pytest.approx(0.0, abs=1e-9)

@@ -240,15 +240,6 @@ def test_the_partition_must_fit_the_scores() -> None:
         aimfor.AUCMu(COSTS).value(torch.zeros(5, 4), torch.zeros(5, dtype=torch.long))
 
 
-def test_projection_of_single_precision_scores_is_in_double_precision() -> None:
-    # In float32 1e8 + 1 is 1e8: projecting there would tie the two rows, and their order would be lost.
-    partition = [[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]]
-    scores = torch.tensor([[1e8, 1.0, 0.0], [1e8, 2.0, 0.0], [0.0, 0.0, 1e8]])
-    targets = torch.tensor([0, 1, 2])
-    assert aimfor.AUCMu(partition).value(scores, targets) == aimfor.AUCMu(partition).value(scores.double(), targets)
-    assert aimfor.AUCMu().value(scores, targets) == aimfor.AUCMu().value(scores.double(), targets)
-
-
 def test_only_small_batches_carry_every_row_in_every_pair_of_classes() -> None:
     """Beyond that each of the 6 pairs of 4 classes holds its own two classes: half of the rows, not all."""
     metric, scores = aimfor.AUCMu(), torch.randn(1600, 4, dtype=torch.float64)
@@ -265,3 +256,18 @@ def test_a_small_area_keeps_every_bit() -> None:
         targets = scores == right  # above ``right`` of 99 negatives
         for metric in (aimfor.AUROC(), aimfor.AUROC(max_fpr=1.0)):
             assert float(metric.value(scores, targets)) == right / 99
+
+
+@pytest.mark.parametrize("costs", [None, COSTS])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_scores_that_tie_but_for_rounding_tie(costs: Any, dtype: torch.dtype) -> None:
+    """Whole scores, many ties; shifted by row (which no saved cost sees) and scaled, their differences are rounded."""
+    torch.manual_seed(0)
+    whole, targets = torch.randint(0, 4, (300, 3)).double(), torch.randint(0, 3, (300,))
+    metric = aimfor.AUCMu(costs)
+    exact = float(metric.value(whole, targets))
+    shift = torch.randn(300, 1).double() if costs is None else 0.0
+    rounded = (whole / 3 + shift).to(dtype)
+    assert float(metric.value(rounded, targets)) == pytest.approx(exact, abs=1e-12)
+    raised = whole + 1e-3 * (targets[:, None] == torch.arange(3))  # far above rounding: the ties are broken
+    assert float(metric.value(raised, targets)) > exact + 0.01

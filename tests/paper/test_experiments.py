@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,11 +104,36 @@ def meng_entries(ours: float, plain: float, balanced: float) -> list[dict[str, A
 
 @pytest.mark.parametrize(
     ("ours", "plain", "balanced", "verdict"),
-    [(0.8, 0.7, 0.7, "confirmed"), (0.8, 0.7, 0.9, "partly confirmed"), (0.6, 0.7, 0.7, "not confirmed")],
+    [
+        (0.8, 0.7, 0.7, "confirmed"),
+        (0.8, 0.7, 0.9, "in part, not against balanced batches"),
+        (0.6, 0.7, 0.7, ""),
+    ],
 )
-def test_verdicts_follow_from_the_numbers(ours: float, plain: float, balanced: float, verdict: str) -> None:
-    claim = CLAIMS[0]
-    assert claim.judged({"meng_table1": meng_entries(ours, plain, balanced)}).verdict.split(":")[0] == verdict
+def test_verdicts_follow_from_the_numbers_and_the_distance(
+    ours: float, plain: float, balanced: float, verdict: str
+) -> None:
+    far = CLAIMS[0]
+    assert not far.near
+    for claim, word in ((far, judging.NOT_HERE), (replace(far, near=True), judging.REFUTED)):
+        found = claim.judged({"meng_table1": meng_entries(ours, plain, balanced)}).verdict
+        assert found == (verdict if verdict == "confirmed" else f"{word}: {verdict}" if verdict else word)
+
+
+@pytest.mark.parametrize(
+    ("interval", "verdict"),
+    [
+        ("+0.0 [-0.009, +0.009]", "confirmed"),
+        ("-0.005 [-0.009, -0.001]", "confirmed"),  # surely worse, by less than the margin
+        ("+0.0 [-0.02, +0.02]", "not testable here: the interval is wider than the margin"),
+        ("-0.05 [-0.09, -0.01]", "not confirmed"),
+        ("+0.05 [+0.01, +0.09]", "not confirmed"),
+    ],
+)
+def test_as_good_needs_a_narrow_interval(interval: str, verdict: str) -> None:
+    assert judging.as_good(f"0.8 against 0.8 {interval} (6 runs)", 0.01) == verdict
+    judge = judging.equivalent(lambda entries: judging.Judgement(interval, "confirmed"), 0.01)
+    assert judge([]).verdict == verdict
 
 
 def test_too_few_seeds_give_no_verdict() -> None:
@@ -138,8 +164,9 @@ def test_the_page_says_where_the_default_falls_short() -> None:
     assert evidence._shortcomings([score("good", 0.1, 3, 0)]) == []
 
 
-def test_every_verdict_is_one_of_five() -> None:
-    allowed = {"confirmed", "partly confirmed", "not confirmed", judging.NOT_HERE, judging.NOT_RUN}
+def test_every_verdict_is_one_of_three_and_every_claim_says_how_far_it_is() -> None:
+    allowed = {judging.CONFIRMED, judging.REFUTED, judging.NOT_HERE, judging.NOT_RUN}
+    assert all(claim.distance and claim.setting for claim in CLAIMS)
     results = evidence.gathered(Path(__file__).parents[2] / "paper" / "results")
     assert {claim.judged(results).verdict.split(":")[0] for claim in CLAIMS} <= allowed
 

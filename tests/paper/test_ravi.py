@@ -35,15 +35,20 @@ def test_schedules_are_judged_by_a_sure_and_serious_gain(gap: str, verdict: str)
 
 
 @pytest.mark.parametrize(
-    ("gap", "verdict"), [("+0.2 [+0.1, +0.3]", "not confirmed"), ("+0.0 [-0.1, +0.1]", "confirmed")]
+    ("gap", "verdict"),
+    [
+        ("+0.2 [+0.1, +0.3]", "not confirmed"),
+        ("+0.0 [-0.1, +0.1]", "not testable here"),
+        ("+0.0008 [-0.0001, +0.0017]", "confirmed"),
+    ],
 )
-def test_rare_projections_are_judged_by_not_being_worse(gap: str, verdict: str) -> None:
+def test_rare_projections_are_judged_by_being_as_good(gap: str, verdict: str) -> None:
     rows = [
         {"problems": 20, "projections per run": count, ONCE_AGAINST_EVERY: text}
         for count, text in (("100", gap), ("5100", ""))
     ]
     found = projections_on_programs(rows)
-    assert found.verdict == verdict
+    assert found.verdict.split(":")[0] == verdict
     assert "100 projections against 5100" in found.numbers
 
 

@@ -17,8 +17,9 @@ from aimfor.errors import InputError
 from paper import Options
 from paper.claims.catalogue import CLAIMS
 from paper.data import voc
-from paper.experiments.song import multilabel, voc_action, voc_report
+from paper.experiments.song import action_features, multilabel, voc_action, voc_report
 from paper.protocol.protocol import Budget, Checkpoint, Contest, Split
+from paper.report import action_board
 from paper.rivals import libauc
 
 TINY = Budget(3, 2, batch=64, large=64, rates=(3e-3,), looks=1)
@@ -281,18 +282,53 @@ def entries(task: str, ours: float, logistic: float, hinge: float) -> list[dict[
 
 
 @pytest.mark.parametrize(
-    ("task", "numbers", "verdict"),
-    [
-        ("action", (0.5, 0.4, 0.3), "confirmed"),
-        ("action", (0.5, 0.6, 0.3), "partly confirmed"),
-        ("action", (0.5, 0.6, 0.7), "not confirmed"),
-        ("proposals", (0.5, 0.4, 0.3), "partly confirmed: the ranking half alone"),
-        ("proposals", (0.5, 0.4, 0.6), "partly confirmed: the ranking half alone"),
-        ("proposals", (0.3, 0.4, 0.3), "not confirmed: the ranking half alone"),
-    ],
+    ("numbers", "verdict"),
+    [((0.5, 0.4, 0.3), "partly confirmed"), ((0.5, 0.4, 0.6), "partly confirmed"), ((0.3, 0.4, 0.3), "not confirmed")],
 )
-def test_songs_tables_are_judged_from_the_cells(task: str, numbers: tuple[float, float, float], verdict: str) -> None:
-    where = {"action": "Table 1", "proposals": "Table 2"}[task]
-    claim = next(claim for claim in CLAIMS if claim.paper == "Song" and claim.where == where)
-    assert claim.judged({"voc_action": entries(task, *numbers)}).verdict == verdict
-    assert claim.judged({"voc_action": entries(task, *numbers)[:2]}).verdict.startswith("not run yet")
+def test_the_ranking_half_of_table_2_is_judged_from_the_cells(
+    numbers: tuple[float, float, float], verdict: str
+) -> None:
+    claim = next(claim for claim in CLAIMS if claim.paper == "Song" and claim.where == "Table 2")
+    assert claim.judge is not None
+    assert claim.judge(entries("proposals", *numbers)).verdict == f"{verdict}: the ranking half alone"
+    assert claim.judged({"voc_action": entries("proposals", *numbers)[:2]}).verdict.startswith("not run yet")
+
+
+def test_table_1_is_judged_over_actions() -> None:
+    def cell(seed: int, direct: float) -> dict[str, Any]:
+        def found(value: float) -> dict[str, Any]:
+            return {"setting": "rate 1", "validation": {}, "classes": [value + 0.01 * k for k in range(10)]}
+
+        result = {"logistic": found(0.6), "hinge": found(0.5), "direct AP": found(direct + 0.001 * seed)}
+        return {"cell": {"seed": seed}, "result": result}
+
+    for direct, verdict in ((0.7, "confirmed"), (0.55, "partly confirmed"), (0.4, "not confirmed")):
+        assert action_board.table1([cell(seed, direct) for seed in range(3)]).verdict == verdict
+    assert "64.8 | 64.5 |" in "\n".join(action_board.lines([cell(0, 0.7)]))
+
+
+def test_a_small_cell_on_features_tunes_every_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    y = (torch.rand(90, 10) < 0.3).long()
+    y[::9, 0] = -1
+    x = torch.randn(90, 6) + y[:, :6]
+    persons = voc.Persons(np.zeros((90, 1, 1, 3), np.uint8), y.numpy(), np.arange(90) // 2)
+    monkeypatch.setattr(action_features, "features", lambda folder: (x, y, x + 0.1, y, persons))
+    monkeypatch.setattr(action_features, "STEPS", 20)
+    monkeypatch.setattr(action_features, "data_folder", lambda options, name: tmp_path)
+    found = action_features.run({"seed": 0}, Options(seeds=1))
+    assert list(found) == [*action_features.CANDIDATES, action_features.AFTER]
+    for method, candidates in action_features.CANDIDATES.items():
+        values = found[method]["validation"]
+        assert list(values) == [setting for setting, _, _ in candidates]
+        assert values[found[method]["setting"]] == max(values.values())
+        assert statistics.fmean(found[method]["classes"]) > 0.35  # a third of the labels are positive
+    action_board.report([{"cell": {"seed": 0}, "result": found}], tmp_path)
+    assert action_features.AFTER in (tmp_path / "table.md").read_text()
+
+
+def test_large_crops_keep_what_nobody_annotated_apart(real_data: Path) -> None:
+    persons = voc.load_large(real_data, "val")
+    assert persons.crops.shape == (2140, 160, 160, 3)
+    assert (persons.labels == -1).sum(0).tolist() == [222, *[0] * 9]
+    assert (persons.labels == 1).sum(0).tolist() == [171, 157, 221, 184, 205, 184, 182, 148, 160, 208]

@@ -13,6 +13,7 @@ from torch import Tensor
 from .. import checks
 from ..constraints import named
 from ..engine import Batch, Engine
+from ..lp import HasProgram, LPForm
 from ..rates.engine import RateEngine
 from ..rates.form import Anchor, HasRates, grid, precision_at_recall, recall_at_precision, tpr_at_fpr
 from ..rates.problem import RateProblem
@@ -20,6 +21,7 @@ from ..rates.statement import maximize
 from ..smooth import QUICK, HasSmooth, Ranking, asked_items
 from .base import Metric
 from .curve import ROUNDING, BestThreshold, Curve, counted, just_below, nan_like, threshold_curve
+from .programs import precision_program_form
 
 
 class AtRate(Metric, HasRates, HasSmooth):
@@ -105,7 +107,7 @@ class AtRate(Metric, HasRates, HasSmooth):
 
 
 @dataclass(frozen=True)
-class PrecisionAtRecall(AtRate):
+class PrecisionAtRecall(AtRate, HasProgram):
     """The best precision over the thresholds whose recall is at least ``recall``.
 
     Undefined (NaN) without positives.
@@ -130,6 +132,9 @@ class PrecisionAtRecall(AtRate):
 
     def anchors(self) -> tuple[Anchor, ...]:
         return (precision_at_recall(self.recall),)
+
+    def program_form(self, batch: Batch, margin: float, threshold: str) -> LPForm:
+        return precision_program_form(batch, self.recall, margin)
 
     def problem(self) -> RateProblem:
         return maximize(named.precision, named.recall >= self.recall)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from ..engine import Batch, Engine
 from ..errors import InputError
 from ..smooth import QUICK, ByClasses, SmoothEngine, SmoothForm
 from ..sorted import SIDE_BY_SIDE, PairForm, PairProblem, SortedEngine
+from ..ties import joined
 from .auroc import mean_of_problems
 from .curve import nan_like
 from .of_pairs import OfPairs
@@ -26,6 +27,11 @@ Matrix = tuple[tuple[float, ...], ...]
 WHOLE_ROWS = 1 << 12
 
 
+#: Two saved costs tie when they differ by at most so many roundings of the largest score (times the largest cost):
+#: float scores that should tie, such as probabilities of a softmax, are off by one or two.
+TIES = 4.0
+
+
 @dataclass(frozen=True)
 class AUCMu(OfPairs):
     """Mean over pairs of classes of the AUC that a cost matrix asks for.
@@ -35,6 +41,7 @@ class AUCMu(OfPairs):
     A row's product ``⟨A_k, f(x)⟩`` is the cost of deciding class k, so the score is what deciding k saves. With
     equal costs, ``A = 1 − I``, it is ``f_k − f_k'``. Every pair of classes counts alike, however rare.
     Undefined (NaN) if a class has no example; training takes the mean over the pairs of classes in the batch.
+    Saved costs are differences of rounded scores: those within `TIES` roundings of the largest score tie.
 
     Args:
         partition: The cost matrix ``A``, ``(c, c)``, zero on the diagonal: nested lists or a tensor. None is 1 − I.
@@ -74,8 +81,12 @@ class AUCMu(OfPairs):
         double = Batch(batch.scores.double(), batch.targets, batch.weights, batch.where)
         form = self.pair_form(double)
         classes = batch.scores.shape[1]
-        everyone = len(form.single()) == classes * (classes - 1) // 2
-        return mean_of_problems(form) if everyone else nan_like(batch)
+        if not len(batch.scores) or len(form.single()) != classes * (classes - 1) // 2:
+            return nan_like(batch)
+        largest = float(batch.scores.abs().max()) * (1.0 if self.partition is None else _steepest(self.partition))
+        within = TIES * torch.finfo(batch.scores.dtype).eps * largest
+        tied = tuple(replace(problem, scores=joined(problem.scores, within)) for problem in form.single())
+        return mean_of_problems(PairForm(form.scores, tied))
 
     def pair_form(self, batch: Batch, fresh: Tensor | None = None) -> PairForm:
         rows, classes = batch.scores.shape
@@ -172,6 +183,12 @@ def _pairs(classes: int, device: torch.device) -> Tensor:
 
 def _by_class(values: Tensor | None, order: Tensor, counts: list[int]) -> tuple[Tensor, ...] | None:
     return None if values is None else values.index_select(0, order).split(counts)
+
+
+def _steepest(costs: Any) -> float:
+    """The largest sum of absolute differences between two rows of costs: what one unit of score can be worth."""
+    table = torch.as_tensor(costs, dtype=torch.float64)
+    return float((table[:, None] - table[None]).abs().sum(-1).max())
 
 
 def _matrix(given: Any) -> Matrix:

@@ -75,6 +75,64 @@ def ratio_program_form(
     return ratio_form(problem, batch.scores, margin, threshold)
 
 
+def precision_program_form(batch: Batch, recall: float, margin: float) -> LPForm:
+    """One minus a bound on the best precision at a recall: of all thresholds s that surely recall enough, the one with
+    the fewest false positives, both counted by their bounds (see `aimfor.lp.ratio`)::
+
+        min Σ φ   s.t.  φ_j >= 0,  φ_j >= 1 + (f_j − s)/m;   τ_i <= 1,  τ_i <= (f_i − s)/m,  Σ τ >= recall · positives
+
+    and ``precision >= r/(r + V)`` with r = recall · positives. Σ τ falls with s and so does Σ φ: the closed form takes
+    the largest s that recalls enough, a root of a line with corners.
+    """
+    weights = batch.effective_weights()
+    mass = (torch.ones_like(batch.scores) if weights is None else weights).detach().double()
+    high, low = batch.targets & (mass > 0), ~batch.targets & (mass > 0)
+    f, g, a, b = batch.scores[high].double(), batch.scores[low].double(), mass[high], mass[low]
+    needed = recall * float(a.sum())
+
+    def loss(false: Tensor) -> Tensor:
+        return 1.0 - needed / (needed + false)
+
+    def closed() -> Tensor:
+        cut = _recalling(f, a, needed, margin)
+        return loss((b * (1.0 + (g - cut) / margin).clamp_min(0.0)).sum()).to(batch.scores.dtype)
+
+    def tasks() -> tuple[LPTask, ...]:
+        p, q = f.numel(), g.numel()
+        first = f.new_full((p + q, 1), 1.0 / margin)
+        first[p:] = -1.0 / margin
+        rows = torch.cat((first, torch.block_diag(torch.eye(p, dtype=f.dtype), -torch.eye(q, dtype=f.dtype)).to(f)), 1)
+        enough = torch.cat((f.new_zeros(1), -a, f.new_zeros(q)))
+        unbounded = torch.full_like(enough, torch.inf)
+        arguments = {
+            "c": torch.cat((f.new_zeros(1 + p), b)),
+            "A": torch.cat((rows, enough[None])),
+            "b": torch.cat((f / margin, -1.0 - g / margin, f.new_full((1,), -needed))),
+            "lower": torch.cat((-unbounded[: 1 + p], f.new_zeros(q))),
+            "upper": torch.cat((unbounded[:1], f.new_ones(p), unbounded[1 + p :])),
+        }
+        return (LPTask(arguments, loss),)
+
+    return LPForm(batch.scores, tasks, closed, f.numel() > 0)
+
+
+def _recalling(f: Tensor, mass: Tensor, needed: float, margin: float) -> Tensor:
+    """The largest s with ``Σ mass · min(1, (f − s)/margin) >= needed``, attached to the graph of f."""
+    # The sum is concave in s, so Newton's steps from above stay above the root and pass a corner each.
+    with torch.no_grad():
+        cut = f.max()
+        for _ in range(2 * f.numel() + 2):
+            short = f - cut <= margin
+            gap = (mass * ((f - cut) / margin).clamp_max(1.0)).sum() - needed
+            if gap >= -1e-13 * needed:
+                break
+            cut = cut + gap * margin / mass[short].sum()
+        short = f - cut <= margin * (1.0 + 1e-12)
+    # One more step, attached, is the root's own derivative.
+    partial = (mass * (f - cut) / margin)[short].sum() + mass[~short].sum()
+    return cut + (partial - partial.detach()) * margin / mass[short].sum()
+
+
 class RatioOfCounts(HasProgram):
     """Mixin for a count metric that is one linear function of the counts over another: it has a linear program."""
 
