@@ -19,8 +19,12 @@ PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 	$(PIP) --group dev
 	@touch $@
 
+# A loss that finds a rare class, a decision that holds, then models compared on equal terms: all in runs/demo.
 demo: .venv/program
-	@$(BIN)/aimfor demo --out runs/demo
+	@mkdir -p runs/demo
+	@for act in rare_masks guaranteed_floor; do \
+	  (cd runs/demo && ../../$(BIN)/python ../../examples/$$act.py && echo "picture: runs/demo/$$act.svg" && echo); done
+	@$(BIN)/aimfor demo --out runs/demo/compare
 
 # Compiled sources and assertions are kept for the next run: each process would spend seconds on them anew.
 test: .venv/ready

@@ -23,9 +23,11 @@ everyone = draw(100_000)  # the truth, as nearly as one can see it
 learn = draw(1000)
 
 
-def truth(threshold: float) -> float:
+def truth(threshold: float) -> tuple[float, float]:
+    """Precision and recall of everyone."""
     chosen = everyone[0] > threshold
-    return float(everyone[1][chosen].float().mean())
+    right = everyone[1][chosen].float().sum()
+    return float(right / chosen.sum()), float(right / everyone[1].sum())
 
 
 # %%
@@ -37,15 +39,18 @@ for _ in range(40):
     decision = problem.decide(scores, labels, guarantee=0.95, learn=learn)
     if decision.threshold is not None:
         guaranteed.append(truth(decision.threshold))
-kept = [sum(value >= 0.9 for value in values) / len(values) for values in (looks_best, guaranteed)]
-print(f"floor kept: {kept[0]:.0%} of draws at the threshold that looks best, {kept[1]:.0%} at the guaranteed one")
+kept = [sum(value >= 0.9 for value, _ in draws) / len(draws) for draws in (looks_best, guaranteed)]
+found = [sum(recalled for _, recalled in draws) / len(draws) for draws in (looks_best, guaranteed)]
+print("Precision is to be 0.9 or more; 40 draws of 1,000 rows each choose a threshold.")
+print(f"The one that looks best keeps the floor in {kept[0]:.0%} of draws and finds {found[0]:.0%} of the positives.")
+print(f"The guaranteed one keeps it in {kept[1]:.0%} and finds {found[1]:.0%}: that is the price of the promise.")
 
 # %%
 figure = Figure(figsize=(5.5, 3.4), layout="constrained")
 axes = figure.subplots()
 bins = torch.linspace(0.86, 0.96, 26).tolist()
-axes.hist(looks_best, bins, alpha=0.6, label="looks best on the rows at hand")
-axes.hist(guaranteed, bins, alpha=0.6, label="guaranteed at 95 %")
+axes.hist([value for value, _ in looks_best], bins, alpha=0.6, label="looks best on the rows at hand")
+axes.hist([value for value, _ in guaranteed], bins, alpha=0.6, label="guaranteed at 95 %")
 axes.axvline(0.9, color="black", linewidth=0.8)
 axes.set(xlabel="true precision", ylabel="draws", title="A floor of 0.9")
 figure.legend(loc="outside lower center", ncols=2, frameon=False)

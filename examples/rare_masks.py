@@ -29,7 +29,8 @@ iou = aimfor.MetricLoss("iou", ignore_index=255)
 
 
 # %%
-def trained(by_metric: bool) -> Tensor:
+def trained(by_metric: bool) -> tuple[Tensor, Tensor]:
+    """Scores of the training and of the test pictures."""
     torch.manual_seed(1)
     net = nn.Sequential(nn.Conv2d(1, 8, 5, padding=2), nn.ReLU(), nn.Conv2d(8, 8, 5, padding=2), nn.ReLU())
     net.append(nn.Conv2d(8, 1, 1))
@@ -46,13 +47,18 @@ def trained(by_metric: bool) -> Tensor:
             loss.backward()
             optimizer.step()
     with torch.no_grad():
-        return net(x_test)[:, 0]
+        return net(x)[:, 0], net(x_test)[:, 0]
 
 
-scores = {"cross-entropy": trained(False), "IoU": trained(True)}
+both = {"cross-entropy": trained(False), "IoU": trained(True)}
+scores = {name: test for name, (_, test) in both.items()}
 found = {name: float(iou.value(one, y_test)) for name, one in scores.items()}
-for name, value in found.items():
-    print(f"trained by {name}: IoU {value:.3f} at threshold 0")
+threshold, _ = iou.metric.best_threshold(both["cross-entropy"][0][y != 255], y[y != 255])
+tuned = float(iou.value(scores["cross-entropy"] - threshold, y_test))
+print("Discs hide in noise, on 3 % of the pixels.")
+print(f"Trained by cross-entropy, the network marks none of them: IoU {found['cross-entropy']:.2f}")
+print(f"(with a threshold tuned on the training pictures {tuned:.2f}).")
+print(f"Trained on IoU, one line changed and nothing tuned: IoU {found['IoU']:.2f}.")
 
 # %%
 figure = Figure(figsize=(6.4, 2.3), layout="constrained")

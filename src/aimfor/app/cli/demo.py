@@ -21,5 +21,5 @@ def demo(
         from ...fitting.config import settings
         from ..compare import command as comparing
 
-        given = [settings(data="digits_high", metric=one, positive="5 to 9") for one in comparing.DEMO]
-        comparing.compare(given, seeds, executor_of(jobs, None), out, quiet)
+        given = settings(data="digits_high", metric=comparing.DEMO, positive="5 to 9")
+        comparing.compare([given], seeds, executor_of(jobs, None), out, quiet)

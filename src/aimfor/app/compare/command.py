@@ -20,9 +20,8 @@ from ..run.lock import locked
 from ..run.signals import interrupt_on_signal
 from .plan import BEST_OF_ALL, BEST_RIVAL, Plan, Results, add_choices, make_plan, run_plans, summarize
 
-#: Of `aimfor demo`: one metric of decisions, and one with a floor so near to what the data can give that a threshold
-#: without a margin misses it.
-DEMO = ("f1", "recall@precision=0.97")
+#: Of `aimfor demo`: a floor so near to what the data can give that a threshold without a margin misses it.
+DEMO = "recall@precision=0.97"
 STOPPED = "Stopped; finished cells are kept in {folder}. Run the same command again to continue."
 
 
