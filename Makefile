@@ -4,7 +4,7 @@ PYTHON ?= python3.11
 BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 
-.PHONY: demo test lint types check docs bench wheel evidence mutants clean
+.PHONY: demo test laws lint types check docs bench wheel evidence mutants clean
 
 .venv/program: pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "aimfor needs Python 3.11 or newer: make PYTHON=/path/to/python"; exit 2; }
@@ -29,6 +29,11 @@ demo: .venv/program
 # Compiled sources and assertions are kept for the next run: each process would spend seconds on them anew.
 test: .venv/ready
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 -q
+
+# The laws over every metric and engine with ten times the draws, and 20,000 steps each that must not grow. Takes an hour or two.
+laws: .venv/ready
+	AIMFOR_DRAWS=long $(BIN)/python -m pytest -n 2 -q tests/test_laws.py tests/test_memory.py tests/test_transforms.py \
+	  tests/test_gradients.py tests/test_undefined.py
 
 lint: .venv/ready
 	$(BIN)/ruff check .

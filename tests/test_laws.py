@@ -16,13 +16,14 @@ from torch import Tensor
 import aimfor
 from aimfor.engine import Engine
 from aimfor.metrics import ENGINES, METRICS, metric_from_name
+from draws import draws
 from samples import Sample, perfect, sample
 
 NAMES = [entry.example for entry in METRICS]
 #: Engines that can be made without arguments; the others have tests of their own.
 READY: list[type[Engine]] = [engine for engine in ENGINES if engine.ready]
 PAIRS = [(name, engine) for name in NAMES for engine in READY if engine().refuses(metric_from_name(name)) is None]
-SEEDS = range(4)
+SEEDS = range(draws(4, 40))
 
 every_metric = pytest.mark.parametrize("name", NAMES)
 every_pair = pytest.mark.parametrize(("name", "engine"), PAIRS, ids=lambda v: v if isinstance(v, str) else v.name)
@@ -290,6 +291,22 @@ def test_full_graph_compiles_to_the_same_loss_and_gradient(name: str, engine: ty
     got.backward()
     assert torch.equal(got, expected)
     assert torch.equal(compiled_scores.grad, eager_scores.grad)
+
+
+@every_pair
+def test_new_tensors_are_made_where_the_scores_are(name: str, engine: type[Engine]) -> None:
+    """A default device is that of new tensors by whoever names none; nothing here may be one of those."""
+    s = sample(layout_of(name))
+    expected = loss_and_gradient(name, engine, s, weights=s.weights if engine.takes_weights else None)
+    loss_fn, scores = aimfor.MetricLoss(name, engine()), s.scores.clone().requires_grad_()
+    with torch.device("meta"):
+        loss = loss_fn(scores, s.targets, weights=s.weights if engine.takes_weights else None)
+        loss.backward()
+        loss_fn.end_epoch()
+        found = loss_fn.value(s.scores, s.targets)
+    assert torch.equal(loss.detach(), expected[0])
+    assert torch.equal(scores.grad, expected[1])
+    assert float(found) == pytest.approx(value(name, s), abs=0, nan_ok=True)
 
 
 @every_pair
