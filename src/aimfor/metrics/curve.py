@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..engine import Batch
+from ..ordering import ordered
 
 #: A value this little below a floor meets it, or a best one equals it: sums of weights end in rounding.
 ROUNDING = 1e-12
@@ -34,7 +35,7 @@ def threshold_curve(batch: Batch) -> Curve:
     weights = batch.effective_weights()
     positive = batch.targets.double()
     mass = torch.ones_like(positive) if weights is None else weights.double()
-    thresholds, order = batch.scores.detach().sort(descending=True)
+    thresholds, order = ordered(batch.scores.detach(), descending=True)
     weighted = mass[order]
     hit = weighted * positive[order]
     sums = torch.stack((hit, weighted - hit)).cumsum(1)

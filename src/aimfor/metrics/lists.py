@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..engine import Batch, Engine
 from ..errors import InputError
+from ..ordering import ordered
 from ..smooth import QUICK, Asked, SmoothEngine, listwise_entropy, pairwise_logistic
 from ..smooth.ledger import FEW, inverse_means
 from ..smooth.sums import SMALL
@@ -18,7 +19,7 @@ from ..ties import first_places, last_places
 
 def sorted_lists(scores: Tensor) -> tuple[Tensor, Tensor]:
     """The order of each row of ``(b, l)`` scores, highest first, and for each place the last place of its tie."""
-    descending, order = scores.detach().sort(dim=1, descending=True)
+    descending, order = ordered(scores.detach(), descending=True)
     return order, last_places(descending)
 
 
@@ -81,7 +82,7 @@ def places_of(batch: Batch) -> tuple[TiedPlaces, Tensor]:
     scores, hit = batch.scores.detach(), batch.targets
     if batch.where is not None:
         scores, hit = scores.masked_fill(~batch.where, -torch.inf), hit & batch.where
-    descending, order = scores.sort(dim=1, descending=True)
+    descending, order = ordered(scores, descending=True)
     hit = hit.double()
     return tied_places(descending, hit.gather(1, order)), hit.sum(1)
 

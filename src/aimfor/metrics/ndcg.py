@@ -14,6 +14,7 @@ from .. import checks
 from ..direct import DirectEngine, HasArgmax, PositionForm
 from ..engine import Batch, Engine
 from ..errors import InputError
+from ..ordering import ordered
 from ..smooth import QUICK, HasSmooth, Ranking, SmoothEngine, asked_items
 from ..ties import shared_worth
 from .base import Metric
@@ -139,7 +140,7 @@ class NDCG(Metric, HasArgmax, HasSmooth):
         if batch.where is not None:
             # Padding goes below every real item and ties with none; its gain is zero.
             scores = scores.masked_fill(~batch.where, -torch.inf)
-        descending, order = scores.sort(dim=1, descending=True)
+        descending, order = ordered(scores, descending=True)
         return (gains.gather(1, order) * shared_worth(descending, discounts)).sum(1)
 
     def smooth_form(self, batch: Batch) -> Ranking:

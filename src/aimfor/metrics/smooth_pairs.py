@@ -8,6 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from ..ordering import ordered
 from ..smooth import Ranking, SmoothForm, SmoothSum, asked_items, balanced_entropy
 from ..smooth.form import Shown, Softness, found, later, number, wants_gradient
 from ..sorted import PairForm, PairProblem
@@ -122,7 +123,7 @@ def misordered(scores: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """``(r,)``: the mass of pairs of an item of ``a`` and one of ``b`` above it; those with equal scores count half."""
     if not scores.numel():
         return a.sum(1)
-    ascending, order = scores.sort(dim=1)
+    ascending, order = ordered(scores)
     a, b = a.gather(1, order), b.gather(1, order)
     below = b.cumsum(1)
     whole = below[:, -1:]

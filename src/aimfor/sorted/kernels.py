@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..ordering import ordered
 from ..ties import first_places, last_places, of_first, of_last
 
 Kernel = Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
@@ -41,7 +42,7 @@ def squared(x: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tensor, Ten
 
 def squared_hinge(x: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tensor, Tensor]:
     """ℓ(d) = max(0, margin − d)²."""
-    k, order = _shifted(x, a, margin).sort()
+    k, order = ordered(_shifted(x, a, margin))
     a, b = a.gather(-1, order), b.gather(-1, order)
     below, above, below_keys, above_keys = torch.stack((a, b, a * k, b * k)).cumsum(-1).unbind(0)
     slope_negative = below * k - below_keys
@@ -52,7 +53,7 @@ def squared_hinge(x: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tenso
 
 def hinge(x: Tensor, a: Tensor, b: Tensor, margin: float) -> tuple[Tensor, Tensor]:
     """ℓ(d) = max(0, margin − d); a pair exactly at the margin has gradient 0, whatever the order of the input."""
-    k, order = _shifted(x, a, margin).sort()
+    k, order = ordered(_shifted(x, a, margin))
     a, b = a.gather(-1, order), b.gather(-1, order)
     below, above = _strictly_below(k, a), _strictly_above(k, b)
     sorted_gradient = b * below - a * above
@@ -124,7 +125,7 @@ def _strictly_above(k: Tensor, mass: Tensor) -> Tensor:
 
 def top_fraction(x: Tensor, b: Tensor, fraction: float) -> Tensor:
     """The part of the mass ``b`` that lies in its highest-scoring ``fraction``; ties at the border share alike."""
-    descending, order = x.sort(descending=True)
+    descending, order = ordered(x, descending=True)
     mass = b[order]
     through = mass.cumsum(0)
     budget = fraction * through[-1]
