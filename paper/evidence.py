@@ -10,6 +10,7 @@ from .claims.catalogue import CLAIMS
 from .claims.judging import Entries
 from .experiments.ours import autogluon, mq2008_committee, retrieval, retrieval_features
 from .report import scratch_board
+from .report.batch_size_board import BATCHES, batch_size_lines
 from .report.committee_board import summary_lines
 from .report.constraints_board import constraints_board
 from .report.guarantee_board import guarantee_board
@@ -122,7 +123,7 @@ def _lists(results: dict[str, Entries]) -> list[str]:
 
 
 def _pictures(results: dict[str, Entries]) -> list[str]:
-    """Pretrained features and masks, where they were measured."""
+    """Pretrained features, masks and large batches, where they were measured."""
     text: list[str] = []
     if results.get("voc_features"):
         text += [FEATURES, *voc_lines(results["voc_features"]), ""]
@@ -135,6 +136,8 @@ def _pictures(results: dict[str, Entries]) -> list[str]:
         text += [retrieval_features.TEXT, *lines_of, ""]
     if results.get("mask_offsets"):
         text += [MASKS, *mask_lines(results["mask_offsets"]), ""]
+    if results.get("batch_size"):
+        text += [BATCHES, *batch_size_lines(results["batch_size"]), ""]
     return text
 
 

@@ -13,6 +13,13 @@ from .scoreboard import markdown
 
 Entries = Iterable[dict[str, Any]]
 FIGURE = "batch_size.svg"
+BATCHES = """### Does a larger batch pay? (`batch_size`)
+
+The metric on test rows against the size of the batch whose loss is taken at once, with as many forward passes for every
+way: batches of more than 256 rows are scored in parts, whose second pass counts. Learning rates are chosen for each
+problem and way on validation rows. Beside it, at 256 rows: cross-entropy, the metric's loss among the last 4,096 scores
+(512 embeddings), and among those of a moving average of the network. Means and standard deviations over seeds, × 100.
+"""
 
 
 def by_problem(results: Entries) -> dict[str, dict[str, list[float]]]:
