@@ -63,10 +63,11 @@ def best_of(
     checkpoints: Sequence[Checkpoint], parts: dict[str, Rows], value: Callable[[Tensor, Tensor], float]
 ) -> dict[str, float]:
     """A metric at the checkpoint that has the highest value on the choosing rows."""
-    chosen = [value(one["choose"], parts["choose"].y) for one in checkpoints]
-    best = max(range(len(chosen)), key=lambda k: -math.inf if chosen[k] != chosen[k] else chosen[k])
-    others = {name: value(checkpoints[best][name], rows.y) for name, rows in parts.items() if name != "choose"}
-    return {"choose": chosen[best], **others}
+    finite = [one for one in checkpoints if all(bool(scores.isfinite().all()) for scores in one.values())]
+    if not finite:
+        return dict.fromkeys(parts, math.nan)
+    best = max(finite, key=lambda one: value(one["choose"], parts["choose"].y))
+    return {name: value(best[name], rows.y) for name, rows in parts.items()}
 
 
 def grid(method: Method, rates: tuple[float, float]) -> list[tuple[float, float]]:
@@ -79,7 +80,7 @@ def grid(method: Method, rates: tuple[float, float]) -> list[tuple[float, float]
 
 
 def train(task: Task, loss: Loss, rate: float, balanced: bool, twice: bool) -> list[Checkpoint]:
-    """Checkpoints at every fifth of the budget, for once or twice the steps."""
+    """Checkpoints at every fifth of the budget, for once or twice the steps; NaN from where it diverges."""
     torch.manual_seed(task.seed)
     network = task.network()
     optimizer = torch.optim.Adam(network.parameters(), rate)
@@ -89,9 +90,10 @@ def train(task: Task, loss: Loss, rate: float, balanced: bool, twice: bool) -> l
         rows = task.augment(task.train.at(next(batches)), generator)
         optimizer.zero_grad()
         scores, y = task.loss_inputs(network(*rows.x), rows.y)
-        loss(scores, y, step / task.steps).backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
-        optimizer.step()
+        if bool(scores.isfinite().all()):  # else it has diverged, and stays as it is
+            loss(scores, y, step / task.steps).backward()
+            torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
+            optimizer.step()
         if (step + 1) % (task.steps // CHECKPOINTS) == 0:
             found.append({name: scores_of(network, part.x) for name, part in task.parts.items()})
     return found

@@ -70,7 +70,7 @@ def focal(shares: Tensor, knob: float, metric: str) -> Loss:
 
     def loss(scores: Tensor, y: Tensor, done: float) -> Tensor:
         log_p = _log_odds_of_truth(scores, y)
-        return -((1.0 - log_p.exp()) ** knob * log_p).mean()
+        return -((1.0 - log_p.exp()).clamp_min(1e-6) ** knob * log_p).mean()  # a root is steep at 0
 
     return loss
 

@@ -153,6 +153,9 @@ def ious(called: Tensor, y: Tensor, classes: int) -> Tensor:
 def evaluate(parts: dict[str, Rows], rare: Tensor, checkpoints: Sequence[Checkpoint]) -> dict[str, dict[str, float]]:
     """The checkpoint of the highest mean IoU by argmax serves all four numbers; offsets are fitted on the same rows."""
     classes = checkpoints[0]["choose"].shape[1]
+    checkpoints = [one for one in checkpoints if bool(one["choose"].isfinite().all())]
+    if not checkpoints:
+        return {name: dict.fromkeys(parts, float("nan")) for name in METRICS}
     chosen = [float(ious(one["choose"].argmax(1), parts["choose"].y, classes).nanmean()) for one in checkpoints]
     best = checkpoints[max(range(len(chosen)), key=chosen.__getitem__)]
     ids = parts["choose"].y.to(torch.uint8)

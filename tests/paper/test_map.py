@@ -127,6 +127,14 @@ def test_the_checkpoint_is_chosen_by_the_choosing_rows() -> None:
     assert found == {"choose": 0.0, "judge": -2.0}
 
 
+def test_a_run_that_diverged_is_chosen_only_where_all_did() -> None:
+    rows, value = _values(best_on_judge=4)
+    gone = {name: torch.tensor(torch.nan) for name in rows}
+    found = best_of([gone, {name: torch.tensor(1.0) for name in rows}], rows, value)
+    assert found == {"choose": -1.0, "judge": -3.0}
+    assert all(one != one for one in best_of([gone], rows, value).values())
+
+
 def test_trials_are_made_on_their_own_seed_and_the_best_one_is_judged() -> None:
     """A network of one weight that starts at 0 and is drawn to its seed; the higher learning rate gets nearer."""
     loaded: list[int] = []
