@@ -9,6 +9,7 @@ from . import NAMES
 from .claims.catalogue import CLAIMS
 from .claims.judging import Entries
 from .experiments.ours import autogluon, mq2008_committee, retrieval, retrieval_features
+from .map.board import draw, map_lines
 from .report import scratch_board
 from .report.batch_size_board import BATCHES, batch_size_lines
 from .report.committee_board import summary_lines
@@ -95,7 +96,7 @@ def render(results: dict[str, Entries]) -> str:
     claims = f"## The papers' claims: {summary}\n\n{markdown(head, rows)}\n"
     ours = [*_from_scratch(results), *_committee(results), *_lists(results), *_pictures(results)]
     boards = [*_scoreboards(results), *guarantee_board(results)]
-    return "\n".join([INTRO, claims, AFTER_CLAIMS, *ours, EARLIER, *boards])
+    return "\n".join([INTRO, *map_lines(results), claims, AFTER_CLAIMS, *ours, EARLIER, *boards])
 
 
 def _from_scratch(results: dict[str, Entries]) -> list[str]:
@@ -192,4 +193,6 @@ def _chosen(entries: Entries) -> str:
 
 
 def write(results: Path, page: Path) -> None:
-    page.write_text(render(gathered(results)) + "\n", encoding="utf8")
+    found = gathered(results)
+    page.write_text(render(found) + "\n", encoding="utf8")
+    draw(found, page.parent / "docs" / "map.svg")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from aimfor.fitting.statistics import Difference, holm, paired_difference
 
+from ..report.figures import COLOURS, drawing, tidy
 from ..report.pages import write_table
 from ..report.scoreboard import markdown
 from .losses import ENTROPIES
@@ -128,6 +129,60 @@ def _interval(gap: Difference) -> str:
 
 def _mean(values: dict[str, Any] | None) -> str:
     return "" if values is None else f"{100 * float(np.mean(values['once']['judge'])):.1f}"
+
+
+REGIMES = {
+    "map_masks": "masks with rare classes",
+    "map_rare": "rare positives",
+    "map_untuned": "no threshold can be tuned",
+    "map_lists": "documents ranked for queries",
+}
+MAP = """## The map: where a loss for the metric pays
+
+The same networks, steps, batches and choices for every loss, nine trials each on a seed that judges nothing, five
+paired splits; the protocol ([`paper/map/PROTOCOL.md`](paper/map/PROTOCOL.md)) was written before the first run. The
+contrast is `MetricLoss(name)` as it comes against *tuned cross-entropy*: whichever of plain, 1/frequency, 1/√frequency
+and balanced batches did best in the trials. "helps" and "hurts" are significant after Holm; "level" means that the
+95 % interval lies within ± 1 point.
+"""
+
+
+def map_lines(results: Mapping[str, Entries]) -> list[str]:
+    """The chapter of the evidence page: a table for each regime that was run."""
+    there = {name: results[name] for name in REGIMES if results.get(name)}
+    if not there:
+        return []
+    text = [MAP, "![Points gained or lost against tuned cross-entropy](docs/map.svg)", ""]
+    for name, entries in there.items():
+        text += [f"### {REGIMES[name].capitalize()} (`{name}`)", "", *summary_lines(entries), ""]
+    return text
+
+
+def draw(results: Mapping[str, Entries], path: Path) -> None:
+    """One row for each contrast: the difference with its interval, and the one at twice the steps as a ring."""
+    rows = [
+        (f"{REGIMES[name]}: {one.data}, {one.metric}", one)
+        for name in REGIMES
+        if results.get(name)
+        for one in contrasts(found_in(results[name]))
+    ]
+    if not rows:
+        return
+    colours = {"helps": COLOURS[2], "hurts": COLOURS[5], "level": COLOURS[0], "undecided": "#8a8a8a"}
+    with drawing(path, (8.0, 0.9 + 0.24 * len(rows))) as figure:
+        axes = figure.subplots()
+        for place, (_, one) in enumerate(rows):
+            axes.plot([one.once.low, one.once.high], [place, place], color=colours[one.verdict], linewidth=2)
+            axes.plot(one.once.mean, place, "o", color=colours[one.verdict], markersize=5)
+            axes.plot(one.twice.mean, place, "o", color=colours[one.verdict], markersize=8, fillstyle="none")
+        for verdict, colour in colours.items():
+            axes.plot([], [], "o", color=colour, label=verdict)
+        axes.plot([], [], "o", color="black", fillstyle="none", markersize=8, label="at twice the steps")
+        axes.axvline(0.0, color="black", linewidth=0.8)
+        axes.set_yticks(range(len(rows)), [label for label, _ in rows])
+        axes.invert_yaxis()
+        tidy(axes, "points: the metric's loss − tuned cross-entropy")
+        figure.legend(loc="outside lower center", ncols=5, frameon=False)
 
 
 def report_of(title: str) -> Callable[[list[dict[str, Any]], Path], None]:

@@ -205,3 +205,14 @@ def test_a_regime_lists_its_cells_without_data(name: str) -> None:
     cells = load(name).cells(Options())
     assert len(cells) == len({str(cell) for cell in cells})
     assert {"metric"} <= {cell["method"] for cell in cells}
+
+
+def test_the_evidence_page_begins_with_the_regimes_that_were_run(tmp_path: Any) -> None:
+    entries = [_entry("metric", [0.6, 0.61, 0.6, 0.61, 0.6], [0.9]), _entry("cross-entropy", [0.5] * 5, [0.3])]
+    text = "\n".join(board.map_lines({"map_rare": entries}))
+    assert "### Rare positives (`map_rare`)" in text
+    assert "+10.4 [+" in text
+    assert "map_lists" not in text
+    assert board.map_lines({}) == []
+    board.draw({"map_rare": entries}, tmp_path / "map.svg")
+    assert "rare positives: d, ap" in (tmp_path / "map.svg").read_text()
