@@ -1,10 +1,15 @@
-"""Documentation is executed: every python block of README and docs runs, and so does every docstring example."""
+"""Documentation is executed: every python block of README and docs runs and prints what the page shows, and so does
+every docstring example."""
 
 from __future__ import annotations
 
+import ast
+import builtins
+import contextlib
 import doctest
 import importlib
 import inspect
+import io
 import pkgutil
 import re
 import runpy
@@ -12,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import torch
 
 import aimfor
 import paper
@@ -29,20 +35,74 @@ MODULES = sorted(
 )
 
 
-def python_blocks(page: Path) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+#: The first line of a block that needs names of an earlier one.
+CONTINUED = "# goes on from the block before"
+
+
+def python_blocks(page: Path) -> list[tuple[str, str]]:
+    """Python blocks, each with the ``output`` block that follows it at once."""
+    found = re.findall(
+        r"^```python\n(.*?)^```\n(?:\s*^```output\n(.*?)^```)?", page.read_text(), re.DOTALL | re.MULTILINE
+    )
+    return [(code, said) for code, said in found]
+
+
+def as_shown(printed: str, shown: str) -> bool:
+    """Words are the same, and so is every number to the digits that the page shows."""
+    number = r"(?<![\w.])[-+−]?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
+    if re.sub(number, "0", printed).split() != re.sub(number, "0", shown).split():
+        return False
+    ours, theirs = re.findall(number, printed), re.findall(number, shown)
+    places = [len(one.partition("e")[0].partition(".")[2]) for one in theirs]
+    return all(
+        float(one) == pytest.approx(float(other), abs=1.5 * 10.0 ** -min(digits, 4) if digits else 0.0)
+        for one, other, digits in zip(ours, theirs, places, strict=True)
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
-def test_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_a_page_run_in_order_and_print_what_it_shows(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for change in (undraw, draw_less):
         change(monkeypatch)
     if "assert committee" not in page.read_text():  # what is said of a committee is said of one of ten folds
         monkeypatch.setattr(folds, "SMALL_FOLDS", 3)
+    torch.default_generator.manual_seed(1)  # a page that prints has a seed of its own
     namespace: dict[str, object] = {"__name__": "__page__"}
-    for block in python_blocks(page):
-        exec(compile(block, str(page), "exec"), namespace)
+    for code, shown in python_blocks(page):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, str(page), "exec"), namespace)
+        assert as_shown(printed.getvalue(), shown), f"printed:\n{printed.getvalue()}\nshown:\n{shown}"
+
+
+def test_printed_and_shown_are_compared() -> None:
+    assert as_shown("met: 0.12345 of 20 rows\n", "met: 0.1234\n of 20 rows")
+    for shown in ("met: 0.1239 of 20 rows", "met: 0.1234 of 21 rows", "missed: 0.1234 of 20 rows", "met: 0.1234 of 20"):
+        assert not as_shown("met: 0.12345 of 20 rows", shown)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_a_block_that_needs_another_says_so(page: Path) -> None:
+    for code, _ in python_blocks(page):
+        needed = _names_from_elsewhere(code)
+        assert code.startswith(CONTINUED) == bool(needed), f"{sorted(needed)} in\n{code}"
+
+
+def _names_from_elsewhere(code: str) -> set[str]:
+    own, used = {*dir(builtins), "__name__"}, set[str]()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Name):
+            (used if isinstance(node.ctx, ast.Load) else own).add(node.id)
+        elif isinstance(node, ast.arg):
+            own.add(node.arg)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            own |= {(one.asname or one.name).split(".")[0] for one in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef | ast.ExceptHandler) and node.name:
+            own.add(node.name)
+    return used - own
 
 
 @pytest.mark.parametrize("name", MODULES)
