@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable
 from importlib.resources import files
@@ -68,6 +69,9 @@ def _support(rest: list[str]) -> int:
 
 
 def _program(words: list[str]) -> int:
+    # Between two parallel loops OpenMP's threads spin unless told not to, and a run that uses one thread nearly all the
+    # time pays for every core. It is read when torch is imported, which nothing has done yet.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app = importlib.import_module("aimfor.app.cli.main").app
     except ModuleNotFoundError as missing:

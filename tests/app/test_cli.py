@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +173,13 @@ def test_training_shows_a_bar_with_a_step_for_every_cell(tmp_path: Path, monkeyp
 def test_every_command_of_the_program_is_named_in_its_usage() -> None:
     named = {line.split()[0] for line in USAGE.splitlines() if line.startswith("  ")}
     assert named == {command.__name__ for command in EXAMPLES} | {"support", *BASE}
+
+
+@pytest.mark.parametrize("said", [None, "ACTIVE"])
+def test_idle_threads_of_openmp_wait_without_spinning(said: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", said or "")
+    if said is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    assert os.environ["OMP_WAIT_POLICY"] == (said or "PASSIVE")

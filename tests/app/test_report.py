@@ -145,7 +145,7 @@ def test_certificate_of_a_floor_matches_independent_counts(run: Path, tmp_path: 
     words = ["train", str(run.parent / "a<b>&.csv"), "--target", "label", "--positive", "<u>yes</u>", "--metric", name]
     words += ["--members", "linear", "-q", "--out", str(tmp_path / "run")]
     result = CliRunner().invoke(app, words)
-    assert result.exit_code == 0, result.output
+    assert result.exit_code in (0, 4), result.output  # 4: finished, and the floor is not guaranteed
     scores, targets = held_out(tmp_path / "run")
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     threshold = json.loads((tmp_path / "run" / "threshold.json").read_text())["threshold"]

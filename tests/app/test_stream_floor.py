@@ -50,6 +50,8 @@ def test_the_threshold_is_the_one_that_decide_guarantees_on_the_rows_kept_aside(
     assert sum(rows.values()) == 6_000
     assert 0.4 < rows["aside"] / (rows["aside"] + rows["validation"]) < 0.6
     assert "precision >= 0.8" in metrics["threshold_text"]
+    assert json.loads((out / "threshold.json").read_text())["guaranteed"] is True
+    assert "without a guarantee" not in CliRunner().invoke(app, ["predict", str(out), str(parts)]).stderr
 
     ready = prepare(settings(parts), tmp_path / "staged")
     assert ready.aside is not None
@@ -69,9 +71,14 @@ def test_the_threshold_is_the_one_that_decide_guarantees_on_the_rows_kept_aside(
 def test_a_floor_out_of_reach_is_said_and_the_run_ends_well(parts: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     words = ["train", str(parts), "--target", "y", "--metric", "recall@precision=0.9999", "--fast", "--out", str(out)]
-    assert CliRunner().invoke(app, words).exit_code == 0
+    result = CliRunner().invoke(app, [*words, "-q"])
+    assert result.exit_code == 4
+    assert "aimfor: finished, but the threshold is the best for the floor on validation rows" in result.stderr
     metrics = json.loads((out / "metrics.json").read_text())
     assert "on validation rows and comes without a guarantee" in metrics["threshold_text"]
+    decided = CliRunner().invoke(app, ["predict", str(out), str(parts)])
+    assert decided.exit_code == 0
+    assert "warning: decisions are made at a threshold without a guarantee of recall@precision=0.9999" in decided.stderr
 
 
 @pytest.mark.parametrize("by", [None, "who"])

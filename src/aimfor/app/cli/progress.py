@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from ...fitting import checkpoint
 from ...fitting.committee import Progress as CellProgress
 from ...fitting.loop import Interrupted
 from ..data.features import Work
@@ -70,6 +73,7 @@ def training(folder: Path, ready: Prepared, quiet: bool) -> None:
         metrics = finish(folder, ready, lambda event: live.update(line, **_of_cells(event)))
     write_run_report(folder)
     _summary(console(), folder, metrics)
+    _end(folder)
 
 
 def streaming(folder: Path, ready: StreamReady, quiet: bool) -> None:
@@ -82,6 +86,19 @@ def streaming(folder: Path, ready: StreamReady, quiet: bool) -> None:
         metrics = stream.finish(folder, ready, lambda event: live.update(line, **_of_cells(event)), stop)
     write_run_report(folder)
     _summary(console(), folder, metrics)
+    _end(folder)
+
+
+#: Exit code of a run that is finished and whose floor is not guaranteed.
+UNGUARANTEED = 4
+
+
+def _end(folder: Path) -> None:
+    """Says so, and ends with a code of its own, where the floor that was asked for is not guaranteed."""
+    decision = checkpoint.read_json(folder / "threshold.json")
+    if decision.get("guaranteed") is False:
+        print(f"aimfor: finished, but {decision['tuned_on']}", file=sys.stderr)
+        raise typer.Exit(UNGUARANTEED)
 
 
 def _of_cells(event: CellProgress) -> dict[str, Any]:

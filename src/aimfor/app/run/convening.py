@@ -140,11 +140,12 @@ def keeping_floor(committee: Committee, scores: Tensor, y: Tensor, learned_on: s
         value, sentence = None, str(error)
     if value is None:
         note = f"the threshold is the best for the floor on {learned_on} rows and comes without a guarantee: {sentence}"
-        return replace(committee, threshold=Threshold(committee.threshold.value, note), notes=[*committee.notes, note])
+        threshold = Threshold(committee.threshold.value, note, guaranteed=False)
+        return replace(committee, threshold=threshold, notes=[*committee.notes, note])
     notes = committee.notes
     if grouped:
         notes = [*notes, "the guarantee assumes independent rows; rows of one group seldom are"]
-    return replace(committee, threshold=Threshold(value, sentence), notes=notes)
+    return replace(committee, threshold=Threshold(value, sentence, guaranteed=True), notes=notes)
 
 
 def finish_committee(
@@ -187,6 +188,8 @@ def decision_of(labels: Labels, committee: Committee, ranked: bool = False) -> d
         "tuned_on": committee.threshold.text,
         "classes": labels.classes,
     }
+    if committee.threshold.guaranteed is not None:
+        decision["guaranteed"] = committee.threshold.guaranteed
     if labels.binary and not ranked:
         decision["calibration"] = [1.0, 0.0]  # scores are calibrated log-odds already
     return decision

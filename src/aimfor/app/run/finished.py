@@ -31,6 +31,7 @@ class _Stored(BaseModel):
 
     threshold: float
     calibration: Annotated[tuple[float, float], Strict(False)] | None
+    guaranteed: bool | None
 
 
 @dataclass
@@ -44,6 +45,8 @@ class Run:
     labels: Labels
     threshold: float
     calibration: tuple[float, float] | None
+    #: Whether the threshold keeps the floor of the metric; None for a metric without one.
+    guaranteed: bool | None = None
 
     @property
     def metric(self) -> str:
@@ -61,6 +64,13 @@ class Run:
         """The column that holds lists together, for a run of ranked lists."""
         found = self.config["settings"].get("query")
         return None if found is None else str(found)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What whoever uses its decisions must know."""
+        if self.guaranteed is not False:
+            return []
+        return [f"decisions are made at a threshold without a guarantee of {self.metric}; the report says why"]
 
     def scores(self, source: Source, remarks: Remarks | None = None) -> Tensor:
         """Scores of every row; what was odd about the rows is added to ``remarks``."""
@@ -107,7 +117,7 @@ def load_run(folder: Path) -> Run:
         stored = _Stored.model_validate({key: decision.get(key) for key in _Stored.model_fields})
         if labels.binary and settings.query is None and stored.calibration is None:
             raise ValueError("no calibration")
-    return Run(folder, config, model, encoder, labels, stored.threshold, stored.calibration)
+    return Run(folder, config, model, encoder, labels, stored.threshold, stored.calibration, stored.guaranteed)
 
 
 def one_network(folder: Path, config: dict[str, Any]) -> InputError:

@@ -74,7 +74,7 @@ def predict(
     found = evaluated(run, source.labels, scores, target, source.queries) if evaluate else []
     ranked = source.queries is not None
     text = _ranked_table(source, title, names, scores) if ranked else _table(run, title, names, scores)
-    for sentence in remarks.sentences:
+    for sentence in [*run.warnings, *remarks.sentences]:
         print(f"warning: {sentence}", file=sys.stderr)
     put(text, out)
     for line in found:

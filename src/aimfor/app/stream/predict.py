@@ -59,7 +59,7 @@ def predict(
             writer.writerows(work.lines(columns_of_batch(block), at))
             at += block.num_rows
         found = work.evaluated() if evaluate else []
-    for sentence in work.remarks.sentences:
+    for sentence in [*run.warnings, *work.remarks.sentences]:
         print(f"warning: {sentence}", file=sys.stderr)
     for line in found:
         print(line, file=sys.stderr)

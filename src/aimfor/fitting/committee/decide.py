@@ -24,10 +24,14 @@ PARTS = 5
 
 @dataclass(frozen=True)
 class Threshold:
-    """Decisions are ``score > value``; ``text`` says where the value comes from."""
+    """Decisions are ``score > value``; ``text`` says where the value comes from.
+
+    ``guaranteed`` is whether a floor is kept with the stated confidence, and None where no floor was asked for.
+    """
 
     value: float
     text: str
+    guaranteed: bool | None = None
 
 
 def threshold_of(objective: Objective, scores: Tensor, y: Tensor, weights: Tensor | None = None) -> Threshold:
