@@ -16,21 +16,15 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..files import check_plain, damaged, finite, read_json, reading, write_bytes, write_json, write_text
+from ..files import check_plain as check_plain
+from ..files import damaged as damaged
+from ..files import finite as finite
+from ..files import read_json as read_json
+from ..files import reading as reading
+from ..files import write_bytes as write_bytes
+from ..files import write_json as write_json
+from ..files import write_text as write_text
 
-__all__ = [
-    "check_plain",
-    "damaged",
-    "finite",
-    "load",
-    "read_json",
-    "reading",
-    "save",
-    "take",
-    "write_bytes",
-    "write_json",
-    "write_text",
-]
 Tensors = dict[str, Tensor]
 _FORMAT = "aimfor-1"
 
