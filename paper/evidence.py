@@ -10,7 +10,7 @@ from .claims.catalogue import CLAIMS
 from .claims.judging import Entries
 from .experiments.ours import autogluon, mq2008_committee, retrieval, retrieval_features
 from .map.board import draw, map_lines
-from .report import scratch_board
+from .report import action_board, detection_board, pu_board, scratch_board
 from .report.batch_size_board import BATCHES, batch_size_lines
 from .report.committee_board import summary_lines
 from .report.constraints_board import constraints_board
@@ -27,13 +27,13 @@ cells in `paper/results/` by `python -m paper --evidence`; `python -m paper NAME
 95 %, paired by seed (Student's t). Data sets and networks are cut down to fit a small machine; each table states the
 sizes, and `--full` runs the larger ones.
 """
-AFTER_CLAIMS = """Three verdicts, by rules fixed before the runs. *Confirmed*: the interval of the claimed difference
+VERDICTS = """Three verdicts, by rules fixed before the runs. *Confirmed*: the interval of the claimed difference
 lies above zero; for "as good as", the whole interval lies within a margin of half a point of accuracy, one point of
 mean IoU or 1 % of an optimum. *Not confirmed at the paper's setting*: it does not, and the setting is near enough to
 the paper's for that to speak of the claim. *Not testable here*: it does not, but network, data or machine are too far
 from the paper's for a failure to mean anything. A claim that holds in part is not confirmed, and says which part.
-
-## Does aimfor's default help?
+"""
+OURS = """## Does aimfor's default help?
 """
 COMMITTEE = """### The committee, the default of `aimfor train` on tables (`committee`)
 
@@ -94,9 +94,20 @@ def render(results: dict[str, Entries]) -> str:
     summary = ", ".join(f"{count} {verdict}" for verdict, count in ordered)
     head = ("paper", "where", "claim", "our setting", "how far from the paper's", "our numbers", "verdict")
     claims = f"## The papers' claims: {summary}\n\n{markdown(head, rows)}\n"
+    near = _papers_tables(results)
     ours = [*_from_scratch(results), *_committee(results), *_lists(results), *_pictures(results)]
     boards = [*_scoreboards(results), *guarantee_board(results)]
-    return "\n".join([INTRO, *map_lines(results), claims, AFTER_CLAIMS, *ours, EARLIER, *boards])
+    return "\n".join([INTRO, *map_lines(results), claims, VERDICTS, *near, OURS, *ours, EARLIER, *boards])
+
+
+def _papers_tables(results: dict[str, Entries]) -> list[str]:
+    """The papers' own tables at the nearest setting that fits a small machine, with their numbers beside ours."""
+    boards = {"song_action": action_board, "song_detection": detection_board, "positive_unlabelled": pu_board}
+    found: list[str] = []
+    for name, board in boards.items():
+        if results.get(name):
+            found += [f"### {board.TITLE} (`{name}`)", "", *board.lines(results[name])]
+    return found
 
 
 def _from_scratch(results: dict[str, Entries]) -> list[str]:

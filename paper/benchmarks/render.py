@@ -37,7 +37,16 @@ CHAPTERS = {
         *("direct_f1", "direct_iou", "iteration", "head", "in_parts_exact", "in_parts_cost", "in_parts_memory"),
     ),
     "Linear programs": (
-        *("lp_peers", "lp_backward", "lp_accuracy", "lp_gram", "lp_memory", "lp_properties", "lp_reduction"),
+        *(
+            "lp_peers",
+            "lp_backward",
+            "lp_accuracy",
+            "lp_gram",
+            "lp_memory",
+            "lp_properties",
+            "lp_reduction",
+            "lp_steps",
+        ),
         "lp_blackbox",
     ),
     "One dual per example": (

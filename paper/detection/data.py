@@ -178,3 +178,13 @@ def labelled(part: Part, place: int, least: float = 0.5) -> np.ndarray[Any, Any]
     best = overlap.argmax(1)
     found = np.where(part.difficult[place][best], -2, part.classes[place][best])
     return np.where(overlap.max(1) >= least, found, -1)
+
+
+def geometry(windows: Boxes) -> torch.Tensor:
+    """Size, shape and place of each window of a picture, ``(w, 8)``, about of size 1; the windows span the picture."""
+    wide, high = windows[:, 2].max(), windows[:, 3].max()
+    sides = windows[:, 2:] - windows[:, :2]
+    size, shape = np.log(sides.prod(1) / (wide * high)), np.log(sides[:, 0] / sides[:, 1])
+    place = windows / np.array([wide, high, wide, high])
+    columns = (size / 1.5 + 2, np.square(size) / 10 - 1, shape, np.square(shape) - 0.5)
+    return torch.from_numpy(np.concatenate((np.stack(columns, 1), place), 1)).float()
