@@ -17,8 +17,8 @@ PAPER = {"softmax": 47.0, "logistic": 45.6, "direct AP": 48.5}
 SETTING = """900 pictures of the official train list and 700 of the val list (longest side 224), some 400 windows of
 fast selective search each, all 20 classes; means of two feature maps of EfficientNet-Lite0 (frozen, pictures doubled)
 over each window and its surroundings, 256 components, and eight numbers of its size and place; linear layers, 800
-steps of Adam, batches of 2,048 windows, a quarter of them on objects. Learning rate (two) and ε (three) of every method chosen
-on 300 of the training pictures. Suppression at 0.3, VOC's rule for boxes (equal to pycocotools under COCO's:
+steps of Adam, batches of 2,048 windows, a quarter of them on objects. Learning rate (two) and ε (three) of every method
+chosen on 300 of the training pictures. Suppression at 0.3, VOC's rule for boxes (equal to pycocotools under COCO's:
 `bench_boxes.py`). The paper fine-tunes AlexNet on 5,717 pictures with 2,000 windows each and pools no means: its level
 is out of reach here. Differences from softmax are paired over classes (means over seeds)."""
 

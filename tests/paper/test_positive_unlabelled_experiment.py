@@ -18,9 +18,8 @@ def test_a_small_cell_runs_and_reports(real_data: Path, tmp_path: Path, monkeypa
     found = experiment.run(cell, Options(seeds=1, data=real_data))
     assert 0.2 < found["prior"]["known"] < 0.3  # 39 % positives, half of them known
     assert found["labels of all rows"]["accuracy"] > found["naive"]["accuracy"]
-    assert found["auroc"]["corrected"] == pytest.approx(
-        found["auroc"]["true"], abs=0.06
-    )  # three standard errors of 130 positives
+    # Three standard errors of 130 known positives.
+    assert found["auroc"]["corrected"] == pytest.approx(found["auroc"]["true"], abs=0.06)
     pu_board.report([{"cell": cell, "result": found}], tmp_path)
     assert "nnPU, prior estimated" in (tmp_path / "table.md").read_text()
 
