@@ -95,6 +95,15 @@ def test_two_backward_passes_through_the_same_scores() -> None:
     assert_same([a + b for a, b in zip(*apart, strict=True)], together)
 
 
+def test_one_dual_per_example() -> None:
+    (x, y), index = rows(), torch.arange(50)
+    both = []
+    for score in (lambda m: m(x), lambda m: aimfor.in_parts(m, x, rows=ROWS)):
+        model, loss_fn = network(), aimfor.MetricLoss("f1", aimfor.LagrangianEngine(y))
+        both.append(gradients(model, loss_fn(score(model).squeeze(1), y, index=index)))
+    assert_same(both[1], both[0])
+
+
 def test_constraints_by_rates() -> None:
     from aimfor.rates import precision, recall
 
@@ -142,8 +151,17 @@ def test_inputs_have_gradients_too() -> None:
     model, (x, y), loss_fn = network(), rows(), aimfor.MetricLoss("ap")
     x.requires_grad_()
     (expected,) = torch.autograd.grad(loss_fn(model(x).squeeze(1), y), x)
-    (got,) = torch.autograd.grad(loss_fn(aimfor.in_parts(model, x, rows=ROWS).squeeze(1), y), x)
-    torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-15)
+    for score, given in ((model, x), (lambda part: model(part["x"]), {"x": x})):
+        (got,) = torch.autograd.grad(loss_fn(aimfor.in_parts(score, given, rows=ROWS).squeeze(1), y), x)
+        torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-15)
+
+
+def test_a_compiled_model() -> None:
+    model, (x, y), loss_fn = network(), rows(), aimfor.MetricLoss("ap")
+    expected = gradients(model, loss_fn(model(x).squeeze(1), y))
+    compiled = torch.compile(model, backend="aot_eager")
+    scores = aimfor.in_parts(compiled, x, rows=ROWS).squeeze(1)
+    assert_same(gradients(model, loss_fn(scores, y)), expected)
 
 
 def test_nothing_is_run_twice_without_gradients_or_for_one_part() -> None:
@@ -314,6 +332,9 @@ def test_randomness_that_torch_does_not_replay() -> None:
     refused(backward(lambda a: model(a * random.random()), x), "model", "scores that differ", "torch's default")
     refused(backward(lambda a: model(a * twister.random()), x), "scores that differ")
     refused(backward(lambda a: model(a * torch.rand(1, generator=own)), x), "scores that differ", "torch.Generator")
+    found = aimfor.in_parts(lambda part: model(part["x"]), {"x": x}, rows=ROWS).sum()
+    x.mul_(2.0)  # of a tensor given by itself torch says that it was modified
+    refused(found.backward, "scores that differ", "inputs as they were")
 
 
 def test_a_second_pass_of_other_operations() -> None:

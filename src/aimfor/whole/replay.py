@@ -166,8 +166,8 @@ def _other_scores(came: str) -> InputError:
         "model",
         f"{came} when a part was run again for its gradient",
         "the same scores twice",
-        "Draw random numbers from torch's default generator alone, not from Python, NumPy or a torch.Generator, "
-        "and let no hook or module count its calls.",
+        "Draw random numbers from torch's default generator alone, not from Python, NumPy or a torch.Generator; "
+        "leave the inputs as they were; let no hook or module count its calls.",
     )
 
 
