@@ -139,3 +139,11 @@ def test_mixed_is_the_weighted_sum() -> None:
     shares = torch.tensor([0.2, 0.3, 0.5])
     expected = 0.2 * scores[0] + 0.3 * scores[1] + 0.5 * scores[2]
     torch.testing.assert_close(mixed(scores, shares), expected, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(400, 12), (5_000, 6)])
+def test_twelve_draws_have_their_say_and_six_of_many_rows(rows: int, expected: int) -> None:
+    scores, y = said(n=rows)
+    drawn = list(Judge(Objective.of("auroc"), scores, y).draws(0))
+    assert len(drawn) == expected
+    assert len({tuple(one.scores[0].tolist()) for one in drawn}) == expected
