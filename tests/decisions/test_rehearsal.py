@@ -12,13 +12,14 @@ from scipy import stats
 import aimfor
 from aimfor.constraints.counts import Counts, empty_levels, encode
 from aimfor.constraints.expressions import Rate
+from aimfor.decisions.asked import Wish
 from aimfor.decisions.binomial import tail_deviate
 from aimfor.decisions.decision import Decision
 from aimfor.decisions.grid import MISPLACED, learning_grid
-from aimfor.decisions.guarantee import Wish, _accepted
 from aimfor.decisions.path import Aim, Path, Survey, learned_path
 from aimfor.decisions.rehearsal import blurred, chosen_steps
 from aimfor.decisions.rows import Rows
+from aimfor.decisions.sequence import accepted_steps
 from aimfor.decisions.shortfall import shortfall
 from aimfor.decisions.sweep import sweep
 from aimfor.rates import npv, precision, recall, tnr
@@ -191,7 +192,7 @@ def test_a_sequence_accepted_to_its_end_hands_its_error_on() -> None:
     def accepted(tp: list[float], sequences: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
         table = np.array([[k, 60.0 - k, 50.0, 300.0] for k in tp])
         made = Path(path.cuts, path.power, path.goal, path.counts, sequences, path.survey)
-        return _accepted(wish, made, Counts(levels, table), levels, 0.05)
+        return accepted_steps(wish, made, Counts(levels, table), levels, 0.05)
 
     # 51 of 60 have p = 0.045 (accepted at 0.05, not at 0.025), 56 are clear, 40 hopeless.
     assert 0.025 < stats.binom.sf(50, 60, 0.75) <= 0.05

@@ -27,6 +27,7 @@ def decide(
     groups: Mapping[str, Any] | None = None,
     per_group: str | None = None,
     learn: Learn = "split",
+    cluster: Any | None = None,
 ) -> Decision:
     """A threshold for anyone's scores at which all constraints truly hold with the stated confidence.
 
@@ -42,6 +43,7 @@ def decide(
         groups: Labels ``(n,)`` by the names that constraints use; words are numbered in alphabetical order.
         per_group: Attribute whose labels each get a threshold of their own.
         learn: What chooses the order of the tests, as in `Problem.decide`.
+        cluster: Ids ``(n,)`` of rows that belong together; the promise is then for new clusters.
 
     Returns:
         A `Decision`: call it with scores. Without a threshold it says what is missing.
@@ -74,7 +76,9 @@ def decide(
     given = [subject_to] if isinstance(subject_to, (str, Constraint)) else list(subject_to)
     constraints = [parse_constraint(one, label_of) if isinstance(one, str) else one for one in given]
     problem = Problem("maximize" if maximize is not None else "minimize", objective, constraints)  # type: ignore[arg-type]
-    return problem.decide(scores, targets, groups=codes, per_group=per_group, guarantee=confidence, learn=learn)
+    return problem.decide(
+        scores, targets, groups=codes, per_group=per_group, guarantee=confidence, learn=learn, cluster=cluster
+    )
 
 
 def _coded(name: str, labels: Any, words: dict[str, list[str]]) -> Any:

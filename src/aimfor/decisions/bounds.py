@@ -17,10 +17,11 @@ from ..constraints.expressions import Expression, Gap, LinearSum, Rate, Sum, Wor
 from ..constraints.parts import rates_by_group
 from ..constraints.relations import disjoint
 from .binomial import lower_bound, wilson_bound
+from .clusters import Clusters
 from .contrast import contrast_lower
 
-#: A lower confidence bound from (successes, trials, alpha).
-Lower = Callable[[float, float, float], float]
+#: A lower confidence bound from (successes, trials, alpha); or clusters, which bound a rate themselves.
+Lower = Callable[[float, float, float], float] | Clusters
 
 
 def plain_value(left: Expression, counts: Counts, sense: str = ">=") -> float:
@@ -109,6 +110,8 @@ def _contrast(left: LinearSum, counts: Counts, alpha: float, lower: Lower) -> fl
 
 
 def _rate_bounds(rate: Rate, counts: Counts, alpha: float, lower: Lower) -> tuple[float, float]:
+    if isinstance(lower, Clusters):
+        return lower.bounds(rate, alpha)
     successes, trials = float(rate.successes(counts)), float(rate.trials(counts))
     unit = trials if rate.is_count else 1.0
     return unit * lower(successes, trials, alpha), unit * (1.0 - lower(trials - successes, trials, alpha))

@@ -19,6 +19,7 @@ from ..constraints.expressions import Constraint, Expression
 from ..constraints.feasible import culprits
 from .binomial import lower_bound, wilson_bound
 from .bounds import Lower, bounds, plain_value, rates_of, sense_of
+from .clusters import Clusters
 
 #: More data than this many times what was given is reported as "more than".
 MOST_TIMES_MORE = 1024.0
@@ -174,6 +175,8 @@ def _finding(constraint: Constraint, counts: Counts, alpha: float, impossible: b
         verdict, note = Verdict.undecided, "no example carries a label of this group"
     elif empty:
         note = f"nothing to measure {', '.join(empty)} on: the data hold no example of its denominator"
+    elif verdict is Verdict.undecided and isinstance(lower, Clusters):
+        note = f"too little data: {len(lower.tables)} clusters do not decide it"
     elif verdict is Verdict.undecided:
         more = _more(constraint, counts, alpha, value, lower)
         note = _advice(more, counts)
@@ -194,6 +197,8 @@ def _decide(sense: str, bound: float, low: float, high: float) -> Verdict:
 def _more(constraint: Constraint, counts: Counts, alpha: float, value: float, lower: Lower) -> int | None:
     """Examples to add, all rates staying as they are, until the verdict falls; None where it never would."""
     if any(rate.is_count for rate in rates_of(constraint.left, counts)) or value == constraint.bound:
+        return None
+    if isinstance(lower, Clusters):
         return None
 
     # Wilson's bound stands in for the exact one, unless it would decide already: the answer is a forecast, and the

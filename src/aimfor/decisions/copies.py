@@ -27,7 +27,7 @@ def copies(batch: Rows) -> int:
     hits = np.bincount(place, batch.targets, minlength=len(size))
     if bool((size == 1).all()):
         return 0
-    rate = _rising(hits, size)
+    rate = rising(hits, size, np.ones_like(size))
     tied = np.flatnonzero(size > 1)[:MOST_SETS]
     pure = rate[tied] ** size[tied] + (1.0 - rate[tied]) ** size[tied]
     expected = float((1.0 - pure).sum())
@@ -49,14 +49,13 @@ def _numbered(columns: list[Array]) -> Array:
     return place
 
 
-def _rising(hits: Array, size: Array) -> Array:
-    """The rate of positives at each score, which rises with it: isotonic regression, every set of equal rows once."""
+def rising(hits: Array, size: Array, weight: Array) -> Array:
+    """The rate of positives at each score, which rises with it: isotonic regression with these weights."""
     blocks: list[list[float]] = []
-    for share in (hits / size).tolist():
-        blocks.append([share, 1.0])
+    for share, mass in zip((hits / size).tolist(), weight.tolist(), strict=True):
+        blocks.append([share * mass, mass, 1.0])
         while len(blocks) > 1 and blocks[-2][0] * blocks[-1][1] >= blocks[-1][0] * blocks[-2][1]:
-            share_sum, count = blocks.pop()
-            blocks[-1][0] += share_sum
-            blocks[-1][1] += count
-    means = np.array([total / count for total, count in blocks])
-    return means.repeat([int(count) for _, count in blocks])
+            last = blocks.pop()
+            blocks[-1] = [one + other for one, other in zip(blocks[-1], last, strict=True)]
+    means = np.array([total / mass for total, mass, _ in blocks])
+    return means.repeat([int(count) for *_, count in blocks])

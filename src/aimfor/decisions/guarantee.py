@@ -17,56 +17,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from .. import checks
-from ..constraints.counts import Counts, Levels, empty_levels, encode
-from ..constraints.expressions import Conditions, Constraint, Expression
+from ..constraints.counts import Counts, empty_levels, encode
 from ..constraints.parts import all_parts
 from ..errors import InputError
-from .binomial import normal_quantile
+from .asked import Question, Wish, check_rows
+from .binomial import lower_bound, normal_quantile
 from .certificate import certify
+from .clusters import Clusters
 from .copies import copies
 from .decision import Decision, Guarantee
-from .exact import Claim
-from .learning import FEWEST_ROWS, Learn, calibration_share, learning_pairs
+from .learning import Learn, calibration_share, learning_pairs
 from .path import Aim, Path, counts_at, learned_path
 from .price import Price, constant_counts, halving, kept_bounds, nearly_constant
 from .rows import Rows
+from .sequence import accepted_by_clusters, accepted_steps, clusters_at, worth_in_rows
 from .shortfall import rounded, shortfall
 from .sweep import objective_value
-
-
-class Question(Protocol):
-    """What a problem says about itself."""
-
-    direction: str
-    objective: Expression
-    constraints: tuple[Constraint, ...]
-    attributes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What is to be decided: the problem's own words, and how sure the answer has to be."""
-
-    direction: str
-    objective: Expression
-    constraints: tuple[Constraint, ...]
-    attributes: tuple[str, ...]
-    confidence: float
-    per_group: str | None = None
-    starts: int = 1
-    #: Whether rows of one class only are a mistake; where the "class" is whether a decision was right, they are not.
-    both_classes: bool = True
-    #: Calibration rows as a share of all labelled rows: how many labels are missing is said in those.
-    share: float = 1.0
-
-    @property
-    def sign(self) -> float:
-        return 1.0 if self.direction == "maximize" else -1.0
 
 
 def guaranteed(wish: Wish, learning: Sequence[tuple[Rows, Rows]]) -> Decision:
@@ -101,11 +71,20 @@ class _Run:
     goal: float
     surveyed: Counts | None = None
     copies: int = 0
+    clusters: Clusters | None = None
 
     @property
     def rank(self) -> tuple[float, float]:
         """Better objective first; without any, the start with more power."""
         return (self.goal, 0.0) if self.chosen is not None else (-math.inf, float(self.path.power[self.start]))
+
+    @property
+    def evidence(self) -> str:
+        """What the tests rest on, in words."""
+        if self.clusters is None:
+            return f"{self.rows} independent calibration rows"
+        number, largest = len(self.clusters.tables), self.clusters.largest
+        return f"{number} independent clusters ({self.rows} rows), for new clusters of up to {largest} rows"
 
     @property
     def start(self) -> int:
@@ -116,9 +95,10 @@ def _run(wish: Wish, learn: Rows, calibrate: Rows, alpha: float) -> _Run:
     names = tuple(sorted({*wish.attributes, *([wish.per_group] if wish.per_group else [])}))
     codes, levels = encode(calibrate.groups, len(calibrate), empty_levels(names))
     learn_codes, seen = encode(learn.groups, len(learn), levels)
-    _check_rows(wish, calibrate, learn, levels, seen)
+    check_rows(wish, calibrate, learn, levels, seen)
     rows = len(calibrate)
-    aim = Aim(wish.sign, wish.objective, wish.constraints, rows, alpha, wish.starts)
+    worth = rows if calibrate.cluster is None else worth_in_rows(wish, calibrate, learn, learn_codes, levels)
+    aim = Aim(wish.sign, wish.objective, wish.constraints, worth, alpha, wish.starts)
     path = learned_path(aim, learn, learn_codes, levels, wish.per_group)
     if path is None:
         raise InputError(
@@ -128,70 +108,22 @@ def _run(wish: Wish, learn: Rows, calibrate: Rows, alpha: float) -> _Run:
             "No threshold is within four standard errors of them: loosen a bound, or improve the scores.",
         )
     counts = counts_at(path.cuts, calibrate, codes, levels, wish.per_group)
-    accepted = _accepted(wish, path, counts, levels, alpha)
+    if calibrate.cluster is None:
+        accepted = accepted_steps(wish, path, counts, levels, alpha)
+    else:
+        accepted = accepted_by_clusters(wish, path, calibrate, learn, codes, levels, alpha)
     surveyed = counts_at(path.survey.cuts, calibrate, codes, levels, wish.per_group)
-    repeated = copies(calibrate) if wish.both_classes else 0
+    repeated = copies(calibrate) if wish.both_classes and calibrate.cluster is None else 0
     if not accepted:
-        return _Run(path, counts, rows, len(learn), (), None, -math.inf, surveyed, repeated)
+        at = path.cuts[path.sequences[0][0]]
+        together = None if calibrate.cluster is None else clusters_at(wish, at, calibrate, learn, codes, levels)
+        return _Run(path, counts, rows, len(learn), (), None, -math.inf, surveyed, repeated, together)
     pooled = Counts(levels, counts.table + path.counts.table)
     goals = objective_value(wish.objective, pooled, wish.sign)[list(accepted)]
     chosen = accepted[int(goals.argmax())]
-    return _Run(path, counts, rows, len(learn), accepted, chosen, float(goals.max()), surveyed, repeated)
-
-
-def _accepted(wish: Wish, path: Path, counts: Counts, levels: Levels, alpha: float) -> tuple[int, ...]:
-    """Steps that some start's sequence of tests reaches and accepts."""
-    claims = [Claim(part) for part in all_parts(wish.constraints, levels)]
-    accepted: set[int] = set()
-    handed_on = 0.0
-    for sequence in path.sequences:
-        level = alpha / len(path.sequences) + handed_on
-        handed_on = level
-        for step in sequence:
-            at = Counts(levels, counts.table[step])
-            if not all(claim.passes(at, level) for claim in claims):
-                handed_on = 0.0
-                break
-            accepted.add(step)
-    return tuple(sorted(accepted))
-
-
-def _check_rows(wish: Wish, calibrate: Rows, learn: Rows, levels: Levels, seen: Levels) -> None:
-    for name, batch in (("scores", calibrate), ("learn", learn)):
-        n, positives = len(batch), int(batch.targets.sum())
-        if n < FEWEST_ROWS:
-            raise InputError(
-                name, f"{n} rows", f"at least {FEWEST_ROWS}", "Label more rows; a guarantee rests on their number."
-            )
-        if wish.both_classes and positives in (0, n):
-            raise InputError(
-                name,
-                f"{n} rows with {positives} positives",
-                "rows of both classes",
-                "Check which label is positive; with few positives pass learn=(scores, targets) of training rows.",
-            )
-        if float(batch.scores.min()) == float(batch.scores.max()):
-            raise InputError(name, f"one score, {float(batch.scores[0]):g}, for all rows", "scores that differ")
-    for name, here, wider in zip(levels.names, levels.labels, seen.labels, strict=True):
-        missing = sorted(set(wider) - set(here))
-        if missing:
-            raise InputError(
-                "groups",
-                f"{name} = {missing[0]:g} among the learning rows only",
-                "every group among the calibration rows",
-                "Nothing can be promised to a group that was never measured: add rows of it or drop it.",
-            )
-    for conditions in dict.fromkeys(one for constraint in wish.constraints for one in _conditions(constraint)):
-        for name, label in conditions:
-            if label not in levels.of(name):
-                came = f"no row with {name} = {label if isinstance(label, str) else format(label, 'g')}"
-                raise InputError("groups", came, f"rows of the group that a constraint names ({name})")
-
-
-def _conditions(constraint: Constraint) -> list[Conditions]:
-    left = constraint.left
-    rates = [left.rate] if hasattr(left, "rate") else [rate for _, rate in left.terms]  # type: ignore[attr-defined]
-    return [rate.conditions for rate in rates]
+    at = path.cuts[chosen]
+    together = None if calibrate.cluster is None else clusters_at(wish, at, calibrate, learn, codes, levels)
+    return _Run(path, counts, rows, len(learn), accepted, chosen, float(goals.max()), surveyed, repeated, together)
 
 
 def _given(wish: Wish, run: _Run) -> Decision:
@@ -201,13 +133,14 @@ def _given(wish: Wish, run: _Run) -> Decision:
     own = {} if wish.per_group is None else dict(zip(levels.of(wish.per_group), cuts, strict=True))
     at = Counts(levels, run.counts.table[run.chosen])
     certificate = certify(
-        wish.objective, wish.constraints, at, wish.confidence, direction=wish.direction, accepted=True
-    )
+        wish.objective, wish.constraints, at, wish.confidence, direction=wish.direction, accepted=True,
+        lower=run.clusters or lower_bound,
+    )  # fmt: skip
     promise = " and ".join(map(repr, wish.constraints))
     price, share = _price(wish, run, at), nearly_constant(at)[1]
     sentence = (
         f"{price.warning(repr(wish.objective), share)}{promise}: guaranteed at {100 * wish.confidence:g}% confidence "
-        f"by {run.rows} independent calibration rows. {price.sentence(repr(wish.objective))}{_copied(run)}"
+        f"by {run.evidence}. {price.sentence(repr(wish.objective))}{_copied(run)}"
     )
     tried = run.path.cuts[list(run.accepted), 0]
     region = (float(tried.min()), float(tried.max())) if wish.per_group is None else ()
@@ -250,7 +183,9 @@ def _copied(run: _Run) -> str:
 
 def _none(wish: Wish, run: _Run, alpha: float) -> Decision:
     assert run.surveyed is not None
-    missing = shortfall(wish.constraints, run.path, run.counts, run.surveyed, run.rows, alpha, wish.share)
+    missing = shortfall(
+        wish.constraints, run.path, run.counts, run.surveyed, run.rows, alpha, wish.share, run.clusters is not None
+    )
     if missing.step is None:
         cuts, at = run.path.cuts[run.start], run.counts.table[run.start]
     else:
@@ -263,7 +198,10 @@ def _none(wish: Wish, run: _Run, alpha: float) -> Decision:
         tuple(float(cut) for cut in cuts), copies=run.copies,
     )  # fmt: skip
     at_start = Counts(run.counts.levels, at)
-    certificate = certify(wish.objective, wish.constraints, at_start, wish.confidence, direction=wish.direction)
+    certificate = certify(
+        wish.objective, wish.constraints, at_start, wish.confidence, direction=wish.direction,
+        lower=run.clusters or lower_bound,
+    )  # fmt: skip
     return Decision(None, None, {}, False, "guarantee", certificate, guarantee)
 
 

@@ -18,8 +18,9 @@ from .. import checks
 from ..constraints.counts import FP, TP, Array
 from ..constraints.expressions import ALL_CELLS, Constraint, LinearSum, Rate
 from ..errors import InputError, nearest
+from .asked import Question, Wish
 from .decision import Decision
-from .guarantee import Question, Wish, guaranteed
+from .guarantee import guaranteed
 from .learning import Learn, calibration_share, learning_pairs
 from .rows import Rows, checked_rows, column, like
 

@@ -16,7 +16,7 @@ LEARN_SHARE = 0.3
 MOST_FOLDS = 20
 #: Fewer calibration rows than this cannot guarantee anything worth having.
 FEWEST_ROWS = 20
-#: Other rows (scores, targets) or (scores, targets, groups); "split"; or fold ids, in any kind of column.
+#: Other rows (scores, targets), with groups or (groups, cluster) behind; "split"; or fold ids, in any kind of column.
 Learn = Any
 
 
@@ -32,8 +32,9 @@ def calibration_share(learn: Learn) -> float:
 
 def learning_pairs(batch: Rows, learn: Learn) -> list[tuple[Rows, Rows]]:
     """(learning rows, calibration rows) from other rows, from a random part of these, or by folds of these."""
-    if isinstance(learn, tuple) and len(learn) in (2, 3):
-        other = checked_rows("learn", *learn)
+    if isinstance(learn, tuple) and len(learn) in (2, 3, 4):
+        scores, targets, groups, cluster = (*learn, None, None)[:4]
+        other = checked_rows("learn", scores, targets, groups, cluster=cluster)
         if np.array_equal(other.scores, batch.scores) and np.array_equal(other.targets, batch.targets):
             raise InputError(
                 "learn", "the calibration rows themselves", "other rows", 'Use learn="split", or training rows.'
@@ -47,8 +48,12 @@ def learning_pairs(batch: Rows, learn: Learn) -> list[tuple[Rows, Rows]]:
         least = math.ceil((FEWEST_ROWS - 0.5) / LEARN_SHARE)
         remedy = "Label more rows; or let other rows, such as training rows, order the tests (learn)."
         raise InputError("scores", f"{len(batch)} rows, to be split", f"at least {least}", remedy)
-    learns = np.zeros(len(batch), dtype=bool)
-    learns[_drawn(len(batch), round(LEARN_SHARE * len(batch)))] = True
+    if batch.cluster is None:
+        learns = np.zeros(len(batch), dtype=bool)
+        learns[_drawn(len(batch), round(LEARN_SHARE * len(batch)))] = True
+    else:  # whole clusters
+        number = int(batch.cluster.max()) + 1
+        learns = np.isin(batch.cluster, _drawn(number, round(LEARN_SHARE * number)))
     return [(batch.take(learns), batch.take(~learns))]
 
 
@@ -67,4 +72,6 @@ def _by_folds(batch: Rows, ids: Array) -> list[tuple[Rows, Rows]]:
     folds = np.unique(ids)
     if not 2 <= len(folds) <= MOST_FOLDS:
         raise InputError("learn", f"{len(folds)} folds", f"2 to {MOST_FOLDS} folds")
+    if batch.cluster is not None and len(np.unique(np.stack((batch.cluster, ids)), axis=1).T) > batch.cluster.max() + 1:
+        raise InputError("learn", "a cluster with rows in several folds", "every cluster in one fold")
     return [(batch.take(ids == fold), batch.take(ids != fold)) for fold in folds]

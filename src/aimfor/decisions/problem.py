@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..checks import one_of
-from ..constraints.counts import Counts, encode, no_counts, tally
+from ..constraints.counts import Array, Counts, Levels, encode, no_counts, tally
 from ..constraints.expressions import Constraint, Expression
 from ..constraints.feasible import attributes_of, checked_constraints, checked_objective
 from ..errors import InputError
+from .binomial import lower_bound
 from .certificate import Certificate, certify
+from .clusters import in_clusters
 from .decision import Decision
 from .guarantee import guaranteed_by
 from .learning import Learn
-from .rows import checked_rows
+from .rows import Rows, checked_rows
 from .thresholds import decide
 
 
@@ -40,9 +42,13 @@ class Problem:
     ) -> Counts:
         """Exact counts of the decisions ``score > 0``, or of a `Decision`, on these data."""
         rows = checked_rows("scores", scores, targets, groups, where)
+        predicted, codes, levels = self._decided(rows, decision)
+        return tally(predicted, rows.targets, codes, levels)
+
+    def _decided(self, rows: Rows, decision: Decision | None) -> tuple[Array, Array, Levels]:
         codes, levels = encode(rows.groups, len(rows), no_counts(self.attributes).levels)
         predicted = rows.scores > 0 if decision is None else decision.decided(rows.scores, rows.groups)
-        return tally(predicted, rows.targets, codes, levels)
+        return predicted, codes, levels
 
     def certificate(
         self,
@@ -51,12 +57,19 @@ class Problem:
         *,
         groups: Mapping[str, Any] | None = None,
         where: Any | None = None,
+        cluster: Any | None = None,
         decision: Decision | None = None,
         confidence: float = 0.95,
     ) -> Certificate:
-        """What these data say about each constraint. Use data that chose neither the model nor the threshold."""
-        counts = self.count(scores, targets, groups=groups, where=where, decision=decision)
-        return certify(self.objective, self.constraints, counts, confidence, direction=self.direction)
+        """What these data say about each constraint. Use data that chose neither the model nor the threshold.
+
+        With ``cluster``, ids ``(n,)`` of rows that belong together, all is said about new clusters (`clusters`).
+        """
+        rows = checked_rows("scores", scores, targets, groups, where, cluster)
+        predicted, codes, levels = self._decided(rows, decision)
+        counts = tally(predicted, rows.targets, codes, levels)
+        lower = lower_bound if rows.cluster is None else in_clusters(rows, predicted, codes, levels)
+        return certify(self.objective, self.constraints, counts, confidence, direction=self.direction, lower=lower)
 
     def decide(
         self,
@@ -71,6 +84,7 @@ class Problem:
         margin: str | None = None,
         confidence: float = 0.95,
         weights: None = None,
+        cluster: Any | None = None,
     ) -> Decision:
         """Threshold(s) with the best objective among those that keep all constraints: by guarantee, or with a margin.
 
@@ -92,12 +106,16 @@ class Problem:
             margin: Without a guarantee: how far inside the bounds to stay on these data.
             confidence: Of the margin.
             weights: Not supported: exact tests count rows.
+            cluster: Ids ``(n,)`` of rows that belong together (a patient's, a document's): the guarantee is then for
+                new clusters, of at most as many rows as the largest here. Splits go by whole clusters.
         """
         if weights is not None:
             raise InputError("weights", "weights", "None", "Exact bounds count independent rows; repeat no row.")
         if guarantee is not None and margin is not None:
             raise InputError("margin", f"{margin!r} with a guarantee", "one of the two")
-        batch = checked_rows("scores", scores, targets, groups)
+        batch = checked_rows("scores", scores, targets, groups, cluster=cluster)
+        if cluster is not None and guarantee is None:
+            raise InputError("cluster", "clusters without a guarantee", "guarantee=0.95", "Margins count rows.")
         if guarantee is not None:
             return guaranteed_by(self, batch, guarantee, learn, per_group, starts)
         return decide(

@@ -21,11 +21,13 @@ class Rows:
         scores: ``(n,)`` float64, finite.
         targets: ``(n,)`` bool.
         groups: Labels ``(n,)`` by attribute, float64.
+        cluster: Which rows belong together, ``(n,)`` numbers from 0 on, or None where every row stands alone.
     """
 
     scores: Array
     targets: Array
     groups: Mapping[str, Array] = field(default_factory=dict)
+    cluster: Array | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -36,6 +38,7 @@ class Rows:
             self.scores[chosen],
             self.targets[chosen],
             {name: labels[chosen] for name, labels in self.groups.items()},
+            None if self.cluster is None else np.unique(self.cluster[chosen], return_inverse=True)[1],
         )
 
 
@@ -68,7 +71,9 @@ def like(answer: Array, given: Any) -> Any:
     return sys.modules["torch"].from_numpy(np.ascontiguousarray(answer)).to(given.device)
 
 
-def checked_rows(name: str, scores: Any, targets: Any, groups: Any = None, where: Any = None) -> Rows:
+def checked_rows(
+    name: str, scores: Any, targets: Any, groups: Any = None, where: Any = None, cluster: Any = None
+) -> Rows:
     """Rows through the gate; infinite scores are named with their usual cause."""
     given, labels = column("scores", scores), column("targets", targets)
     if given.dtype.kind not in "fiu":
@@ -82,15 +87,16 @@ def checked_rows(name: str, scores: Any, targets: Any, groups: Any = None, where
         )
     flat = given.astype(np.float64).reshape(-1)
     marks = _entries("targets", labels, given)
-    codes = _groups(groups, given)
+    codes, together = _groups(groups, given), _cluster(cluster, given)
     if where is not None:
         mask = _entries("where", column("where", where), given)
         if mask.dtype != bool:
             raise InputError("where", _described(mask), "true or false for every row", "Use where.bool().")
         flat, marks = flat[mask], marks[mask]
         codes = {attribute: one[mask] for attribute, one in codes.items()}
+        together = None if together is None else together[mask]
     _finite(name, flat)
-    return Rows(flat, _binary(marks), codes)
+    return Rows(flat, _binary(marks), codes, _numbered(together))
 
 
 def _finite(name: str, scores: Array) -> None:
@@ -143,6 +149,32 @@ def _groups(groups: Any, scores: Array) -> dict[str, Array]:
             )
         checked[str(attribute)] = one.astype(np.float64)
     return checked
+
+
+def _cluster(cluster: Any, scores: Array) -> Array | None:
+    if cluster is None:
+        return None
+    ids = _entries("cluster", column("cluster", cluster), scores)
+    missing = sum(one is None or one != one for one in ids.tolist())
+    if missing:
+        raise InputError(
+            "cluster", f"{missing} of {len(ids)} rows without a cluster", "an id in every row",
+            "Give a row that stands alone an id of its own.",
+        )  # fmt: skip
+    return ids.astype(str) if ids.dtype.kind == "O" else ids
+
+
+def _numbered(ids: Array | None) -> Array | None:
+    """Clusters as numbers from 0 on; None where every row is a cluster of its own."""
+    if ids is None:
+        return None
+    found, place = np.unique(ids, return_inverse=True)
+    if len(found) == 1 and len(ids) > 1:
+        raise InputError(
+            "cluster", f"one cluster for all {len(ids)} rows", "many clusters",
+            "Nothing can be said about new clusters from a single one.",
+        )  # fmt: skip
+    return None if len(found) == len(ids) else place
 
 
 def _entries(name: str, value: Array, scores: Array) -> Array:

@@ -47,10 +47,12 @@ def shortfall(
     rows: int,
     alpha: float,
     share: float = 1.0,
+    clustered: bool = False,
 ) -> Shortfall:
     """From the path that was to be tested, and the calibration rows' counts at its steps and at its survey's.
 
-    ``share`` is what part of the labelled rows calibrates: the answer is in labelled rows.
+    ``share`` is what part of the labelled rows calibrates: the answer is in labelled rows. Of clusters nothing is said
+    about easier bounds, which are tested by rows.
     """
     times = _times(all_parts(constraints, counts.levels), path, counts, alpha)
     given = rows / share
@@ -59,6 +61,8 @@ def shortfall(
         needed = "No threshold is clearly inside the bounds, so more rows like these would hardly help."
     else:
         needed = f"About {rounded(more)} more labelled rows like the {round(given)} at hand would be needed."
+    if clustered:
+        return Shortfall(None, (), None, "Label more clusters; further rows of the same ones count for less.")
     eased, step = supported(constraints, path.survey, surveyed, alpha)
     today = tuple(map(repr, eased))
     possible = f"Today one could guarantee {' and '.join(today)}." if today else "No easier bound holds today either."

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import StratifiedGroupKFold, check_cv
 from sklearn.utils import assert_all_finite, check_random_state, column_or_1d, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
@@ -91,7 +91,7 @@ class GuaranteedThreshold(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
         return tags
 
-    def fit(self, X: Any, y: Any, groups: Any = None, **params: Any) -> GuaranteedThreshold:
+    def fit(self, X: Any, y: Any, groups: Any = None, cluster: Any = None, **params: Any) -> GuaranteedThreshold:
         """Fits on a part of the rows and decides on the others.
 
         Raises:
@@ -101,6 +101,7 @@ class GuaranteedThreshold(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             X: Rows, as the estimator takes them.
             y: ``(n,)`` labels of two classes.
             groups: Labels ``(n,)`` by the name that constraints use: a dict, or a data frame.
+            cluster: Ids ``(n,)`` of rows that belong together: they stay in one part, the promise is for new ones.
             params: For the estimator's own `fit`, by metadata routing.
         """
         problem = self._problem()
@@ -121,49 +122,59 @@ class GuaranteedThreshold(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         self._positive = 1 if self.pos_label is None else int(np.flatnonzero(self.classes_ == self.pos_label)[0])
         target = y == self.classes_[self._positive]
         codes = _codes(groups, problem.attributes, len(y))
+        ids = None if cluster is None else np.unique(np.asarray(cluster), return_inverse=True)[1]
         if self.cv == "prefit":
             check_is_fitted(self.estimator)
             self.estimator_ = self.estimator
             self._copy_facts()
             scores = self._scores(X)
-            self.decision_ = problem.decide(scores, target, groups=codes, guarantee=self.confidence)
+            self.decision_ = problem.decide(scores, target, groups=codes, guarantee=self.confidence, cluster=ids)
         else:
             routed = process_routing(self, "fit", **params).estimator.fit if params else {}
-            self.decision_ = self._fit_and_decide(problem, X, y, target, codes, routed)
+            self.decision_ = self._fit_and_decide(problem, X, y, target, codes, routed, ids)
         self.threshold_ = self.decision_.threshold
         return self
 
     def _fit_and_decide(
-        self, problem: Problem, X: Any, y: Array, target: Any, codes: dict[str, Any], routed: dict[str, Any]
+        self, problem: Problem, X: Any, y: Array, target: Any, codes: dict[str, Any], routed: dict[str, Any], ids: Any
     ) -> Decision:
         from sklearn.model_selection import cross_val_predict
         from sklearn.utils import _safe_indexing
 
         rng = check_random_state(self.random_state)
-        order = rng.permutation(len(y))
-        cut = round(self.calibration_fraction * len(y))
-        held, rest = np.sort(order[:cut]), np.sort(order[cut:])
+        units = np.arange(len(y)) if ids is None else ids  # whole clusters are kept aside
+        order = rng.permutation(int(units.max()) + 1)
+        aside = np.isin(units, order[: round(self.calibration_fraction * len(order))])
+        held, rest = np.flatnonzero(aside), np.flatnonzero(~aside)
         inner, y_inner = _safe_indexing(X, rest), y[rest]
         if len(np.unique(y_inner)) < 2:
             raise ValueError(f"The {len(rest)} rows left for fitting are of one class only; give more rows.")
         given = {key: _safe_indexing(value, rest) for key, value in routed.items()}
         self.estimator_ = clone(self.estimator).fit(inner, y_inner, **given)
         self._copy_facts()
-        folds = check_cv(self.cv, y_inner, classifier=True)
+        by_cluster = ids is not None and isinstance(self.cv, int)
+        folds = StratifiedGroupKFold(self.cv) if by_cluster else check_cv(self.cv, y_inner, classifier=True)
         smallest = int(np.unique(y_inner, return_counts=True)[1].min())
         if isinstance(self.cv, int) and smallest < self.cv:
             learned = self._scores(inner)  # too few rows of a class for folds: the order may be poor, the promise holds
         else:
             learned = _positive_column(
                 cross_val_predict(
-                    clone(self.estimator), inner, y_inner, cv=folds, method=self._method(), params=given or None
+                    clone(self.estimator),
+                    inner,
+                    y_inner,
+                    groups=None if ids is None else ids[rest],
+                    cv=folds,
+                    method=self._method(),
+                    params=given or None,
                 ),
                 self._positive,
             )
-        others = (learned, target[rest], {key: value[rest] for key, value in codes.items()})
+        here, there = (None, None) if ids is None else (ids[held], ids[rest])
+        others = (learned, target[rest], {key: value[rest] for key, value in codes.items()}, there)
         scores = self._scores(_safe_indexing(X, held))
         own = {key: value[held] for key, value in codes.items()}
-        return problem.decide(scores, target[held], groups=own, guarantee=self.confidence, learn=others)
+        return problem.decide(scores, target[held], groups=own, guarantee=self.confidence, learn=others, cluster=here)
 
     def _copy_facts(self) -> None:
         for fact in ("n_features_in_", "feature_names_in_"):

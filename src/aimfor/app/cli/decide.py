@@ -40,6 +40,8 @@ def _parser() -> Words:
     add("--learn", type=Path, metavar="FILE",
         help="File of other rows, which set the order of the tests; by default 30 %% of DATA.")  # fmt: skip
     add("--group", metavar="COLUMN", help="Column whose values each get a threshold of their own.")
+    add("--cluster", metavar="COLUMN",
+        help="Column that names what rows belong to (patient, document): the promise is for new ones.")  # fmt: skip
     add("--positive", metavar="VALUE", help="The value of the target that is the positive class.")
     add("--out", type=Path, metavar="FOLDER", help="Folder for decision.json and decision.html; a new one by default.")
     add("--json", action="store_true", help="Print the JSON document and nothing else.")
@@ -80,7 +82,7 @@ def _several(folder: Path, as_json: bool, options: dict[str, Any]) -> int:
     """Several classes, which some options cannot be combined with."""
     from ..decide import command, several
 
-    unfit = {name: options.pop(name) for name in ("score", "group", "positive")}
+    unfit = {name: options.pop(name) for name in ("score", "group", "positive", "cluster")}
     given = next((name for name, value in unfit.items() if value is not None), None)
     if given is not None:
         raise InputError(given, "the option together with --score-of or --abstain", "one of them")

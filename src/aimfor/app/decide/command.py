@@ -13,6 +13,7 @@ from ...constraints.parse import parse_constraint, parse_objective
 from ...decisions import Decision, Problem
 from ...errors import InputError
 from ...files import write_text
+from .clustered import clusters_of, suspected
 from .described import described
 from .page import page, thresholds
 from .rows import ScoredTable, Vocabulary, arrays, in_words, learn_group, read_scores, refuse_overlap, vocabulary
@@ -31,6 +32,7 @@ class Request:
     confidence: float = 0.95
     learn: Path | None = None
     group: str | None = None
+    cluster: str | None = None
     positive: str | None = None
     encoding: str = "utf8"
     rows: int | None = None
@@ -60,13 +62,16 @@ def answer(request: Request) -> Answer:
     for attribute in sorted(groups):
         learn_group(words, attribute, tables)
     rows = [arrays(table, words) for table in tables]
-    learn: Any = rows[1] if request.learn is not None else "split"
+    together = [clusters_of(table, request.cluster) for table in tables]
+    learn: Any = (*rows[1], together[1]) if request.learn is not None else "split"
     scores, targets, codes = rows[0]
+    calibration.notes.extend(_about_clusters(request, calibration, rows[0], groups))
 
     def decide(one: Problem) -> Decision:
         return one.decide(
-            scores, targets, groups=codes, per_group=request.group, learn=learn, guarantee=request.confidence
-        )
+            scores, targets, groups=codes, per_group=request.group, learn=learn, guarantee=request.confidence,
+            cluster=together[0],
+        )  # fmt: skip
 
     decision = decide(problem)
     document = {
@@ -76,14 +81,23 @@ def answer(request: Request) -> Answer:
         "score": request.score,
         "target": request.target,
         "positive": words.positive,
+        "cluster": request.cluster,
         "labels": calibration.labels,
         "groups": words.groups,
         "rule": "positive where score > threshold",
         "decision": decision.to_dict(),
-        **described(problem, decision, rows[0], decide),
+        **described(problem, decision, (*rows[0], together[0]), decide),
         "notes": calibration.notes,
     }
     return Answer(problem, decision, words, document)
+
+
+def _about_clusters(request: Request, table: ScoredTable, rows: Any, groups: set[str]) -> list[str]:
+    if request.cluster is None:
+        return suspected(table, rows, {request.score, request.target, *groups})
+    if len(set(table.columns[request.cluster])) == len(rows[0]):
+        return [f"every row has a {request.cluster} of its own: rows are counted one by one"]
+    return []
 
 
 def _problem(request: Request, words: Vocabulary, tables: list[ScoredTable]) -> Problem:

@@ -19,8 +19,8 @@ from ...errors import InputError
 #: Thresholds of the page's curve, and other bounds whose price is shown.
 CURVE_POINTS = 120
 OTHER_BOUNDS = (-0.1, -0.05, -0.02, 0.02, 0.05, 0.1)
-#: Scores, labels and group codes of the calibration rows.
-Rows = tuple[Any, Any, Mapping[str, Any]]
+#: Scores, labels, group codes and, where rows have them, clusters of the calibration rows.
+Rows = tuple[Any, Any, Mapping[str, Any]] | tuple[Any, Any, Mapping[str, Any], Any]
 
 
 def described(
@@ -52,7 +52,7 @@ def described(
 
 def _curve(problem: Problem, rows: Rows, decision: Decision) -> dict[str, list[float | None]]:
     """Objective and the left side of each constraint over thresholds, on the calibration rows."""
-    batch = checked_rows("score", *rows)
+    batch = checked_rows("score", *rows[:3], cluster=rows[3] if len(rows) == 4 else None)
     if decision.guarantee is not None and decision.guarantee.rows < len(batch):
         (_, batch), *_ = learning_pairs(batch, "split")  # the rest set the order
     codes, levels = encode(batch.groups, len(batch), empty_levels(problem.attributes))

@@ -1,0 +1,78 @@
+"""Fixed-sequence testing: steps of a path are tested in their order, each sequence up to its first failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..constraints.counts import Array, Counts, Levels
+from ..constraints.parts import all_parts
+from .asked import Wish
+from .clusters import Clusters, design_effect, in_clusters
+from .exact import Claim
+from .learning import FEWEST_ROWS
+from .path import Path
+from .rows import Rows
+
+#: A bet that wins 1/α asks for about 2.0 deviations where an exact test asks for 1.64: rows are worth so much less.
+BETTING = 0.65
+
+
+def accepted_steps(wish: Wish, path: Path, counts: Counts, levels: Levels, alpha: float) -> tuple[int, ...]:
+    """Steps that some start's sequence of tests reaches and accepts."""
+    claims = [Claim(part) for part in all_parts(wish.constraints, levels)]
+
+    def passes(step: int, level: float) -> bool:
+        at = Counts(levels, counts.table[step])
+        return all(claim.passes(at, level) for claim in claims)
+
+    return _walked(path, alpha, passes)
+
+
+def accepted_by_clusters(
+    wish: Wish, path: Path, calibrate: Rows, learn: Rows, codes: Array, levels: Levels, alpha: float
+) -> tuple[int, ...]:
+    """The same, by tests that count clusters."""
+    parts = all_parts(wish.constraints, levels)
+
+    def passes(step: int, level: float) -> bool:
+        clusters = clusters_at(wish, path.cuts[step], calibrate, learn, codes, levels)
+        return all(clusters.passes(part, level) for part in parts)
+
+    return _walked(path, alpha, passes)
+
+
+def clusters_at(wish: Wish, cuts: Array, calibrate: Rows, learn: Rows, codes: Array, levels: Levels) -> Clusters:
+    """The calibration's clusters decided at these thresholds; none may be larger than the largest seen anywhere."""
+    if wish.per_group is None:
+        own = cuts[0]
+    else:
+        own = cuts[np.searchsorted(levels.of(wish.per_group), calibrate.groups[wish.per_group])]
+    largest = 1 if learn.cluster is None else int(np.bincount(learn.cluster).max())
+    return in_clusters(calibrate, calibrate.scores > own, codes, levels, largest)
+
+
+def _walked(path: Path, alpha: float, passes: Callable[[int, float], bool]) -> tuple[int, ...]:
+    accepted: set[int] = set()
+    handed_on = 0.0
+    for sequence in path.sequences:
+        level = alpha / len(path.sequences) + handed_on
+        handed_on = level
+        for step in sequence:
+            if not passes(step, level):
+                handed_on = 0.0
+                break
+            accepted.add(step)
+    return tuple(sorted(accepted))
+
+
+def worth_in_rows(wish: Wish, calibrate: Rows, learn: Rows, codes: Array, levels: Levels) -> int:
+    """Independent rows that the calibration's clusters are worth: a forecast, which orders the tests and no more."""
+    if learn.cluster is None:  # half way from independent rows to copies
+        assert calibrate.cluster is not None
+        effect = (len(calibrate) / (int(calibrate.cluster.max()) + 1)) ** 0.5
+    else:
+        cuts = [float(cut) for cut in np.quantile(learn.scores, (0.5, 0.75, 0.9))]
+        effect = design_effect(learn, all_parts(wish.constraints, levels), codes, levels, cuts)
+    return max(int(BETTING * len(calibrate) / max(effect, 1.0)), FEWEST_ROWS)

@@ -1,0 +1,170 @@
+"""Rows in clusters: the gambler against all outcomes, bounds, promises on drawn populations, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import aimfor
+from aimfor.constraints import fpr, precision, recall
+from aimfor.constraints.counts import Levels
+from aimfor.constraints.parts import parts_of
+from aimfor.decisions import Problem
+from aimfor.decisions.binomial import lower_bound
+from aimfor.decisions.clusters import Clusters, design_effect, in_clusters, reaches
+from aimfor.decisions.rows import checked_rows
+from aimfor.errors import InputError
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2, 0.4])
+@pytest.mark.parametrize("values", [(-1.0, 1.0), (-1.0, 0.25), (-1.0, 4.0), (-0.3, 0.6)])
+def test_a_fair_game_is_won_no_more_often_than_it_may(values: tuple[float, float], alpha: float) -> None:
+    """All outcomes of 12 clusters whose mean is 0, with their probabilities: a sum, not a simulation."""
+    low, high = values
+    chance = -low / (high - low)
+    won = 0.0
+    for outcome in itertools.product((0, 1), repeat=12):
+        drawn = np.array(outcome)
+        weight = math.prod(chance if hit else 1.0 - chance for hit in outcome)
+        won += weight * reaches(np.where(drawn == 1, high, low), 1.0, alpha)
+    assert won <= alpha
+
+
+def table(hits: np.ndarray, trials: np.ndarray) -> Clusters:
+    """Clusters whose precision is hits of trials."""
+    zero = np.zeros(len(hits))
+    cells = np.stack((hits, trials - hits, zero, zero), 1).astype(float)
+    return Clusters(Levels(), cells, int(trials.max()))
+
+
+def test_bounds_hold_the_share_and_are_near_those_of_single_rows() -> None:
+    rng = np.random.default_rng(0)
+    hits = (rng.random(400) < 0.85).astype(float)
+    low, high = table(hits, np.ones(400)).bounds(precision, 0.05)
+    share = hits.mean()
+    assert low < share < high
+    exact = lower_bound(hits.sum(), 400, 0.05)
+    assert share - low < 1.6 * (share - exact)  # √(2 log 20) deviations against 1.64 are 1.49, for any distribution
+
+
+def test_copies_are_counted_as_one_cluster_and_rows_alike_as_many() -> None:
+    rng = np.random.default_rng(1)
+    once = (rng.random(200) < 0.85).astype(float)
+    five = np.full(200, 5.0)
+    copied = table(5 * once, five).bounds(precision, 0.05)[0]
+    alone = table(once, np.ones(200)).bounds(precision, 0.05)[0]
+    assert copied == pytest.approx(alone, abs=1e-6)
+    mixed = table(rng.binomial(5, 0.85, 200).astype(float), five).bounds(precision, 0.05)[0]
+    assert mixed > alone + 0.02
+
+
+@pytest.mark.parametrize(
+    ("constraint", "accepted"),
+    [(precision >= 0.7, True), (precision >= 0.84, False), (precision <= 0.95, True), (fpr <= 0.1, False)],
+    ids=repr,
+)
+def test_a_claim_is_accepted_where_the_bound_is(constraint: Any, accepted: bool) -> None:
+    rng = np.random.default_rng(2)
+    clusters = table(rng.binomial(4, 0.85, 300).astype(float), np.full(300, 4.0))
+    (part,) = parts_of(constraint, Levels())
+    assert clusters.passes(part, 0.05) is accepted
+    if constraint.left == precision:
+        low, high = clusters.bounds(precision, 0.05)
+        inside = low >= constraint.bound if constraint.sense == ">=" else high <= constraint.bound
+        assert inside is accepted
+
+
+def drawn(rng: np.random.Generator, clusters: int, size: int, within: float) -> tuple[Any, ...]:
+    """Clusters of rows whose residuals agree: each row is, with this chance, a copy of its cluster's first."""
+    n = clusters * size
+    first = np.repeat(np.arange(clusters) * size, size)
+    source = np.where(rng.random(n) < within, first, np.arange(n))
+    y = (rng.random(n) < 0.4)[source]
+    scores = (rng.normal(size=n) + 0.1 * rng.random(n))[source] + 1.5 * y
+    return scores, y, np.repeat(np.arange(clusters), size)
+
+
+def test_a_promise_about_clusters_is_kept_where_one_about_rows_is_not() -> None:
+    """Every row five times; the truth at a threshold is that of two normal distributions."""
+    problem = Problem("maximize", recall, [precision >= 0.7])
+    broken, given = {"rows": 0, "clusters": 0}, {"rows": 0, "clusters": 0}
+    for seed in range(120):
+        scores, y, cluster = drawn(np.random.default_rng([7, seed]), 200, 5, 1.0)
+        for name, ids in (("rows", None), ("clusters", cluster)):
+            cut = problem.decide(scores, y, guarantee=0.95, cluster=ids).threshold
+            if cut is not None:
+                spread = math.hypot(1.0, 0.1 / math.sqrt(12))
+                tp = 0.4 * stats.norm.sf((cut - 1.55) / spread)
+                fp = 0.6 * stats.norm.sf((cut - 0.05) / spread)
+                broken[name] += tp / (tp + fp) < 0.7
+                given[name] += 1
+    assert broken["rows"] >= 15  # 0.05 · 120 = 6
+    assert broken["clusters"] <= stats.binom.isf(1e-4, 120, 0.05)
+    assert given["clusters"] >= 40
+
+
+def test_rows_alone_are_rows_and_the_sentence_names_clusters() -> None:
+    scores, y, cluster = drawn(np.random.default_rng(3), 800, 4, 0.5)
+    problem = Problem("maximize", recall, [precision >= 0.6])
+    alone = problem.decide(scores, y, guarantee=0.95, cluster=np.arange(len(y)))
+    assert alone == problem.decide(scores, y, guarantee=0.95)
+    together = problem.decide(scores, y, guarantee=0.95, cluster=cluster)
+    assert "by 560 independent clusters (2240 rows), for new clusters of up to 4 rows." in str(together.guarantee)
+    words = problem.decide(scores, y, guarantee=0.95, cluster=[f"doc {one:04d}" for one in cluster])
+    assert words.threshold == together.threshold
+    certificate = problem.certificate(scores, y, decision=together, cluster=cluster)
+    rows = problem.certificate(scores, y, decision=together)
+    assert certificate.findings[0].low < rows.findings[0].low
+    assert certificate.findings[0].value == rows.findings[0].value
+
+
+def test_gaps_and_costs_and_thresholds_by_group_take_clusters() -> None:
+    rng = np.random.default_rng(4)
+    scores, y, cluster = drawn(rng, 2500, 4, 0.3)
+    sex = rng.integers(0, 2, len(y))
+    asked = {"maximize": "accuracy", "subject_to": ["gap(fpr, sex) <= 0.2", "2*fn + fp <= 8000"]}
+    decision = aimfor.decide(scores, y, groups={"sex": sex}, cluster=cluster, **asked)
+    assert decision.threshold is not None
+    own = aimfor.decide(scores, y, groups={"sex": sex}, cluster=cluster, per_group="sex", **asked)
+    assert set(own.thresholds) == {0.0, 1.0}
+
+
+def test_the_design_effect_of_copies_is_their_number() -> None:
+    scores, y, cluster = drawn(np.random.default_rng(5), 400, 5, 1.0)
+    rows = checked_rows("scores", scores, y, cluster=cluster)
+    codes = np.zeros(len(y), dtype=np.int64)
+    parts = parts_of(recall >= 0.5, Levels())
+    assert design_effect(rows, parts, codes, Levels(), [0.5, 1.0]) == pytest.approx(5.0, rel=0.05)
+    assert in_clusters(rows, scores > 0.5, codes, Levels()).tables.sum() == len(y)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "word"),
+    [
+        (np.zeros(500), "one cluster for all 500 rows"),
+        (np.where(np.arange(500) < 3, np.nan, np.arange(500) // 5), "3 of 500 rows without a cluster"),
+        ([None, *("ab" * 249), "a"], "1 of 500 rows without a cluster"),
+        (np.arange(20), "shape (20,)"),
+    ],
+)
+def test_bad_clusters_are_named(cluster: Any, word: str) -> None:
+    scores, y, _ = drawn(np.random.default_rng(6), 500, 1, 0.0)
+    with pytest.raises(InputError) as caught:
+        aimfor.decide(scores, y, maximize="recall", subject_to="precision >= 0.6", cluster=cluster)
+    assert caught.value.argument == "cluster"
+    assert word in str(caught.value)
+
+
+def test_a_cluster_in_two_folds_and_a_margin_by_clusters_are_refused() -> None:
+    scores, y, cluster = drawn(np.random.default_rng(6), 200, 5, 0.0)
+    problem = Problem("maximize", recall, [precision >= 0.6])
+    with pytest.raises(InputError, match="several folds"):
+        problem.decide(scores, y, guarantee=0.9, cluster=cluster, learn=np.arange(1000) % 3)
+    assert problem.decide(scores, y, guarantee=0.9, cluster=cluster, learn=cluster % 3).guarantee is not None
+    with pytest.raises(InputError, match="Margins count rows"):
+        problem.decide(scores, y, cluster=cluster)
