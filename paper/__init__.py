@@ -43,6 +43,7 @@ NAMES: dict[str, str] = {
     "positive_unlabelled": "ravi.positive_unlabelled",
     "adult_constraints": "ours.adult_constraints",
     "validity": "ours.validity",
+    "promises": "ours.promises",
     "peeking": "ours.peeking",
     "out_of_fold": "ours.out_of_fold",
     "floors": "ours.floors",

@@ -11,7 +11,7 @@ from importlib.resources import files
 from . import __version__
 
 #: Commands that need NumPy and SciPy alone.
-BASE = ("decide", "check")
+BASE = ("decide", "plan", "check")
 USAGE = """usage: aimfor [--version] [--help] COMMAND …
 
   support     which metric runs on which engine, and what it costs
@@ -20,6 +20,7 @@ USAGE = """usage: aimfor [--version] [--help] COMMAND …
   predict     scores and decisions of a trained run
   embed       one vector per picture, from a run for neighbours
   decide      a threshold for any scores that is guaranteed to keep its floors
+  plan        which rows to label next for a floor on precision
   check       do the floors of a decision still hold on new labelled rows?
   report      one HTML file about a run or a comparison
   export      a trained model for deployment

@@ -39,7 +39,7 @@ def table(hits: np.ndarray, trials: np.ndarray) -> Clusters:
     """Clusters whose precision is hits of trials."""
     zero = np.zeros(len(hits))
     cells = np.stack((hits, trials - hits, zero, zero), 1).astype(float)
-    return Clusters(Levels(), cells, int(trials.max()))
+    return Clusters(Levels(), cells)
 
 
 def test_bounds_hold_the_share_and_are_near_those_of_single_rows() -> None:
@@ -114,9 +114,12 @@ def test_rows_alone_are_rows_and_the_sentence_names_clusters() -> None:
     alone = problem.decide(scores, y, guarantee=0.95, cluster=np.arange(len(y)))
     assert alone == problem.decide(scores, y, guarantee=0.95)
     together = problem.decide(scores, y, guarantee=0.95, cluster=cluster)
-    assert "by 560 independent clusters (2240 rows), for new clusters of up to 4 rows." in str(together.guarantee)
-    words = problem.decide(scores, y, guarantee=0.95, cluster=[f"doc {one:04d}" for one in cluster])
-    assert words.threshold == together.threshold
+    assert (
+        "by 560 independent clusters (2240 rows), for new clusters in which at most so many rows count: 8 for"
+        in str(together.guarantee)
+    )
+    named = problem.decide(scores, y, guarantee=0.95, cluster=[f"doc {one:04d}" for one in cluster])
+    assert named.threshold == together.threshold
     certificate = problem.certificate(scores, y, decision=together, cluster=cluster)
     rows = problem.certificate(scores, y, decision=together)
     assert certificate.findings[0].low < rows.findings[0].low

@@ -2,11 +2,13 @@
 
 New rows come as new clusters, so what is promised are ratios of expected cluster sums: precision is E[Σ tp] / E[Σ pp]
 over clusters. A claim ``Σ cⱼ rⱼ + k >= 0`` about rates of the same rows says that the sum X of one value per row has a
-mean of at least 0 over clusters. With at most M rows in a cluster and values of at least −d, X is never below −d·M. A
-gambler who bets ``0 <= λ < 1/(d·M)`` on X then keeps a capital ``Π (1 + λᵢ Xᵢ)`` that is never negative, and grows no
-faster than a fair game where the mean is not above 0, whatever the distribution: it ever reaches 1/α with a probability
-of at most α (Ville). λᵢ follows from the clusters before it, ``√(2 log(1/α) / (m σ²))``, the best for m clusters of
-variance σ². Rates of different rows (gaps) take a bound each, at their share of α.
+mean of at least 0 over clusters. With at most M rows that count in a cluster and values of at least −d, X is never
+below −d·M. A gambler who bets ``0 <= λ < 1/(d·M)`` on X then keeps a capital ``Π (1 + λᵢ Xᵢ)`` that is never negative,
+and grows no faster than a fair game where the mean is not above 0, whatever the distribution: it ever reaches 1/α with
+a probability of at most α (Ville). λᵢ follows from the clusters before it, ``√(2 log(1/α) / (m σ²))``, the best for m
+clusters of variance σ². Rates of different rows (gaps) take a bound each, at their share of α. M is twice the largest
+number among other (learning) clusters, or the largest one here, and no more than the largest cluster has rows: the
+promise is for clusters within it, and names it.
 
 References:
     Waudby-Smith, Ramdas, Estimating means of bounded random variables by betting, 2024.
@@ -36,11 +38,24 @@ HALVINGS = 30
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Tables of counts ``(m, *sizes, 4)``, one for each cluster in a random order, and the most rows that one has."""
+    """Tables of counts ``(m, *sizes, 4)``, one for each cluster in a random order; and those of other clusters."""
 
     levels: Levels
     tables: Array
-    largest: int
+    others: Array | None = None
+
+    def largest(self, rate: Rate) -> float:
+        """The most rows of a cluster that a rate is measured on: twice that of other clusters, or that of these."""
+        here, whole = self._most(self.tables, rate)
+        if self.others is None or not len(self.others):
+            return here
+        there, other = self._most(self.others, rate)
+        return min(max(here, 2.0 * there), max(whole, other))
+
+    def _most(self, tables: Array, rate: Rate) -> tuple[float, float]:
+        """The most rows of a cluster that count, and the most rows of a cluster."""
+        counted = Counts(self.levels, tables).cells(rate.conditions)[:, list(rows_of(rate))].sum(1)
+        return float(counted.max()), float(tables.reshape(len(tables), -1).sum(1).max())
 
     def cells(self, rate: Rate) -> Array:
         """``(m, 4)``."""
@@ -66,7 +81,9 @@ class Clusters:
         hits = cells[:, list(share.numerator)].sum(1)
         trials = cells[:, list(rows_of(share))].sum(1)
         unit = float(trials.sum()) if rate.is_count else 1.0
-        return unit * self._lower(hits, trials, alpha), unit * (1.0 - self._lower(trials - hits, trials, alpha))
+        most = self.largest(share)
+        low, high = (_lower(one, trials, most, alpha) for one in (hits, trials - hits))
+        return unit * low, unit * (1.0 - high)
 
     def _as_share(self, coefficient: float, rate: Rate) -> tuple[float, Rate]:
         """Counts as shares of the rows at hand."""
@@ -82,16 +99,17 @@ class Clusters:
         if worst >= 0.0:
             return True
         sums = sum((value * cells[:, cell] for cell, value in values.items()), np.zeros(len(cells)))
-        return reaches(sums, -worst * self.largest, alpha)
+        return reaches(sums, -worst * self.largest(rate), alpha)
 
-    def _lower(self, hits: Array, trials: Array, alpha: float) -> float:
-        """The largest share that is beaten, by bisection: capital falls as the share rises."""
-        low, high = 0.0, float(hits.sum() / trials.sum()) if trials.sum() > 0 else 0.0
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            beaten = middle > 0 and reaches(hits - middle * trials, middle * self.largest, alpha)
-            low, high = (middle, high) if beaten else (low, middle)
-        return low
+
+def _lower(hits: Array, trials: Array, most: float, alpha: float) -> float:
+    """The largest share that is beaten, by bisection: capital falls as the share rises."""
+    low, high = 0.0, float(hits.sum() / trials.sum()) if trials.sum() > 0 else 0.0
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        beaten = middle > 0 and reaches(hits - middle * trials, middle * most, alpha)
+        low, high = (middle, high) if beaten else (low, middle)
+    return low
 
 
 def reaches(sums: Array, depth: float, alpha: float) -> bool:
@@ -105,7 +123,7 @@ def reaches(sums: Array, depth: float, alpha: float) -> bool:
     return bool(np.cumsum(np.log1p(stake * sums)).max() >= -math.log(alpha))
 
 
-def in_clusters(rows: Rows, predicted: Array, codes: Array, levels: Levels, largest: int | None = None) -> Clusters:
+def in_clusters(rows: Rows, predicted: Array, codes: Array, levels: Levels, others: Array | None = None) -> Clusters:
     """Counts of decisions by cluster, clusters in an order that their rows do not decide."""
     assert rows.cluster is not None
     number = int(rows.cluster.max()) + 1
@@ -113,9 +131,7 @@ def in_clusters(rows: Rows, predicted: Array, codes: Array, levels: Levels, larg
     cell = 3 - 2 * predicted.astype(np.int64) - rows.targets.astype(np.int64)
     flat = (order[rows.cluster] * levels.combinations + codes) * 4 + cell
     counted = np.bincount(flat, minlength=number * levels.combinations * 4).astype(np.float64)
-    tables = counted.reshape(number, *levels.sizes, 4)
-    sizes = np.bincount(rows.cluster)
-    return Clusters(levels, tables[tables.reshape(number, -1).sum(1) > 0], max(int(sizes.max()), largest or 0))
+    return Clusters(levels, counted.reshape(number, *levels.sizes, 4), others)
 
 
 def design_effect(rows: Rows, parts: Sequence[Part], codes: Array, levels: Levels, cuts: Sequence[float]) -> float:

@@ -72,6 +72,8 @@ class _Run:
     surveyed: Counts | None = None
     copies: int = 0
     clusters: Clusters | None = None
+    #: Of which new clusters the promise speaks, in words.
+    within: str = ""
 
     @property
     def rank(self) -> tuple[float, float]:
@@ -83,8 +85,8 @@ class _Run:
         """What the tests rest on, in words."""
         if self.clusters is None:
             return f"{self.rows} independent calibration rows"
-        number, largest = len(self.clusters.tables), self.clusters.largest
-        return f"{number} independent clusters ({self.rows} rows), for new clusters of up to {largest} rows"
+        number = len(self.clusters.tables)
+        return f"{number} independent clusters ({self.rows} rows), for new clusters {self.within}"
 
     @property
     def start(self) -> int:
@@ -117,13 +119,36 @@ def _run(wish: Wish, learn: Rows, calibrate: Rows, alpha: float) -> _Run:
     if not accepted:
         at = path.cuts[path.sequences[0][0]]
         together = None if calibrate.cluster is None else clusters_at(wish, at, calibrate, learn, codes, levels)
-        return _Run(path, counts, rows, len(learn), (), None, -math.inf, surveyed, repeated, together)
+        return _Run(
+            path, counts, rows, len(learn), (), None, -math.inf, surveyed, repeated, together, _within(wish, together)
+        )
     pooled = Counts(levels, counts.table + path.counts.table)
     goals = objective_value(wish.objective, pooled, wish.sign)[list(accepted)]
     chosen = accepted[int(goals.argmax())]
     at = path.cuts[chosen]
     together = None if calibrate.cluster is None else clusters_at(wish, at, calibrate, learn, codes, levels)
-    return _Run(path, counts, rows, len(learn), accepted, chosen, float(goals.max()), surveyed, repeated, together)
+    return _Run(
+        path,
+        counts,
+        rows,
+        len(learn),
+        accepted,
+        chosen,
+        float(goals.max()),
+        surveyed,
+        repeated,
+        together,
+        _within(wish, together),
+    )
+
+
+def _within(wish: Wish, clusters: Clusters | None) -> str:
+    """Rows that count are those of a rate's denominator: the flagged ones for precision."""
+    if clusters is None:
+        return ""
+    rates = {rate for part in all_parts(wish.constraints, clusters.levels) for _, rate in part.terms}
+    most = ", ".join(f"{clusters.largest(rate):g} for {rate!r}" for rate in sorted(rates, key=repr))
+    return f"in which at most so many rows count: {most}"
 
 
 def _given(wish: Wish, run: _Run) -> Decision:

@@ -21,7 +21,21 @@ from .thresholds import decide
 
 
 class Problem:
-    """An objective and the constraints it is subject to; the answers need no training."""
+    """An objective and the constraints it is subject to; the answers need no training, and no torch.
+
+    Args:
+        direction: ``"maximize"`` or ``"minimize"``.
+        objective: A rate, a linear combination of rates, or ``rate.worst("group")``.
+        subject_to: Constraints such as ``precision >= 0.9``.
+
+    Example:
+        >>> import numpy as np
+        >>> from aimfor.constraints import precision, recall
+        >>> from aimfor.decisions import Problem
+        >>> problem = Problem("maximize", recall, [precision >= 0.5])
+        >>> problem.certificate(np.arange(40.0) - 20, np.arange(40) >= 20).met
+        True
+    """
 
     def __init__(
         self, direction: str, objective: Expression, subject_to: Sequence[Constraint] | Constraint = ()
@@ -107,7 +121,7 @@ class Problem:
             confidence: Of the margin.
             weights: Not supported: exact tests count rows.
             cluster: Ids ``(n,)`` of rows that belong together (a patient's, a document's): the guarantee is then for
-                new clusters, of at most as many rows as the largest here. Splits go by whole clusters.
+                new clusters, within a size that the sentence names. Splits go by whole clusters.
         """
         if weights is not None:
             raise InputError("weights", "weights", "None", "Exact bounds count independent rows; repeat no row.")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..constraints.counts import Array, Counts, Levels
+from ..constraints.counts import Array, Counts, Levels, encode
 from ..constraints.parts import all_parts
 from .asked import Wish
 from .clusters import Clusters, design_effect, in_clusters
@@ -44,13 +44,18 @@ def accepted_by_clusters(
 
 
 def clusters_at(wish: Wish, cuts: Array, calibrate: Rows, learn: Rows, codes: Array, levels: Levels) -> Clusters:
-    """The calibration's clusters decided at these thresholds; none may be larger than the largest seen anywhere."""
+    """The calibration's clusters decided at these thresholds, beside those of the learning rows."""
+    others = None
+    if learn.cluster is not None:
+        seen, _ = encode(learn.groups, len(learn), levels)
+        others = in_clusters(learn, _above(wish, cuts, learn, levels), seen, levels).tables
+    return in_clusters(calibrate, _above(wish, cuts, calibrate, levels), codes, levels, others)
+
+
+def _above(wish: Wish, cuts: Array, rows: Rows, levels: Levels) -> Array:
     if wish.per_group is None:
-        own = cuts[0]
-    else:
-        own = cuts[np.searchsorted(levels.of(wish.per_group), calibrate.groups[wish.per_group])]
-    largest = 1 if learn.cluster is None else int(np.bincount(learn.cluster).max())
-    return in_clusters(calibrate, calibrate.scores > own, codes, levels, largest)
+        return np.asarray(rows.scores > cuts[0])
+    return np.asarray(rows.scores > cuts[np.searchsorted(levels.of(wish.per_group), rows.groups[wish.per_group])])
 
 
 def _walked(path: Path, alpha: float, passes: Callable[[int, float], bool]) -> tuple[int, ...]:

@@ -51,7 +51,7 @@ def _parser() -> Words:
 
 
 def _decide(given: Namespace) -> int:
-    from ..decide import command
+    from ..decide import command, planned
 
     folder = given.out or _new(Path("decisions") / given.data.name.split(".")[0])
     options = vars(given)
@@ -60,6 +60,8 @@ def _decide(given: Namespace) -> int:
     options["subject_to"], options["score_of"] = tuple(given.subject_to), tuple(given.score_of)
     if given.score_of or given.abstain is not None:
         return _several(folder, as_json, options)
+    if planned.is_sheet(given.data):
+        return _planned(given, folder, as_json)
     if given.score is None:
         raise InputError("score", "nothing", "the column of the scores", "Or --score-of CLASS=COLUMN, once per class.")
     del options["score_of"], options["abstain"]
@@ -67,6 +69,26 @@ def _decide(given: Namespace) -> int:
     paths = command.write(found.document, folder)
     print(command.as_json(found.document) if as_json else command.as_text(found, paths))
     return 0 if found.decision.threshold is not None else 1
+
+
+def _planned(given: Namespace, folder: Path, as_json: bool) -> int:
+    """Labels that `aimfor plan` has drawn: the question is the plan's own."""
+    from ..decide import command, planned
+
+    other = [name for name in ("minimize", "learn", "group", "cluster") if getattr(given, name) is not None]
+    plan = planned.read_plan(given.data.with_name(planned.PLAN))
+    if other:
+        raise InputError(other[0], "the option with planned labels", "the plan's own question")
+    if given.score not in (None, plan.score) or given.target != "label":
+        raise InputError("score", repr(given.score), f"--target label --score {plan.score}, as planned")
+    if given.subject_to and [repr(planned.floor_of(one)) for one in given.subject_to] != [plan.constraint]:
+        raise InputError("subject-to", repr(given.subject_to[0]), f"{plan.constraint}, as planned", "Leave it out.")
+    decision, document = planned.decided(given.data)
+    paths = command.write(document, folder)
+    cut = "" if decision.threshold is None else f"positive for everyone: {plan.score} > {decision.threshold:.10g}\n"
+    words = f"{cut}{decision.guarantee}\npage: {paths[1]}"
+    print(command.as_json(document) if as_json else words)
+    return 0 if decision.threshold is not None else 1
 
 
 def _new(folder: Path) -> Path:

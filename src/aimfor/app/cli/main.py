@@ -15,6 +15,7 @@ from . import compare, demo, embed, export, predict, report, train
 from .check import check
 from .decide import decide
 from .options import examples
+from .plan import plan
 
 app = typer.Typer(
     name="aimfor",
@@ -56,7 +57,7 @@ def _base(command: Callable[[Sequence[str]], int]) -> None:
     app.command(command.__name__, context_settings=words)(run)
 
 
-for base_command in (decide, check):
+for base_command in (decide, plan, check):
     _base(base_command)
 
 
