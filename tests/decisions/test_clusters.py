@@ -115,7 +115,7 @@ def test_rows_alone_are_rows_and_the_sentence_names_clusters() -> None:
     assert alone == problem.decide(scores, y, guarantee=0.95)
     together = problem.decide(scores, y, guarantee=0.95, cluster=cluster)
     assert (
-        "by 560 independent clusters (2240 rows), for new clusters in which at most so many rows count: 8 for"
+        "by 560 independent clusters (2240 rows), for new clusters in which at most so many rows count: 4 for precision"
         in str(together.guarantee)
     )
     named = problem.decide(scores, y, guarantee=0.95, cluster=[f"doc {one:04d}" for one in cluster])
