@@ -15,7 +15,7 @@ import torch
 from common import record
 
 from aimfor.rates import Decision, accuracy, fpr, maximize
-from aimfor.rates import exact as exact_tests
+from aimfor.decisions import exact as exact_tests
 
 SPLITS, GAPS = 3, (0.02, 0.05)
 

@@ -223,9 +223,9 @@ def test_the_demo_is_about_a_table_with_enough_rows_to_tell(monkeypatch: pytest.
     given: list[Any] = []
     monkeypatch.setattr("aimfor.app.compare.command.compare", lambda settings, *rest, **more: given.extend(settings))
     assert CliRunner().invoke(app, ["demo"]).exit_code == 0
-    assert [one.metric for one in given] == ["f1", "recall@precision=0.97"]
+    assert [one.metric for one in given] == ["recall@precision=0.97"]
     ready = prepare(given[0], committee=True)
-    assert len(ready.parts.train) + len(ready.parts.test) == 1797
+    assert sum(map(len, (ready.parts.train, ready.parts.validation, ready.parts.test))) == 1797
     truth = load_digits().target >= 5
     np.testing.assert_array_equal(ready.ids.numpy(), truth)
     assert ready.test[1].sum() > 150  # with seventeen positives no difference could be told
