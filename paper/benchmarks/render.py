@@ -38,6 +38,8 @@ CHAPTERS = {
     ),
     "Linear programs": (
         *(
+            "lp_plane",
+            "lp_regret",
             "lp_peers",
             "lp_backward",
             "lp_accuracy",
