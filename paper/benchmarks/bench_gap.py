@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from common import record
 
-from aimfor.rates import Decision, accuracy, fpr, maximize
 from aimfor.decisions import exact as exact_tests
+from aimfor.rates import Decision, accuracy, fpr, maximize
 
 SPLITS, GAPS = 3, (0.02, 0.05)
 
