@@ -31,6 +31,8 @@ CHAPTERS = {
             "smooth_f1",
             "smooth_ap",
             "smooth_ap_peers",
+            "cliffs",
+            "cliffs_sweep",
             "direct_ap",
             "direct_ap_negative",
         ),
