@@ -109,9 +109,9 @@ def test_stored_support_table_is_the_live_one() -> None:
     assert SUPPORT.read_text(encoding="utf-8") == live, "run: python tools/support.py"
 
 
-def test_readme_shows_the_live_support_table() -> None:
-    readme = Path(__file__).parent.parent / "README.md"
-    assert aimfor.support() in readme.read_text(encoding="utf-8")
+def test_the_page_on_choosing_shows_the_live_support_table() -> None:
+    page = Path(__file__).parent.parent / "docs" / "choosing.md"
+    assert aimfor.support() in page.read_text(encoding="utf-8")
 
 
 class _OtherEngine(aimfor.Engine):

@@ -117,7 +117,8 @@ def _problem(request: Request, words: Vocabulary, tables: list[ScoredTable]) -> 
 
 def as_text(found: Answer, paths: tuple[Path, Path]) -> str:
     """What the terminal shows: the thresholds, the promise, the certificate and where the page is."""
-    lines = [f"positive for {who}: {found.document['score']} > {cut}" for who, cut in thresholds(found.document)]
+    score = found.document["score"]
+    lines = [f"Use {score} > {cut} for {who}." for who, cut in thresholds(found.document)]
     lines += found.document["notes"]
     lines += [found.document["decision"]["guarantee"]["sentence"]]
     if found.decision.threshold is not None:
