@@ -27,11 +27,12 @@ cells in `paper/results/` by `python -m paper --evidence`; `python -m paper NAME
 95 %, paired by seed (Student's t). Data sets and networks are cut down to fit a small machine; each table states the
 sizes, and `--full` runs the larger ones.
 """
-VERDICTS = """Three verdicts, by rules fixed before the runs. *Confirmed*: the interval of the claimed difference
-lies above zero; for "as good as", the whole interval lies within a margin of half a point of accuracy, one point of
-mean IoU or 1 % of an optimum. *Not confirmed at the paper's setting*: it does not, and the setting is near enough to
-the paper's for that to speak of the claim. *Not testable here*: it does not, but network, data or machine are too far
-from the paper's for a failure to mean anything. A claim that holds in part is not confirmed, and says which part.
+VERDICTS = """Three verdicts. Margins and distances were set when earlier numbers were known. *Confirmed*: the
+interval of the claimed difference lies above zero; for "as good as", the whole interval lies within a margin of half a
+point of accuracy, one point of mean IoU or 1 % of an optimum. *Not confirmed at the paper's setting*: it does not, and
+the setting is near enough to the paper's for that to speak of the claim. *Not testable here*: it does not, but network,
+data or machine are too far from the paper's for a failure to mean anything. A claim that holds in part is not
+confirmed, and says which part.
 """
 OURS = """## Does aimfor's default help?
 """

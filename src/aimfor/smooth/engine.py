@@ -24,7 +24,7 @@ QUICK = 0.25
 
 
 #: Batches of masks that a bank remembers at most. Each holds many pixels already, and soft counts from further back are
-#: those of a network that knew less: with 2,048 pictures the IoU of a short run was 4 points lower.
+#: those of a network that knew less: with 2,048 pictures the IoU of a short run was 2 points lower.
 MASK_BATCHES = 8
 
 
