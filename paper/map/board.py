@@ -140,7 +140,7 @@ REGIMES = {
 MAP = """## The map: where a loss for the metric pays
 
 The same networks, steps, batches and choices for every loss, nine trials each on a seed that judges nothing, five
-paired splits; the protocol ([`paper/map/PROTOCOL.md`](paper/map/PROTOCOL.md)) was written before the first run. The
+paired splits; the protocol (`paper/map/PROTOCOL.md`) was written before the first run. The
 contrast is `MetricLoss(name)` as it comes against *tuned cross-entropy*: whichever of plain, 1/frequency, 1/√frequency
 and balanced batches did best in the trials. "helps" and "hurts" are significant after Holm; "level" means that the
 95 % interval lies within ± 1 point.

@@ -155,7 +155,7 @@ class Rate(Sum):
 
     @property
     def fixed_denominator(self) -> bool:
-        """Whether decisions leave the denominator alone (recall: yes; precision: no)."""
+        """Whether decisions leave the denominator alone, as they do for recall and not for precision."""
         return self.is_count or {
             TP + FN - cell if cell in (TP, FN) else FP + TN - cell for cell in self.denominator
         } == {*self.denominator}
