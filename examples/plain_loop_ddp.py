@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from torch.nn.parallel import DistributedDataParallel
 
 import aimfor
-from aimfor.fitting.sampler import BalancedBatchSampler
+from aimfor.learners.networks.sampler import BalancedBatchSampler
 
 distributed = "RANK" in os.environ
 if distributed:

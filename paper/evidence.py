@@ -9,7 +9,8 @@ from . import NAMES
 from .claims.catalogue import CLAIMS
 from .claims.judging import Entries
 from .experiments.ours import autogluon, mq2008_committee, retrieval, retrieval_features
-from .map.board import draw, map_lines
+from .map import curves
+from .map.page import draw, map_lines, write_choices
 from .report import action_board, detection_board, pu_board, scratch_board
 from .report.batch_size_board import BATCHES, batch_size_lines
 from .report.committee_board import summary_lines
@@ -18,7 +19,7 @@ from .report.guarantee_board import guarantee_board
 from .report.meng_board import MENG, meng_lines
 from .report.pictures_board import FEATURES, MASKS, SMOOTH, mask_lines, smooth_voc_lines, voc_lines
 from .report.scoreboard import Score, lines, markdown, score_table, scores
-from .run import GATHERED, load
+from .run import gathered_cells, load
 
 INTRO = """# Evidence
 
@@ -42,7 +43,7 @@ Five members (a linear model, two kinds of boosted trees, a network trained with
 trained further on the metric) predict out of fold, and the metric sets their weights. The rivals are LightGBM,
 histogram gradient boosting, logistic regression and one network, each refitted on all training rows with a tuned
 threshold; the best of them is chosen on held-out training rows. `aimfor train`, `aimfor compare` and
-`MetricClassifier` all call the same function, `fit_committee`.
+`MetricClassifier` all call the same function, `fit_ensemble`.
 """
 EARLIER = """### The earlier default: one network with a final phase
 
@@ -76,10 +77,10 @@ def gathered(folder: Path) -> dict[str, Entries]:
     for path in sorted((folder.parent / "benchmarks" / "results").glob("*.json")):
         found[f"bench:{path.stem}"] = json.loads(path.read_text(encoding="utf8"))["rows"]
     for name in NAMES:
-        path = folder / name / GATHERED
-        if path.exists():
+        cells = gathered_cells(folder / name)
+        if cells:
             # Cells of a network chosen by --model are for their own report; the page is about one network.
-            found[name] = [entry for entry in json.loads(path.read_text(encoding="utf8")) if entry.get("model") is None]
+            found[name] = [entry for entry in cells if entry.get("model") is None]
     return found
 
 
@@ -208,3 +209,5 @@ def write(results: Path, page: Path) -> None:
     found = gathered(results)
     page.write_text(render(found) + "\n", encoding="utf8")
     draw(found, page.parent / "docs" / "map.svg")
+    curves.draw(found.get("map_curves", []), page.parent / "docs" / "map_curves.svg")
+    write_choices(found, page.parent / "docs" / "choosing.md")

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import aimfor
+from aimfor.data.checkpoint import write_text
 from aimfor.errors import InputError
-from aimfor.fitting.checkpoint import write_text
 
 from . import NAMES
 from .experiment import Cell, Experiment, Options
@@ -139,14 +139,31 @@ def gather(folder: Path) -> None:
 
 def _read_cache(folder: Path) -> dict[str, dict[str, Any]]:
     """All finished cells by key: the gathered file first, then single files, which are newer."""
-    entries: list[dict[str, Any]] = []
-    gathered = folder / GATHERED
-    if gathered.exists():
-        entries += json.loads(gathered.read_text(encoding="utf8"))
+    entries = gathered_cells(folder)
     for path in sorted(folder.glob("*.json")):
         if path.name != GATHERED:
             entries.append(json.loads(path.read_text(encoding="utf8")))
-    return {cell_key(entry["cell"], entry.get("full", False), entry.get("model")): entry for entry in entries}
+    return {_key(entry): entry for entry in entries}
+
+
+def gathered_cells(folder: Path) -> list[dict[str, Any]]:
+    """The cells of one experiment's gathered file, none if there is no such file.
+
+    Raises:
+        InputError: The same cell twice: a merge kept both, and means would count it twice.
+    """
+    path = folder / GATHERED
+    entries: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf8")) if path.exists() else []
+    seen: set[str] = set()
+    for entry in entries:
+        if _key(entry) in seen:
+            raise InputError("cells", f"{_key(entry)} twice in {path}", "each cell once", "Delete one of the lines.")
+        seen.add(_key(entry))
+    return entries
+
+
+def _key(entry: dict[str, Any]) -> str:
+    return cell_key(entry["cell"], entry.get("full", False), entry.get("model"))
 
 
 def _write_cells(path: Path, content: Any) -> None:

@@ -17,8 +17,8 @@ import pyarrow.feather
 import pyarrow.parquet
 from hypothesis import strategies as st
 
-from aimfor.app.data.tables import read_table
-from aimfor.fitting.columns import Column, columns_of
+from aimfor.data.columns import Column, columns_of
+from aimfor.data.tables import read_table
 
 N = 60
 WORDS = ("good", "bad", "ugly", "fine", "not", "so")

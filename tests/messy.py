@@ -23,7 +23,7 @@ class Case:
 
     path: Path
     clean: pd.DataFrame | None = None
-    wishes: dict[str, str] = field(default_factory=dict)
+    requested: dict[str, str] = field(default_factory=dict)
     encoding: str = "utf8"
 
 
@@ -164,7 +164,7 @@ def _ambiguous(frame: pd.DataFrame, folder: Path) -> Case:
 
 def _eight_digits(frame: pd.DataFrame, folder: Path) -> Case:
     path = _csv(_text(frame, when=frame["when"].dt.strftime("%Y%m%d")), folder / "t.csv")
-    return Case(path, wishes={"when": "date:%Y%m%d"})
+    return Case(path, requested={"when": "date:%Y%m%d"})
 
 
 def _free_text(frame: pd.DataFrame, folder: Path) -> Case:
@@ -304,7 +304,7 @@ STOPS: dict[str, tuple[Write, str]] = {
     "more fields than names": (_bytes(b"a,label\n1,yes\n" * 20 + b"1,2,no\n"), "as many fields as the header"),
     "empty": (_bytes(b""), "empty"),
     "a header alone": (_bytes(b"a,label\n"), "0 rows"),
-    "a spreadsheet": (_bytes(b"PK\x03\x04" + bytes(range(256)) * 40, "t.xlsx"), "cannot be read"),
+    "a spreadsheet": (_bytes(b"PK\x03\x04" + bytes(range(256)) * 40, "t.xlsx"), "which is a zip archive"),
     "a damaged Parquet file": (_bytes(b"PAR1 and no more", "t.parquet"), "cannot be read"),
     "a damaged feather file": (_bytes(b"ARROW1 and no more", "t.feather"), "cannot be read"),
     "lists alone in cells": (_nested, "column 'a' left out: its type, list<"),

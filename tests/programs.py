@@ -106,7 +106,7 @@ def _run(words: list[str], code: str | None, folds: int | None, said: list[Path]
         os.dup2(os.open(path, os.O_WRONLY), number)
     sys.argv = ["aimfor", *words]
     if folds is not None:
-        from aimfor.fitting.committee import folds as module
+        from aimfor.targets import folds as module
 
         module.SMALL_FOLDS = folds
     if code is not None:

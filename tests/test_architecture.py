@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "aimfor"
 #: A module may import from its own layer and from those before it.
 LAYERS = [
-    {"errors", "failpoints", "files", "spelling", "__version__"},
+    {"delimited", "errors", "failpoints", "files", "spelling", "__version__"},
     {"engine"},
     {"checks", "distributed", "bank", "filled", "ordering", "schedule", "ties", "twice", "watch"},
     {"constraints"},
@@ -21,16 +21,20 @@ LAYERS = [
     {"metrics"},
     {"compiled", "conventions"},
     {"loss", "positive_unlabelled", "regularized", "refit", "retrieval", "whole"},
-    {"fitting"},
-    {"integrations"},
-    {"app"},
+    {"data"},
+    {"targets"},
+    {"learners"},
+    {"runs"},
+    {"report", "onnx"},
+    {"cli"},
+    {"integrations", "program"},
     {"__main__"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 #: Parts that never import torch, nor what does: NumPy and SciPy alone, and of SciPy only what is quick to import.
-WITHOUT_TORCH = {"constraints", "decisions", "errors", "files", "spelling"}
+WITHOUT_TORCH = {"constraints", "decisions", "delimited", "errors", "files", "spelling"}
 #: Parts that may import more than torch and the standard library, at the top of a module.
-BEYOND_CORE = {"fitting", "app", "integrations"}
+BEYOND_CORE = {"data", "targets", "learners", "runs", "report", "onnx", "cli", "integrations", "program"}
 
 
 def part_of(path: Path) -> str:

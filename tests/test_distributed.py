@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import sys
 from pathlib import Path
 
@@ -12,12 +11,12 @@ import pytest
 from programs import Program
 
 WORKER = """
-    import os, sys, torch, torch.distributed as dist
+    import os, torch, torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
     import aimfor
 
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo", init_method=os.environ["STORE"], rank=int(os.environ["RANK"]), world_size=2)
     rank = dist.get_rank()
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(11, 3, generator=generator, dtype=torch.float64)
@@ -90,28 +89,25 @@ WORKER = """
 LAWS = Path(__file__).with_name("two_ranks.py")
 
 
-def run_twice(code: str) -> list[str]:
-    """Two processes of code that initialises gloo; their outputs."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    settings = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    workers = [Program(code=code, environment={**settings, "RANK": str(rank)}) for rank in range(2)]
+def run_twice(code: str, folder: Path) -> list[str]:
+    """Two processes of code that initialises gloo; their outputs. They meet in a file: a free port may not stay so."""
+    store = {"STORE": f"file://{folder}/store"}
+    workers = [Program(code=code, environment={**store, "RANK": str(rank)}) for rank in range(2)]
     for rank, worker in enumerate(workers):
         assert worker.wait() == 0, f"rank {rank}:\n{worker.stdout}{worker.stderr}"
     return [worker.stdout for worker in workers]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="gloo by file store is not tested on Windows")
-def test_two_processes_equal_one_on_the_joined_batch() -> None:
-    for rank, output in enumerate(run_twice(WORKER)):
+def test_two_processes_equal_one_on_the_joined_batch(tmp_path: Path) -> None:
+    for rank, output in enumerate(run_twice(WORKER, tmp_path)):
         assert f"worker {rank} done" in output
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="gloo by file store is not tested on Windows")
-def test_every_metric_and_engine_on_two_processes_equals_one_on_the_joined_batch() -> None:
+def test_every_metric_and_engine_on_two_processes_equals_one_on_the_joined_batch(tmp_path: Path) -> None:
     """Even, uneven, one-class and empty processes, lists and images of different sizes, groups, disagreement."""
-    for output in run_twice(LAWS.read_text()):
+    for output in run_twice(LAWS.read_text(), tmp_path):
         assert json.loads(output.splitlines()[-1])["compared"] >= 160
 
 
@@ -119,7 +115,7 @@ IN_PARTS = Path(__file__).with_name("two_ranks_in_parts.py")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="gloo by file store is not tested on Windows")
-def test_scores_in_parts_on_two_processes_equal_one_on_the_joined_batch() -> None:
+def test_scores_in_parts_on_two_processes_equal_one_on_the_joined_batch(tmp_path: Path) -> None:
     """Unequal shards and numbers of parts under DDP and FSDP2; what would hang is refused in every process."""
-    for output in run_twice(IN_PARTS.read_text()):
+    for output in run_twice(IN_PARTS.read_text(), tmp_path):
         assert json.loads(output.splitlines()[-1])["compared"] >= 19

@@ -21,7 +21,7 @@ import torch
 
 import aimfor
 import paper
-from aimfor.fitting.committee import folds
+from aimfor.targets import folds
 from undrawn import draw_less, undraw
 
 ROOT = Path(__file__).parent.parent
@@ -67,7 +67,7 @@ def test_blocks_of_a_page_run_in_order_and_print_what_it_shows(
     monkeypatch.chdir(tmp_path)
     for change in (undraw, draw_less):
         change(monkeypatch)
-    if "assert committee" not in page.read_text():  # what is said of a committee is said of one of ten folds
+    if "assert ensemble" not in page.read_text():  # what is said of an ensemble is said of one of ten folds
         monkeypatch.setattr(folds, "SMALL_FOLDS", 3)
     torch.default_generator.manual_seed(1)  # a page that prints has a seed of its own
     namespace: dict[str, object] = {"__name__": "__page__"}
@@ -137,19 +137,20 @@ def imported_on_pages() -> dict[str, set[str]]:
     "package",
     [
         "",
-        *(name for name in aimfor._PACKAGES if name not in ("fitting", "integrations")),
+        *(name for name in aimfor._PACKAGES if name not in ("data", "targets", "learners", "integrations")),
         *(
             name.removeprefix("aimfor.")
             for name in MODULES
-            if name.startswith(("aimfor.fitting", "aimfor.integrations")) and ".members" not in name
+            if name.startswith(("aimfor.data", "aimfor.targets", "aimfor.learners", "aimfor.integrations"))
+            and ".members" not in name
         ),
     ],
 )
 def test_every_public_name_says_what_it_is_and_shows_it(package: str) -> None:
     """Abstract classes have nothing to show, and errors are shown where they are raised (docs/errors.md).
 
-    Of ``fitting`` and ``integrations`` those names are public that stand in an ``__all__`` or on a page; members of a
-    committee are asked for by their kind, never imported.
+    Of the program's rooms and ``integrations`` those names are public that stand in an ``__all__`` or on a page;
+    members of an ensemble are asked for by their kind, never imported.
     """
     module = importlib.import_module(f"aimfor.{package}".rstrip("."))
     names = {*getattr(module, "__all__", ()), *imported_on_pages().get(module.__name__, ())}

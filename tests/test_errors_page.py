@@ -15,8 +15,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import aimfor
-from aimfor.app.cli.main import app
-from aimfor.fitting import backbones
+from aimfor.cli.main import app
+from aimfor.data import backbones
 
 PAGE = Path(__file__).parent.parent / "docs" / "errors.md"
 ROWS = re.findall(r"^\| `(.+?)` \|", PAGE.read_text().split("## From the program")[1], re.MULTILINE)

@@ -13,7 +13,7 @@ from programs import Program
 CODE = """
     import sys
     from pathlib import Path
-    from aimfor.fitting import checkpoint
+    from aimfor.data import checkpoint
     for number in range(4):
         checkpoint.write_text(Path(sys.argv[1]) / f"{number}.txt", "whole")
 """

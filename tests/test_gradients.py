@@ -57,7 +57,7 @@ def differences(loss_fn: aimfor.MetricLoss, s: Sample, step: float = 1e-5) -> Te
 
 
 #: Where a number comes from that backward may take as constant, and what `Engine.holds` calls it.
-FROZEN = [(Ranking, "_relative", "the width of the cut"), (aimfor.SmoothEngine, "_softness", "the scores' spread")]
+FROZEN = [(Ranking, "relative", "the width of the cut"), (aimfor.SmoothEngine, "_softness", "the scores' spread")]
 
 
 def first_answer(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -243,4 +243,4 @@ def test_steps_leave_nothing_behind(name: str, engine: type[Engine] | None) -> N
         return sum(issubclass(type(one), Tensor) for one in gc.get_objects())
 
     first = tensors(12)
-    assert tensors(40) == first
+    assert tensors(40) <= first  # fewer is what others in this process gave back meanwhile

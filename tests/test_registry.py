@@ -31,8 +31,9 @@ def test_unknown_name_suggests_the_nearest() -> None:
 
 def test_public_surface_is_small_and_complete() -> None:
     assert len(aimfor.__all__) <= 30
-    assert {"load", *aimfor.__all__} == {"__version__", *aimfor._HOME}  # `load` needs more than torch
-    assert set(dir(aimfor)) == {"load", *aimfor.__all__, *aimfor._PACKAGES}
+    program = {"compare", "load", "train"}  # they need more than torch
+    assert program | set(aimfor.__all__) == {"__version__", *aimfor._HOME}
+    assert set(dir(aimfor)) == {*program, *aimfor.__all__, *aimfor._PACKAGES}
     for name in dir(aimfor):
         assert getattr(aimfor, name) is not None
     with pytest.raises(AttributeError, match="nonsense"):
@@ -97,11 +98,13 @@ def test_strict_type_checking_of_user_code(tmp_path: Path) -> None:
     assert found[0].startswith(f"user.py:{wrong}: error: Argument 1 to"), done.stdout
 
 
-def test_the_old_name_of_a_class_still_works_but_is_not_shown() -> None:
-    assert aimfor.MetricHead is aimfor.HeadFitter
-    assert aimfor.refit.MetricHead is aimfor.HeadFitter
-    assert "MetricHead" not in dir(aimfor)
-    assert "MetricHead" not in dir(aimfor.refit)
+def test_an_old_name_works_warns_and_stands_on_the_page_of_what_is_stable() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "stability.md").read_text(encoding="utf-8")
+    for old, new in aimfor._OLD_NAMES.items():
+        with pytest.warns(DeprecationWarning, match=f"aimfor.{old} is called aimfor.{new} now"):
+            assert getattr(aimfor, old) is getattr(aimfor, new)
+        assert old not in dir(aimfor)
+        assert f"| `aimfor.{old}` | `aimfor.{new}` |" in page
 
 
 def test_stored_support_table_is_the_live_one() -> None:

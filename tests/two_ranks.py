@@ -6,6 +6,7 @@ Prints one line of JSON: how many pairs and cases were compared.
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,7 @@ from samples import sample
 
 warnings.simplefilter("ignore", aimfor.DegenerateBatchWarning)
 torch.set_num_threads(1)
-dist.init_process_group("gloo")
+dist.init_process_group("gloo", init_method=os.environ["STORE"], rank=int(os.environ["RANK"]), world_size=2)
 RANK = dist.get_rank()
 
 Input = dict[str, Tensor]

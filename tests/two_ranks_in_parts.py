@@ -6,6 +6,7 @@ Prints one line of JSON: how many gradients were compared.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 import aimfor
 
 torch.set_num_threads(1)
-dist.init_process_group("gloo")
+dist.init_process_group("gloo", init_method=os.environ["STORE"], rank=int(os.environ["RANK"]), world_size=2)
 RANK = dist.get_rank()
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(40, 5, generator=GENERATOR, dtype=torch.float64)

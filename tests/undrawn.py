@@ -31,9 +31,9 @@ def redraw(patch: pytest.MonkeyPatch) -> None:
 
 def draw_less(patch: pytest.MonkeyPatch, draws: int = 20) -> None:
     """Until the patch is undone, intervals and importances come from this many draws instead of hundreds, and a
-    committee's weights from two instead of twelve."""
-    from aimfor.fitting import importance, intervals
-    from aimfor.fitting.committee import weights
+    ensemble's weights from two instead of twelve."""
+    from aimfor.learners.ensemble import weights
+    from aimfor.targets import importance, intervals
 
     for module, name in [
         (intervals, "LEAST_DRAWS"),

@@ -42,7 +42,7 @@ def make_runs(place: Path, kinds: Sequence[str]) -> None:
     """One folder ``place/KIND/run`` of every kind, with the data beside it; those that are there are kept."""
     from typer.testing import CliRunner
 
-    from aimfor.app.cli.main import app
+    from aimfor.cli.main import app
 
     stand_in()
     for name in kinds:
@@ -169,7 +169,7 @@ def read_folders(tasks: list[tuple[str, list[str]]], cwd: Path) -> None:
     """In a process of its own: runs each command and prints a JSON line about how it ended."""
     from typer.testing import CliRunner
 
-    from aimfor.app.cli.main import app
+    from aimfor.cli.main import app
 
     resource.setrlimit(resource.RLIMIT_AS, (ROOM, ROOM))
     stand_in()

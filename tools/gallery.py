@@ -20,6 +20,8 @@ EXAMPLES, PAGE, PICTURES = ROOT / "examples", ROOT / "docs" / "gallery.md", ROOT
 ORDER = (
     "f1_without_tuning",
     "guaranteed_floor",
+    "llm_judge",
+    "screening",
     "fair_decisions",
     "multi_label",
     "rare_masks",
@@ -32,8 +34,8 @@ ORDER = (
 NOTEBOOKS = ("f1_without_tuning", "guaranteed_floor", "multi_label")
 HEAD = """# Gallery
 
-Ten scripts, each under a minute, with the picture that it draws. They run in the tests; `python tools/gallery.py` draws
-the pictures again. Three of them are also notebooks, in `examples/notebooks`.
+Twelve scripts, each under a minute, with the picture that it draws. They run in the tests; `python tools/gallery.py`
+draws the pictures again. Three of them are also notebooks, in `examples/notebooks`.
 """
 
 

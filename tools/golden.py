@@ -1,6 +1,6 @@
 """What a small run of every kind found, number by number: written once, and compared by `tests/golden`.
 
-    python tools/golden.py [--kinds committee masks]      writes tests/golden/KIND.json
+    python tools/golden.py [--kinds ensemble masks]      writes tests/golden/KIND.json
 
 A file holds what the run wrote to metrics.json and what it answers for new data. Write it again only for a difference
 that is meant, and say in the commit which one.
@@ -43,7 +43,7 @@ def found(kind: Kind, place: Path) -> dict[str, Any]:
     """Makes a run of ``kind`` under ``place``, asks it for answers, and returns both."""
     from typer.testing import CliRunner
 
-    from aimfor.app.cli.main import app
+    from aimfor.cli.main import app
 
     def call(words: list[str]) -> str:
         done = CliRunner().invoke(app, words)

@@ -62,7 +62,7 @@ class Command:
 def commands(table: Path) -> list[Command]:
     data = (str(table), "--target", "label", "--metric", "f1")
     return [
-        Command("committee", ("train", *data, "--members", "linear,trees", "-q")),
+        Command("ensemble", ("train", *data, "--members", "linear,trees", "-q")),
         Command("compare", ("compare", *data, "--members", "linear", "--seeds", "2", "--jobs", "1")),
     ]
 
@@ -91,7 +91,7 @@ def fork(words: list[str], log: Path, point: str = "") -> int:
         os.dup2(output, 1)
         os.dup2(output, 2)
         sys.argv = ["aimfor", *words]
-        from aimfor.app.cli.main import main
+        from aimfor.cli.main import main
 
         main()
         code = 0
@@ -177,7 +177,7 @@ def whole_run(command: Command, folder: Path) -> tuple[int, Any]:
     """Points and result of the uninterrupted run, in this process: whatever is imported late is there afterwards."""
     from typer.testing import CliRunner
 
-    from aimfor.app.cli.main import app
+    from aimfor.cli.main import app
 
     failpoints.passed.clear()
     os.environ[failpoints.VARIABLE] = NOWHERE

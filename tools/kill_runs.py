@@ -1,6 +1,6 @@
 """Streamed runs killed by SIGKILL at random points and resumed: each must end as one that nobody disturbed did.
 
-python tools/kill_runs.py [--times 20] [--seed 0] [--kind committee | csv] [--rows 1000]
+python tools/kill_runs.py [--times 20] [--seed 0] [--kind ensemble | csv] [--rows 1000]
 
 A point is drawn from all the fail points that a run passes (`aimfor.failpoints`): training, saving, growing trees,
 writing results. Python, torch and aimfor are imported once and every run is a fork, so that a trial takes a second.
@@ -31,10 +31,10 @@ from aimfor.__main__ import main as aimfor
 NOWHERE = "*:0=SIGKILL"
 
 #: What a run imports on its way.
-IMPORTED = ("torch._dynamo", "lightgbm", "aimfor.app.cli.main", "aimfor.app.cli.bar", "aimfor.app.stream.run")
+IMPORTED = ("torch._dynamo", "lightgbm", "aimfor.cli.main", "aimfor.cli.progress", "aimfor.runs.stream.run")
 
 KINDS = {
-    "committee": [],
+    "ensemble": [],
     "csv": ["--members", "linear,trees"],
 }
 
@@ -146,7 +146,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kind", choices=[*KINDS], default="committee")
+    parser.add_argument("--kind", choices=[*KINDS], default="ensemble")
     parser.add_argument("--rows", type=int, default=1_000, help="in each of four files")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from aimfor.app.cli.kinds import matrix
+from aimfor.runs.kinds import matrix
 
 PAGE = Path(__file__).parents[1] / "docs" / "program.md"
 BEGIN, END = "<!-- options -->\n", "\n<!-- end of options -->"

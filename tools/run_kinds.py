@@ -23,7 +23,7 @@ class Kind:
 
 def stand_in() -> None:
     """A backbone without weights: what it sees does not matter here, time does."""
-    from aimfor.fitting import backbones
+    from aimfor.data import backbones
 
     samples = runpy.run_path(str(Path(__file__).parents[1] / "tests" / "app" / "pictures_samples.py"))
     backbones._lite0 = samples["tiny"]  # type: ignore[assignment]
@@ -146,7 +146,7 @@ DECIDE = ("decide", "RUN/scores.csv", *FLOORS, "--learn", "RUN/learn.csv", "--ou
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("committee", _table),
+        Kind("ensemble", _table),
         Kind("ranked", _ranked),
         Kind("streamed", _streamed),
         Kind("many", _many),

@@ -29,6 +29,7 @@ PEERS = {
     "sentence_transformers": ("sentence-transformers", "sentence-transformers", "sentence_transformers"),
     "ap_perf": ("AP-Perf", "ap-perf", "ap_perf"),
     "cvxpylayers": ("cvxpylayers", "cvxpylayers", "cvxpylayers"),
+    "pyepo": ("PyEPO", "pyepo", "pyepo"),
     "mapie": ("MAPIE", "mapie", "mapie"),
 }
 _MARKS = ("<!-- runs: begin (written by tools/run_migrations.py) -->", "<!-- runs: end -->")

@@ -74,7 +74,7 @@ def _command(kind: str, position: int) -> Callable[[Path], Walk]:
         from run_kinds import KINDS
         from typer.testing import CliRunner
 
-        from aimfor.app.cli.main import app
+        from aimfor.cli.main import app
 
         commands, new = KINDS[kind].make(place)
         lines = (*commands, *KINDS[kind].commands)
@@ -93,10 +93,10 @@ def _command(kind: str, position: int) -> Callable[[Path], Walk]:
 
 WALKS: dict[str, Callable[[Path], Walk]] = {
     "loss": _loss,
-    "train": _command("committee", 0),
+    "train": _command("ensemble", 0),
     "decide": _command("decision", 0),
     "masks": _command("masks", 0),
-    "predict": _command("committee", 1),
+    "predict": _command("ensemble", 1),
 }
 
 

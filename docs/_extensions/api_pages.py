@@ -15,7 +15,7 @@ from typing import Any
 import aimfor
 
 #: Modules whose own submodules are what a user imports.
-HOUSES = ("fitting", "integrations")
+HOUSES = ("data", "targets", "learners", "integrations")
 #: Public modules that are reached by import only, not as attributes of `aimfor`.
 IMPORTED = ("schedule", "regularized")
 

@@ -52,12 +52,12 @@ def measured(size: str) -> dict[str, Any]:
 
 def lightgbm_value(data: Path) -> float:
     """LightGBM on the same training and test rows, with its own settings."""
-    from aimfor.app.compare.entrants import LIGHTGBM, run_entrant
-    from aimfor.app.run.folder import prepare
-    from aimfor.fitting.config import settings
+    from aimfor.data.settings import settings
+    from aimfor.runs.compare.entrants import run_entrant
+    from aimfor.runs.prepared import prepare
 
     ready = prepare(settings(data=str(data), target="y", metric="ap"))
-    return ready.objective.value(run_entrant(LIGHTGBM, ready).scores, ready.test[1])
+    return ready.objective.value(run_entrant("lightgbm", ready).scores, ready.test[1])
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from common import record
 
-from aimfor.fitting.executors import run_cells
+from aimfor.data.executors import run_cells
 
 CELLS, WORKERS = 30, 2
 

@@ -73,11 +73,12 @@ def side(p: Parts) -> tuple[Tensor, str]:
 Forward = Callable[[Tensor], Tensor]  # from the right-hand side to x, attached where the method has a gradient
 
 
-def ours(p: Parts) -> Forward:
+def ours(p: Parts, method: str | None = None) -> Forward:
     rows, name = side(p)
     matrix = rows.to_sparse_csr() if p["sparse"] else rows
+    fixed = {"lower": 0.0, "upper": 1.0, "gradient": ActiveSet(), "method": method}  # each call starts anew
     key = "A" if name == "b" else "A_eq"
-    return lambda rhs: solve(p["c"], **{key: matrix, name: rhs}, lower=0.0, upper=1.0, gradient=ActiveSet()).x
+    return lambda rhs: solve(p["c"], **{key: matrix, name: rhs}, **fixed).x
 
 
 def by_highspy(p: Parts) -> Forward:
@@ -162,6 +163,7 @@ def by_qpth(p: Parts) -> Forward:
 
 METHODS = {
     "aimfor": ours,
+    "aimfor, auto": lambda p: ours(p, "auto"),
     "highspy": by_highspy,
     "moreau": by_moreau,
     "cvxpylayers": by_cvxpylayers,
@@ -217,8 +219,9 @@ def main() -> None:
                 continue
             row[name], backs[name], seconds[name] = measure(name, p, exact)
         row |= {f"backward, {name}": backs[name] for name in ("aimfor", "moreau", "cvxpylayers")}
-        row["aimfor / highspy"] = f"{seconds['aimfor'] / seconds['highspy']:.2f}"
-        best = min(value for name, value in seconds.items() if name != "aimfor" and value == value)
+        for name in ("aimfor", "aimfor, auto"):
+            row[f"{name} / highspy"] = f"{seconds[name] / seconds['highspy']:.2f}"
+        best = min(value for name, value in seconds.items() if not name.startswith("aimfor") and value == value)
         row["aimfor / best"] = f"{seconds['aimfor'] / best:.2f}"
         rows.append(row)
         print(row, flush=True)

@@ -1,24 +1,25 @@
-"""Regret of decisions by learned costs, beside PyEPO with OR-Tools' GLOP; run where both are installed.
+"""Regret of decisions by learned costs, beside PyEPO with OR-Tools' GLOP; run where highspy and both are installed.
 
 Three problems of PyEPO's kind (400 rows to learn from, degree 6, a linear network, ten epochs, five seeds): the same
-data, first weights and batches on both sides. Regret is relative to the optimal costs, on 400 other rows.
+data, first weights and batches on both sides. Regret is relative to the optimal costs, on 400 other rows. OR-Tools and
+highspy cannot be loaded into one process: PyEPO has another, and the two take turns, seed by seed and loss by loss.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyepo
 import torch
 from common import record
-from ortools.linear_solver import pywraplp
-from pyepo.model.ort.ortmodel import optOrtModel
 from torch import Tensor
 
 from aimfor.lp import BlackBox, LinearProgram, Oracle, Perturbed, PerturbedFenchelYoung, SPOPlus
@@ -27,23 +28,6 @@ warnings.filterwarnings("ignore")
 COMMAND = "python paper/benchmarks/bench_lp_regret.py"
 ROWS, EPOCHS, BATCH, FEATURES, DEGREE, SEEDS = 400, 10, 32, 5, 6, 5
 SAMPLES, SIGMA, STRENGTH = 3, 1.0, 10.0
-
-
-class Glop(optOrtModel):
-    """``min c·x, A x <= b, A_eq x = b_eq, 0 <= x <= 1`` as a model of PyEPO's."""
-
-    def __init__(self, parts: dict[str, Any]) -> None:
-        self.parts = parts
-        super().__init__("glop")
-
-    def _getModel(self) -> tuple[Any, Any]:
-        model = pywraplp.Solver.CreateSolver("GLOP")
-        x = {i: model.NumVar(0, 1, f"x{i}") for i in range(self.parts["v"])}
-        for rows, rhs, equal in (("A", "b", False), ("A_eq", "b_eq", True)):
-            for row, right in zip(self.parts.get(rows, ()), self.parts.get(rhs, ()), strict=True):
-                total = sum(float(a) * x[i] for i, a in enumerate(row) if a)
-                model.Add(total == float(right) if equal else total <= float(right))
-        return model, x
 
 
 def path(n: int = 5) -> dict[str, Any]:
@@ -81,7 +65,8 @@ def data(parts: dict[str, Any], seed: int) -> tuple[Tensor, Tensor]:
 
 def layer(parts: dict[str, Any]) -> LinearProgram:
     kept = {name: torch.as_tensor(parts[name]) for name in ("A", "b", "A_eq", "b_eq") if name in parts}
-    return LinearProgram(**kept, lower=0.0, upper=1.0, on_failure="raise")
+    method = None if "--theirs" in sys.argv else "auto"  # which would load highspy
+    return LinearProgram(**kept, lower=0.0, upper=1.0, on_failure="raise", method=method)
 
 
 def optima(parts: dict[str, Any], costs: Tensor) -> Tensor:
@@ -104,7 +89,23 @@ def ours(parts: dict[str, Any]) -> dict[str, Step]:
 
 
 def theirs(parts: dict[str, Any]) -> dict[str, Step]:
-    model = Glop(parts)
+    import pyepo
+    from ortools.linear_solver import pywraplp
+    from pyepo.model.ort.ortmodel import optOrtModel
+
+    class Glop(optOrtModel):
+        """``min c·x, A x <= b, A_eq x = b_eq, 0 <= x <= 1`` as a model of PyEPO's."""
+
+        def _getModel(self) -> tuple[Any, Any]:
+            model = pywraplp.Solver.CreateSolver("GLOP")
+            x = {i: model.NumVar(0, 1, f"x{i}") for i in range(parts["v"])}
+            for rows, rhs, equal in (("A", "b", False), ("A_eq", "b_eq", True)):
+                for row, right in zip(parts.get(rows, ()), parts.get(rhs, ()), strict=True):
+                    total = sum(float(a) * x[i] for i, a in enumerate(row) if a)
+                    model.Add(total == float(right) if equal else total <= float(right))
+            return model, x
+
+    model = Glop("glop")
     spo, young = pyepo.func.SPOPlus(model), pyepo.func.PFY(model, n_samples=SAMPLES, sigma=SIGMA)
     box = pyepo.func.DBB(model, lambd=STRENGTH)
     mean = pyepo.func.DPO(model, n_samples=SAMPLES, sigma=SIGMA)
@@ -136,42 +137,73 @@ def interval(ratios: list[float]) -> str:
     return f"{mean:.3f} ± {half:.3f}"
 
 
+class Side:
+    """One side of the comparison: regret and CPU-seconds of an epoch by problem, seed and loss."""
+
+    def __init__(self, losses: Callable[[dict[str, Any]], dict[str, Step]]) -> None:
+        self.losses, self.known = losses, {}
+
+    def run(self, name: str, seed: int, loss: str) -> tuple[float, float]:
+        parts = PROBLEMS[name]()
+        if (name, seed) not in self.known:
+            x, c = data(parts, seed)
+            self.known[name, seed] = x, c, optima(parts, c), self.losses(parts)
+        x, c, w, steps = self.known[name, seed]
+        model, span = train(steps[loss], x[:ROWS], c[:ROWS], w[:ROWS], seed)
+        least = (c[ROWS:] * w[ROWS:]).sum()
+        with torch.no_grad():
+            cost = (c[ROWS:] * optima(parts, model(x[ROWS:]))).sum()
+        return float((cost - least) / least.abs()), span
+
+
+class Elsewhere:
+    """A side in a process of its own, asked by a line and answering by a line."""
+
+    def __init__(self) -> None:
+        words = [sys.executable, __file__, "--theirs"]
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+    def run(self, *question: Any) -> tuple[float, float]:
+        assert self.process.stdin
+        assert self.process.stdout
+        print(json.dumps(question), file=self.process.stdin, flush=True)
+        for line in self.process.stdout:  # past what PyEPO prints
+            if line.startswith("["):
+                return tuple(json.loads(line))
+        raise RuntimeError("the process with PyEPO has ended")
+
+
+def answer() -> None:
+    side = Side(theirs)
+    for line in sys.stdin:
+        print(json.dumps(side.run(*json.loads(line))), flush=True)
+
+
 def main() -> None:
     torch.set_num_threads(1)
+    if "--theirs" in sys.argv:
+        answer()
+        return
     rows = []
-    for name, make in PROBLEMS.items():
-        parts = make()
-        regrets: dict[tuple[str, str], list[float]] = {}
-        seconds: dict[tuple[str, str], list[float]] = {}
-        for seed in range(SEEDS):
-            x, c = data(parts, seed)
-            w = optima(parts, c)
-            least = (c[ROWS:] * w[ROWS:]).sum()
-            sides = {"aimfor": ours(parts), "PyEPO": theirs(parts)}
-            sides["squared error"] = {"": lambda p, c, w: (p - c).square().mean()}
-            for side, steps in sides.items():
-                for loss, step in steps.items():
-                    model, span = train(step, x[:ROWS], c[:ROWS], w[:ROWS], seed)
-                    with torch.no_grad():
-                        cost = (c[ROWS:] * optima(parts, model(x[ROWS:]))).sum()
-                    regrets.setdefault((side, loss), []).append(float((cost - least) / least.abs()))
-                    seconds.setdefault((side, loss), []).append(span)
-        for loss in ours(parts):
-            mine, other = regrets["aimfor", loss], regrets["PyEPO", loss]
-            quick = statistics.median(seconds["aimfor", loss]) / statistics.median(seconds["PyEPO", loss])
+    plain = Side(lambda parts: {"": lambda p, c, w: (p - c).square().mean()})
+    mine, other = Side(ours), Elsewhere()
+    for name in PROBLEMS:
+        errors = [plain.run(name, seed, "")[0] for seed in range(SEEDS)]
+        for loss in ours(PROBLEMS[name]()):
+            pairs = [(mine.run(name, seed, loss), other.run(name, seed, loss)) for seed in range(SEEDS)]
             rows.append(
                 {
                     "problem": name,
                     "loss": loss,
-                    "regret, aimfor": f"{statistics.mean(mine):.4f}",
-                    "regret, PyEPO": f"{statistics.mean(other):.4f}",
-                    "aimfor / PyEPO, paired": interval([a / b for a, b in zip(mine, other, strict=True)]),
-                    "squared error": f"{statistics.mean(regrets['squared error', '']):.4f}",
-                    "epoch, aimfor / PyEPO": f"{quick:.2f}",
+                    "regret, aimfor": f"{statistics.mean(a[0] for a, _ in pairs):.4f}",
+                    "regret, PyEPO": f"{statistics.mean(b[0] for _, b in pairs):.4f}",
+                    "aimfor / PyEPO, paired": interval([a[0] / b[0] for a, b in pairs]),
+                    "squared error": f"{statistics.mean(errors):.4f}",
+                    "epoch, aimfor / PyEPO": f"{statistics.median(a[1] / b[1] for a, b in pairs):.2f}",
                 }
             )
             print(rows[-1], flush=True)
-    title = "Learned costs: regret beside PyEPO, five seeds (95 % intervals), and the time of an epoch"
+    title = "Learned costs: regret beside PyEPO, five seeds (95 % intervals), and the CPU time of an epoch"
     record("lp_regret", title, COMMAND, rows)
 
 

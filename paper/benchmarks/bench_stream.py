@@ -27,11 +27,11 @@ import pyarrow.parquet as pq
 import torch
 from common import record
 
-from aimfor.app.cli.options import bytes_of
-from aimfor.app.data.labels import labels_of_counts
-from aimfor.app.stream.reader import Reader
-from aimfor.app.stream.survey import Cut, Survey, class_counts
-from aimfor.app.stream.table import open_table
+from aimfor.cli.options import bytes_of
+from aimfor.data.chunks.table import open_table
+from aimfor.runs.stream.reader import Reader
+from aimfor.runs.stream.survey import Cut, Survey, class_counts
+from aimfor.targets.classes import labels_of_counts
 
 COLUMNS = 20
 FILE_ROWS = 500_000
@@ -40,7 +40,7 @@ PARTS: dict[str, tuple[int, str, list[str]]] = {
     "loader": (2_000_000, "", []),
     "fast": (20_000_000, "1.5GB", ["--fast"]),
     "members": (2_000_000, "900MB", []),
-    "levels": (10_000_000, "1GB", ["--fast", "--column", "who=category"]),
+    "levels": (10_000_000, "1GB", ["--fast", "--column", "members=category"]),
     "trees": (2_000_000, "", []),
 }
 

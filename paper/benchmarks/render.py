@@ -41,6 +41,7 @@ CHAPTERS = {
     "Linear programs": (
         *(
             "lp_plane",
+            "lp_auto",
             "lp_regret",
             "lp_peers",
             "lp_backward",
@@ -57,7 +58,7 @@ CHAPTERS = {
         *("lagrangian_cost", "lagrangian_epoch", "lagrangian_convergence", "lagrangian_projections"),
         *("lagrangian_schedules", "lagrangian_plain"),
     ),
-    "Constraints and guarantees": ("guarantee", "gap", "rates_cost", "rates_decide", "rates_calibration"),
+    "Constraints and guarantees": ("guarantee", "decide", "gap", "rates_cost", "rates_decide", "rates_calibration"),
     "Exact metrics": ("exact_ndcg", "boxes", "retrieval", "retrieval_faiss"),
     "The program": ("committee_cost", "pictures_cost", "strangers"),
     "Large data and several processes": (
@@ -141,6 +142,31 @@ def draw(rows: list[dict[str, Any]]) -> str:
     return "\n\n".join(shown) + "\n"
 
 
+def heat(rows: list[dict[str, Any]]) -> str:
+    """The plane of linear programs: each method's time over the quickest's, and the error of its x in the cell."""
+    from matplotlib import rc_context
+    from matplotlib.colors import LogNorm
+    from matplotlib.figure import Figure
+
+    cell, *columns = [name for name in rows[0] if " / " not in name and not name.startswith("backward")]
+    words = [[str(row.get(name, "")).replace("(", "").rstrip(")").split() for name in columns] for row in rows]
+    known = [[float(two[0]) if len(two) == 2 else float("nan") for two in line] for line in words]
+    share = [[one / min(v for v in line if v == v) for one in line] for line in known]
+    figure = Figure(figsize=(8.0, 5.4), layout="constrained")
+    axes = figure.subplots()
+    picture = axes.imshow(share, norm=LogNorm(1, 100), cmap="YlOrRd", aspect="auto")
+    axes.set_xticks(range(len(columns)), columns, fontsize=8)
+    axes.set_yticks(range(len(rows)), [row[cell] for row in rows], fontsize=8)
+    for i, line in enumerate(words):
+        for j, two in enumerate(line):
+            text = f"{share[i][j]:.1f}\n{two[1]}" if len(two) == 2 else "–"
+            axes.text(j, i, text, ha="center", va="center", fontsize=6, color="white" if share[i][j] > 20 else "black")
+    figure.colorbar(picture, label="forward time over the quickest's; below it, the error of x")
+    with rc_context({"svg.hashsalt": "aimfor"}):
+        figure.savefig(ROOT / "docs" / "benchmarks_programs.svg", metadata={"Date": None})
+    return "![Time and accuracy over the plane of linear programs](benchmarks_programs.svg)\n"
+
+
 def chapters() -> dict[str, dict[str, dict[str, Any]]]:
     """The page: chapter → name of a table → what was recorded."""
     stored = {path.stem: json.loads(path.read_text(encoding="utf8")) for path in sorted(RESULTS.glob("*.json"))}
@@ -169,6 +195,8 @@ def main() -> None:
             parts.append(f"### {document['title']}\n\n{source}\n")
             if name == "curves":
                 parts.append(draw(document["rows"]))
+            if name == "lp_plane":
+                parts.append(heat(document["rows"]))
             parts.append(table(document["rows"]) + "\n")
     (ROOT / "docs" / "benchmarks.md").write_text("\n".join(parts))
     quoted.write(ROOT / "docs", rows)

@@ -1,8 +1,14 @@
-"""Judges of Ravi's and Venkatesh's claims about the algorithm itself, from recorded benchmarks on linear problems."""
+"""Judges of Ravi's and Venkatesh's claims about the algorithm itself: on linear problems, and by curves of S-MNIST."""
 
 from __future__ import annotations
 
-from .judging import Entries, Judgement, as_good
+import statistics
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+from ..report.statistics import paired
+from .judging import Entries, Judgement, as_good, verdict_of
 
 #: Certified values are in units of the optimum; a change of this share of it is called serious.
 SERIOUS = 0.01
@@ -35,3 +41,69 @@ def projections_on_programs(entries: Entries) -> Judgement:
         f"{once['projections per run']} projections against {every['projections per run']}, margin ± {SERIOUS:g}"
     )
     return Judgement(numbers, as_good(gap, SERIOUS))
+
+
+def rate_of_convergence(entries: Entries) -> Judgement:
+    """Theorem 6 is an upper bound: confirmed where the distance falls at least as fast on every problem."""
+    text = "; ".join(
+        f"{row['Lagrangian']}: {row['power of T, median (quartiles)']}, −1/2 or less on {row['−1/2 or less']}"
+        for row in entries
+    )
+    within, of = (int(number) for number in entries[1]["−1/2 or less"].split(" of "))
+    verdict = (
+        "confirmed" if within == of else "partly confirmed: on most problems" if 2 * within > of else "not confirmed"
+    )
+    return Judgement(f"power of T: {text}", verdict)
+
+
+#: From a run's stored curves to a number of which less is better.
+Measure = Callable[[dict[str, Any]], float]
+
+
+def apart(run: dict[str, Any]) -> float:
+    """How unlike small and large digits are treated, after the last epoch."""
+    return abs(float(run["small"][-1]) - float(run["big"][-1]))
+
+
+def unrest(run: dict[str, Any]) -> float:
+    """How much accuracy moves from epoch to epoch, over the second half of training."""
+    late = run["accuracy"][len(run["accuracy"]) // 2 :]
+    return float(statistics.pstdev(b - a for a, b in pairwise(late)))
+
+
+def _by_seed(entries: Entries, model: str, alpha: float, mode: str) -> dict[int, dict[str, Any]]:
+    wanted = (model, alpha, mode)
+    return {
+        e["cell"]["seed"]: e["result"]
+        for e in entries
+        if (e["cell"]["model"], e["cell"]["alpha"], e["cell"]["mode"]) == wanted
+    }
+
+
+def s_mnist_less(measure: Measure, words: str, mode: str, alpha: float = 1e-2) -> Callable[[Entries], Judgement]:
+    """The baseline's measure less ours, with the hidden layer: above zero where the claim holds."""
+
+    def judge(entries: Entries) -> Judgement:
+        ours, base = (_by_seed(entries, "hidden", weight, mode) for weight in (alpha, 0.0))
+        seeds = sorted(ours.keys() & base.keys())
+        gap = paired([measure(base[s]) for s in seeds], [measure(ours[s]) for s in seeds])
+        return Judgement(f"{words}, baseline less ours {gap} ({gap.pairs} seeds)", verdict_of(gap))
+
+    return judge
+
+
+def s_mnist_throughout(mode: str, alpha: float = 1e-2) -> Callable[[Entries], Judgement]:
+    """Ours less the baseline at the epoch where that is least: above zero where ours is better at every epoch."""
+
+    def judge(entries: Entries) -> Judgement:
+        ours, base = (_by_seed(entries, "hidden", weight, mode) for weight in (alpha, 0.0))
+        seeds = sorted(ours.keys() & base.keys())
+        gaps = [[a - b for a, b in zip(ours[s]["accuracy"], base[s]["accuracy"], strict=True)] for s in seeds]
+        means = [statistics.fmean(at) for at in zip(*gaps, strict=True)]
+        worst = means.index(min(means))
+        gap = paired([one[worst] for one in gaps], [0.0] * len(gaps))
+        ahead = sum(mean > 0 for mean in means)
+        text = f"ahead in the mean at {ahead} of {len(means)} epochs; least ahead at epoch {worst + 1}: {gap}"
+        return Judgement(f"{text} ({gap.pairs} seeds)", verdict_of(gap))
+
+    return judge

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from aimfor.app.data.features import FeatureStore, features_of
-from aimfor.app.data.pictures import Pictures
-from aimfor.fitting.backbones import LITE0, load_backbone
+from aimfor.data.backbones import LITE0, load_backbone
+from aimfor.data.features import FeatureStore, features_of
+from aimfor.data.pictures import Pictures
 
 from .formats import read_split
 

@@ -93,6 +93,17 @@ def load_large(folder: Path, split: str) -> Persons:
     return Persons(crops, labels, np.array([row["image"] for row in rows]))
 
 
+def box_sizes(folder: Path, split: str) -> np.ndarray[Any, Any]:
+    """``(n,)`` share of its image that each person's box covers, in the order of `load_large`."""
+    with (folder / "voc2012_action_large" / f"{split}.csv").open(encoding="utf8", newline="") as lines:
+        rows = [{key: float(row[key]) for key in _CORNERS} for row in csv.DictReader(lines)]
+    sides = ((row["xmax"] - row["xmin"]) * (row["ymax"] - row["ymin"]) / (row["width"] * row["height"]) for row in rows)
+    return np.array(list(sides))
+
+
+_CORNERS = ("xmin", "ymin", "xmax", "ymax", "width", "height")
+
+
 # ---------------------------------------------------------------- the published folders
 
 

@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from PIL import Image
 
+from aimfor.data.backbones import LITE0, load_backbone
 from aimfor.errors import InputError
-from aimfor.fitting.backbones import LITE0, load_backbone
 
 from .boxes import Boxes, checked, overlaps, pooled
 
@@ -59,15 +59,16 @@ def truth(path: Path) -> tuple[dict[int, tuple[str, int, int]], dict[int, list[d
     """Pictures by id, true boxes by picture, and names of a COCO file.
 
     Raises:
-        InputError: A box without area or outside its picture, an unknown picture or class, an id twice.
+        InputError: A box without area or outside its picture, an unknown picture or class, an id twice in any list.
     """
     raw = json.loads(path.read_text(encoding="utf8"))
+    for kind in ("images", "categories", "annotations"):
+        ids = [one["id"] for one in raw[kind]]
+        if len(set(ids)) < len(ids):
+            raise InputError(kind, f"{len(ids) - len(set(ids))} ids twice in {path.name}", "each id once")
     pictures = {int(one["id"]): (str(one["file_name"]), int(one["width"]), int(one["height"])) for one in raw["images"]}
     names = {int(one["id"]): str(one["name"]) for one in raw["categories"]}
     known: dict[int, list[dict[str, Any]]] = {number: [] for number in pictures}
-    ids = [one["id"] for one in raw["annotations"]]
-    if len(set(ids)) < len(ids):
-        raise InputError("annotations", f"{len(ids) - len(set(ids))} ids twice in {path.name}", "one id a box")
     for one in raw["annotations"]:
         if one["image_id"] not in known or one["category_id"] not in names:
             came = f"a box of picture {one['image_id']} and class {one['category_id']} in {path.name}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +16,9 @@ import aimfor
 from ..experiment import Cell, Experiment, Options, Result, data_folder
 from ..experiments.ours.mq2008 import fold
 from .board import report_of
-from .contest import Rows, Task, best_of, contest_of_folds
+from .contest import contest_of_folds
 from .losses import Loss, MakeLoss, Method, has_direct
+from .task import Checkpoint, Rows, Task, chosen
 
 METRICS, DATA = ("ndcg@10", "mrr"), "mq2008"
 
@@ -41,13 +44,16 @@ def listnet(scores: Tensor, grades: Tensor, done: float) -> Tensor:
     return -(target / target.sum(1, keepdim=True).clamp_min(1.0) * logs).sum(1).mean()
 
 
-def _pairs(grades: Tensor) -> Tensor:
-    return (grades[:, :, None] > grades[:, None, :]) & (grades[:, None, :] >= 0)
+def _pairs(grades: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """List, better and worse document of every pair with two grades."""
+    above = (grades[:, :, None] > grades[:, None, :]) & (grades[:, None, :] >= 0)
+    found = above.nonzero()
+    return found[:, 0], found[:, 1], found[:, 2]
 
 
 def ranknet(scores: Tensor, grades: Tensor, done: float) -> Tensor:
-    gaps = scores[:, :, None] - scores[:, None, :]
-    return functional.softplus(-gaps)[_pairs(grades)].mean()
+    row, better, worse = _pairs(grades)
+    return functional.softplus(scores[row, worse] - scores[row, better]).mean()
 
 
 def _gains(grades: Tensor) -> tuple[Tensor, Tensor]:
@@ -63,9 +69,9 @@ def lambdaloss(scores: Tensor, grades: Tensor, done: float) -> Tensor:
     gains, discounts = _gains(grades)
     order = scores.detach().masked_fill(grades < 0, -1e9).argsort(1, descending=True)
     at = torch.empty_like(scores).scatter_(1, order, discounts.expand_as(scores))
-    change = (gains[:, :, None] - gains[:, None, :]).abs() * (at[:, :, None] - at[:, None, :]).abs()
-    gaps = scores[:, :, None] - scores[:, None, :]
-    return (functional.softplus(-gaps) * change * _pairs(grades)).sum((1, 2)).mean()
+    row, better, worse = _pairs(grades)
+    change = (gains[row, better] - gains[row, worse]) * (at[row, better] - at[row, worse]).abs()
+    return (functional.softplus(scores[row, worse] - scores[row, better]) * change).sum() / len(scores)
 
 
 def approx_ndcg(shares: Tensor, knob: float, metric: str) -> Loss:
@@ -106,48 +112,75 @@ def _then(shares: Tensor, knob: float, metric: str) -> Loss:
     return lambda scores, grades, done: (listnet if done < knob else after)(scores, grades, done)
 
 
+# In the order in which they are run.
 METHODS = {
     one.name: one
     for one in (
-        Method("pointwise squared", _rival(squared)),
+        Method("metric", _ours(False), ours=True),
         Method("pointwise logistic", _rival(logistic)),
         Method("ListNet", _rival(listnet)),
         Method("RankNet", _rival(ranknet)),
         Method("LambdaLoss", _rival(lambdaloss)),
-        Method("ApproxNDCG", approx_ndcg, (0.1, 0.5, 1.0)),
         Method("ListMLE", _rival(listmle)),
-        Method("metric", _ours(False), ours=True),
+        Method("ApproxNDCG", approx_ndcg, (0.1, 0.5, 1.0)),
+        Method("pointwise squared", _rival(squared)),
         Method("metric, direct", _ours(True), (0.1, 1.0, 10.0), ours=True),
         Method("ListNet, then metric", _then, (0.25, 0.5, 0.75), ours=True),
     )
 }
 
 
-def scorer(inputs: int) -> nn.Module:
-    layers = [nn.Linear(inputs, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)]
-    return nn.Sequential(*layers, nn.Flatten(1))
+class Scorer(nn.Module):
+    """One score for each document ``(b, l, d)`` that is there ``(b, l)``; 0 for the others."""
+
+    def __init__(self, inputs: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(inputs, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1), nn.Flatten(0)
+        )
+
+    def forward(self, x: Tensor, there: Tensor) -> Tensor:
+        scores = functional.pad(self.layers(x[there]), (0, 1))  # the last is what padding gets
+        at = (there.flatten().cumsum(0) - 1).view_as(there)
+        return scores[torch.where(there, at, scores.shape[0] - 1)]
+
+
+def trimmed(scores: Tensor, grades: Tensor) -> tuple[Tensor, Tensor]:
+    """Without the places that are padding in every list."""
+    longest = int((grades >= 0).sum(1).max())
+    return scores[:, :longest], grades[:, :longest]
 
 
 def load(folder: Path, number: int) -> Task:
-    train, choose, judge = (Rows((part.x,), part.y) for part in fold(folder, number))
-    known = train.x[0][train.y >= 0]
+    parts = [(part.x, part.y) for part in fold(folder, number)]
+    known = parts[0][0][parts[0][1] >= 0]
     mean, deviation = known.mean(0), known.std(0)
     deviation = torch.where(deviation > 0, deviation, 1.0)
-    train, choose, judge = (
-        Rows((((one.x[0] - mean) / deviation).clamp(-10, 10),), one.y) for one in (train, choose, judge)
-    )
-    parts = {"choose": choose, "judge": judge}
+    train, choose, judge = (Rows((((x - mean) / deviation).clamp(-10, 10), y >= 0), y) for x, y in parts)
     return Task(
         train=train,
-        parts=parts,
-        network=functools.partial(scorer, train.x[0].shape[2]),
-        evaluate=lambda found: {one: best_of(found, parts, functools.partial(exact, one)) for one in METRICS},
+        parts={"choose": choose, "judge": judge},
+        network=functools.partial(Scorer, known.shape[1]),
+        evaluate=functools.partial(evaluate, {"choose": choose, "judge": judge}),
         metrics=METRICS,
         shares=torch.ones(1),
         seed=number,
-        steps=300,
+        steps=200,
         batch=32,
+        loss_inputs=trimmed,
     )
+
+
+def evaluate(parts: dict[str, Rows], checkpoints: Sequence[Checkpoint]) -> dict[str, dict[str, Any]]:
+    """Judged query by query."""
+    found: dict[str, dict[str, Any]] = {}
+    for metric in METRICS:
+        best, value = chosen(checkpoints, parts, functools.partial(exact, metric))
+        found[metric] = {"choose": value}
+        if "judge" in best:
+            lists = zip(best["judge"].split(1), parts["judge"].y.split(1), strict=True)
+            found[metric]["judge"] = [exact(metric, scores, grades) for scores, grades in lists]
+    return found
 
 
 def exact(metric: str, scores: Tensor, grades: Tensor) -> float:
@@ -158,9 +191,9 @@ def exact(metric: str, scores: Tensor, grades: Tensor) -> float:
 def cells(options: Options) -> list[Cell]:
     return [
         {"data": DATA, "fold": number, "method": method.name, "metric": metric}
-        for number in range(1, 6)
         for method in METHODS.values()
         for metric in (METRICS if method.ours else ("all",))
+        for number in range(1, 6)
         if "direct" not in method.name or has_direct(metric)
     ]
 

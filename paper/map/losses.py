@@ -162,3 +162,8 @@ OURS: tuple[Method, ...] = (
     Method("metric, direct", direct, (0.1, 1.0, 10.0), ours=True),
     Method("cross-entropy, then metric", then_default(plain), (0.25, 0.5, 0.75), ours=True),
 )
+#: For many small tables: the cross-entropies and ours.
+FEW: tuple[Method, ...] = (
+    *(one for one in OF_TWO_CLASSES if one.name in ENTROPIES),
+    *(one for one in OURS if "direct" not in one.name),
+)

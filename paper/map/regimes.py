@@ -8,8 +8,9 @@ from pathlib import Path
 
 from ..experiment import Cell, Experiment, Options, Result, data_folder
 from .board import report_of
-from .contest import Task, contest
+from .contest import contest
 from .losses import Method, has_direct
+from .task import Task
 
 #: The data sets of a regime, each with the metrics it is judged by and the losses that are tried.
 Entrants = Mapping[str, tuple[tuple[str, ...], tuple[Method, ...]]]

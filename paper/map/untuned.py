@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from .losses import OF_CLASSES, OF_TWO_CLASSES, OURS
+from .losses import FEW, OF_CLASSES, OF_TWO_CLASSES, OURS
 from .regimes import Entrants, regime
-from .tables import load_task
+from .tables import SMALL_TABLES, load_task
 
 DATA: Entrants = {
     **dict.fromkeys(("mammography", "bank_marketing", "creditcard_fraud"), (("f1",), (*OF_TWO_CLASSES, *OURS))),
     **dict.fromkeys(("digits", "mnist long tail"), (("f1_macro",), (*OF_CLASSES, *OURS))),
+    **dict.fromkeys(SMALL_TABLES, (("f1",), FEW)),
 }
 EXPERIMENT = regime("map_untuned", "The map: no threshold can be tuned", DATA, load_task)

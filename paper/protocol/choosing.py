@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from aimfor.fitting import statistics as stats
 from aimfor.metrics.base import Metric
 from aimfor.metrics.confusion import CountMetric
 from aimfor.refit.choose import best_shift
+from aimfor.runs.compare import statistics as stats
 
 from .protocol import Checkpoint, Contest, Split, scores_for
 from .training import restored, scores_of

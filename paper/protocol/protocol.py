@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from aimfor.fitting import losses
+from aimfor.learners.networks import losses
 from aimfor.metrics.auroc import AUROCOneVsRest
 from aimfor.metrics.average_precision import AveragePrecision
 from aimfor.metrics.base import Metric

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aimfor.fitting.statistics import Difference, holm, paired_difference
+from aimfor.runs.compare.statistics import Difference, holm, paired_difference
 
 from .pages import write_table
 from .statistics import bootstrap_median, signed_ranks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..experiments.ours import floors, out_of_fold
+from ..experiments.ours import floors, out_of_fold, promises
 
 INTRO = """## Guaranteed thresholds
 
@@ -22,8 +22,18 @@ def guarantee_board(results: Mapping[str, Sequence[dict[str, Any]]]) -> list[str
         *_floors(results.get("floors", ())),
         *_mapie(results.get("bench:guarantee", ())),
         *_out_of_fold(results.get("out_of_fold", ())),
+        *_promises(results.get("promises", ())),
     ]
     return [INTRO, *parts] if parts else []
+
+
+def _promises(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Both tables, with as many draws as were run."""
+    if not rows:
+        return []
+    head = "### Clusters, planned labels, bands and categories (`promises`)"
+    tables = [*promises.validity_lines(rows), "", promises.POWER, "", *promises.power_lines(rows)]
+    return [head, "", promises.EXPLAINED, "", *tables, ""]
 
 
 def _validity(rows: Sequence[dict[str, Any]]) -> list[str]:

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from aimfor.fitting.objective import Objective
+from aimfor.targets.objective import Objective
 
 Array = NDArray[Any]
 

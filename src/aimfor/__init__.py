@@ -9,6 +9,7 @@ Names are imported on first use, so that the command line starts without waiting
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
@@ -40,7 +41,9 @@ _HOME = {
     "decide": "decisions",
     "metric_from_name": "metrics",
     "support": "metrics",
-    "load": "app.run.model",
+    "load": "runs.model",
+    "train": "program",
+    "compare": "program",
     "Status": "engine",
     "AimforError": "errors",
     "InputError": "errors",
@@ -64,13 +67,14 @@ _OLD_NAMES = {"MetricHead": "HeadFitter"}
 #: Subpackages that a user may want to look into.
 _PACKAGES = (
     "constraints",
+    "data",
     "decisions",
     "direct",
     "engine",
     "errors",
-    "fitting",
     "integrations",
     "lagrangian",
+    "learners",
     "lp",
     "metrics",
     "positive_unlabelled",
@@ -116,13 +120,14 @@ __all__ = [
 
 if TYPE_CHECKING:
     from . import constraints as constraints
+    from . import data as data
     from . import decisions as decisions
     from . import direct as direct
     from . import engine as engine
     from . import errors as errors
-    from . import fitting as fitting
     from . import integrations as integrations
     from . import lagrangian as lagrangian
+    from . import learners as learners
     from . import lp as lp
     from . import metrics as metrics
     from . import positive_unlabelled as positive_unlabelled
@@ -131,7 +136,6 @@ if TYPE_CHECKING:
     from . import retrieval as retrieval
     from . import smooth as smooth
     from . import sorted as sorted
-    from .app.run.model import load as load
     from .decisions import decide as decide
     from .direct import DirectEngine as DirectEngine
     from .engine import Engine as Engine
@@ -163,19 +167,25 @@ if TYPE_CHECKING:
     from .metrics import metric_from_name as metric_from_name
     from .metrics import support as support
     from .positive_unlabelled import PULoss as PULoss
+    from .program import compare as compare
+    from .program import train as train
     from .rates import RateEngine as RateEngine
     from .rates import maximize as maximize
     from .rates import minimize as minimize
     from .refit import HeadFitter as HeadFitter
     from .regularized import Regularized as Regularized
     from .retrieval import RetrievalLoss as RetrievalLoss
+    from .runs.model import load as load
     from .smooth import SmoothEngine as SmoothEngine
     from .sorted import SortedEngine as SortedEngine
     from .whole import in_parts as in_parts
 
 
 def __getattr__(name: str) -> Any:
-    name = _OLD_NAMES.get(name, name)
+    if name in _OLD_NAMES:
+        words = f"aimfor.{name} is called aimfor.{_OLD_NAMES[name]} now; the old name goes in two minor versions"
+        warnings.warn(words, DeprecationWarning, stacklevel=2)
+        name = _OLD_NAMES[name]
     home = _HOME.get(name) or _ELSEWHERE.get(name)
     if home is not None:
         try:
@@ -183,7 +193,7 @@ def __getattr__(name: str) -> Any:
         except ModuleNotFoundError as missing:
             if missing.name != "torch":
                 raise
-            words = f"aimfor.{name} needs torch. Install it with: pip install 'aimfor[torch]'"
+            words = f"aimfor.{name} needs torch. Install it with: pip install torch"
             raise ModuleNotFoundError(words, name="torch") from None
         globals()[name] = value
         return value
@@ -193,4 +203,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "load", *_PACKAGES]  # dir() puts them in order; the name `sorted` is a subpackage here
+    # dir() puts them in order; the name `sorted` is a subpackage here
+    return [*__all__, "compare", "load", "train", *_PACKAGES]

@@ -1,4 +1,4 @@
-"""The command line. `--version` and `support` answer at once; everything else belongs to the program (aimfor.app)."""
+"""The command line. `--version` and `support` answer at once; everything else belongs to the program (aimfor.cli)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from importlib.resources import files
 from . import __version__
 
 #: Commands that need NumPy and SciPy alone.
-BASE = ("decide", "plan", "check")
+BASE = {"decide": "deciding", "plan": "planning", "check": "checking"}
 USAGE = """usage: aimfor [--version] [--help] COMMAND …
 
   support     which metric runs on which engine, and what it costs
@@ -24,7 +24,7 @@ USAGE = """usage: aimfor [--version] [--help] COMMAND …
   check       do the floors of a decision still hold on new labelled rows?
   report      one HTML file about a run or a comparison
   export      a trained model for deployment
-  demo        the committee against trees and networks on built-in data
+  demo        the ensemble against trees and networks on built-in data
 
 `aimfor COMMAND --help` shows its options and examples.
 Start with: aimfor compare customers.csv --target churned --metric f1"""
@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(USAGE)
         return 0 if words else 2
     if words[0] in BASE:
-        home = importlib.import_module(f"aimfor.app.cli.{words[0]}")
+        home = importlib.import_module(f"aimfor.cli.{BASE[words[0]]}")
         command: Callable[[list[str]], int] = getattr(home, words[0])
         return command(words[1:])
     return _program(words)
@@ -74,12 +74,12 @@ def _program(words: list[str]) -> int:
     # time pays for every core. It is read when torch is imported, which nothing has done yet.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        app = importlib.import_module("aimfor.app.cli.main").app
+        app = importlib.import_module("aimfor.cli.main").app
     except ModuleNotFoundError as missing:
         if missing.name is not None and missing.name.startswith("aimfor"):
             raise
         print(
-            f"aimfor {words[0]} needs the package {missing.name!r}. Install it with: pip install 'aimfor[train]'",
+            f"aimfor {words[0]} needs the package {missing.name!r}. In a clone: pip install '.[train]'",
             file=sys.stderr,
         )
         return 2

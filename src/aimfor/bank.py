@@ -11,6 +11,9 @@ from torch import Tensor, nn
 from .engine import Batch
 from .errors import InputError
 
+#: What is remembered of each example.
+BUFFERS = ("scores", "targets", "weights", "index")
+
 
 class ScoreBank(nn.Module):
     """The last ``size`` examples' scores, targets and weights, as persistent buffers.
@@ -88,9 +91,21 @@ class ScoreBank(nn.Module):
         self.index = self.targets - 1
         self.head = self.head.to(batch.scores.device)
 
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        # An empty bank is saved in its shape for one score an example: `torch.distributed.checkpoint` loads into that.
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if not self.scores.shape[0]:
+            for name in BUFFERS:
+                empty = getattr(self, name).new_full((self.size,), -1 if name == "index" else 0)
+                destination[prefix + name] = empty.double() if empty.is_floating_point() else empty
+
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
-        # The buffers take their shape from the first batch; a saved bank brings its own.
-        for name in ("scores", "targets", "weights", "index"):
+        # The buffers take their shape from the first batch; a saved bank brings its own, an empty one none.
+        weights = state_dict.get(prefix + "weights")
+        if weights is not None and not weights.any() and not state_dict[prefix + "head"]:
+            nothing = {prefix + name: state_dict[prefix + name][:0] for name in BUFFERS}
+            state_dict = {**state_dict, **nothing}
+        for name in BUFFERS:
             saved = state_dict.get(prefix + name)
             if saved is not None and saved.shape[:1] not in (torch.Size([0]), torch.Size([self.size])):
                 raise InputError(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 __all__ = [
     "AimforError",
+    "CopiesWarning",
     "DegenerateBatchWarning",
     "InputError",
     "OddRowsWarning",
@@ -48,12 +49,20 @@ class OddRowsWarning(UserWarning):
     """New rows hold levels that training did not see, values far out of its range, or words among numbers."""
 
 
+class CopiesWarning(UserWarning):
+    """Rows of a training table are copies of others, more than chance explains."""
+
+
 class DegenerateBatchWarning(UserWarning):
     """A batch left the metric undefined (no positive, one class, all masked): loss 0, gradient 0."""
 
 
 class ProbabilityWarning(UserWarning):
     """Scores that are probabilities are decided at a threshold of 0, where all of them are positive."""
+
+
+class Interrupted(AimforError):
+    """The user stopped the run; its state is saved."""
 
 
 def refusal(attempt: Callable[[], object], kind: type[AimforError] = AimforError) -> str | None:

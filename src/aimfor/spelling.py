@@ -16,6 +16,20 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?", re.ASCII)
 
 
+#: Characters that no cell keeps: a terminal obeys some of them. Tabs and line ends stay.
+CONTROL = r"[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f]"
+
+
+def without_control(text: str) -> str:
+    """The text as it can be printed anywhere.
+
+    Example:
+        >>> without_control("\x1b[31mred\x07")
+        '[31mred'
+    """
+    return re.sub(CONTROL, "", text)
+
+
 def number_text(value: float) -> str:
     """A number as a person writes it: 1.0 is ``"1"``."""
     whole = np.isfinite(value) and abs(value) < 1e22 and value == int(value)

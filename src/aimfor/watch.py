@@ -78,7 +78,7 @@ def _about_undefined(counts: BatchCounts, metric: object, bank: bool) -> str:
     text = (
         f"{counts.undefined} of {counts.batches} batches ({share:.0%}) left {metric!r} undefined and taught nothing. "
     )
-    remedies = ["aimfor.fitting.sampler.BalancedBatchSampler gives every batch both classes"]
+    remedies = ["aimfor.learners.networks.sampler.BalancedBatchSampler gives every batch both classes"]
     if share < 1.0:
         # Chance alone leaves a batch empty with share u, and one k times as large with u^k.
         remedies.append(f"batches {math.ceil(math.log(0.01) / math.log(share))} times as large would be undefined 1 %")

@@ -15,8 +15,8 @@ import pytest
 import typer.testing
 from typer.testing import CliRunner
 
-from aimfor.app.cli.main import app
-from aimfor.fitting.committee import folds
+from aimfor.cli.main import app
+from aimfor.targets import folds
 from undrawn import draw_less, redraw, undraw, wait_less
 
 NASTY = "<script>document.title='owned'</script>"
@@ -86,8 +86,8 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
     """Opens a report in a real browser without a network; what goes wrong there is in ``problems``."""
     contexts = []
 
-    def visit(path: Path, width: int = 1000) -> Any:
-        contexts.append(browser.new_context(offline=True, viewport={"width": width, "height": 800}))
+    def visit(path: Path, width: int = 1000, **settings: Any) -> Any:
+        contexts.append(browser.new_context(offline=True, viewport={"width": width, "height": 800}, **settings))
         tab = contexts[-1].new_page()
         tab.problems = []
         tab.on("pageerror", lambda error: tab.problems.append(str(error)))

@@ -11,7 +11,7 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional
 
-from aimfor.fitting import backbones
+from aimfor.data import backbones
 
 
 class TinyTail(nn.Module):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from aimfor.app.cli.main import app
-from aimfor.app.data import tables
+from aimfor.cli.main import app
+from aimfor.data import tables
 from programs import finished
 
 
@@ -205,8 +205,8 @@ def test_constant_and_empty_columns_beside_good_ones_are_left_out_and_named(tmp_
 def test_damaged_checkpoint_is_named(tmp_path: Path, damage: str) -> None:
     import torch
 
+    from aimfor.data import checkpoint
     from aimfor.errors import InputError
-    from aimfor.fitting import checkpoint
 
     path = tmp_path / "checkpoint.safetensors"
     checkpoint.save(path, {"w": torch.randn(50)}, {"a": 1})
@@ -226,7 +226,7 @@ def test_full_disk_while_saving_leaves_the_previous_checkpoint(tmp_path: Path) -
         import resource, sys, torch
         from pathlib import Path
         from aimfor.errors import InputError
-        from aimfor.fitting import checkpoint
+        from aimfor.data import checkpoint
         path = Path(sys.argv[1]) / "checkpoint.safetensors"
         checkpoint.save(path, {"w": torch.zeros(100)}, {"step": 1})
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
@@ -237,7 +237,7 @@ def test_full_disk_while_saving_leaves_the_previous_checkpoint(tmp_path: Path) -
     """
     done = finished(tmp_path, code=code)
     assert "could not be written" in done.stdout
-    from aimfor.fitting import checkpoint
+    from aimfor.data import checkpoint
 
     tensors, state = checkpoint.load(tmp_path / "checkpoint.safetensors")
     assert state == {"step": 1}

@@ -12,10 +12,10 @@ import pytest
 from sklearn import metrics as sk
 from typer.testing import CliRunner
 
-from aimfor.app.cli.main import app
-from aimfor.app.run.finished import load_run
-from aimfor.app.run.folder import prepare
-from aimfor.fitting.config import Settings
+from aimfor.cli.main import app
+from aimfor.data.settings import Settings
+from aimfor.runs.finished import load_run
+from aimfor.runs.prepared import prepare
 
 SHORT = ["--members", "linear", "-q"]
 
@@ -36,7 +36,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 def held_out(folder: Path) -> tuple[Any, Any]:
     """Labels and decisions of the test rows, by the way of `predict`."""
-    ready = prepare(Settings(**json.loads((folder / "config.json").read_text())["settings"]), committee=True)
+    ready = prepare(Settings(**json.loads((folder / "config.json").read_text())["settings"]), ensemble=True)
     scores = load_run(folder).scores(ready.source)[ready.parts.test]
     return ready.ids.numpy()[ready.parts.test], scores.argmax(1).numpy()
 

@@ -17,9 +17,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from aimfor.__main__ import BASE, USAGE, main
-from aimfor.app.cli import progress
-from aimfor.app.cli.bar import bar
-from aimfor.app.cli.main import EXAMPLES, app
+from aimfor.cli import progress
+from aimfor.cli.main import EXAMPLES, app
+from aimfor.cli.progress import bar
 from aimfor.metrics import METRICS
 
 COMMANDS = sorted(command.__name__ for command in EXAMPLES)
@@ -97,12 +97,12 @@ def test_what_is_missing_is_said_by_its_name() -> None:
 
 
 def test_too_little_memory_is_said_in_english(monkeypatch: pytest.MonkeyPatch) -> None:
-    from aimfor.app.run import folder
+    from aimfor.runs import prepared
 
     def full(*_: Any, **__: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(folder, "load", full)
+    monkeypatch.setattr(prepared, "load", full)
     result = CliRunner().invoke(app, ["train", "iris", "--metric", "accuracy"])
     assert result.exit_code == 2
     assert result.stderr.startswith("aimfor: not enough memory for this data.")
@@ -112,8 +112,8 @@ def test_too_little_memory_is_said_in_english(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 @pytest.mark.parametrize("word", ["True", "true", "TRUE"])
 def test_positive_true_is_found_among_booleans(kind: str, word: str, tmp_path: Path) -> None:
-    from aimfor.app.run.folder import prepare
-    from aimfor.fitting.config import settings
+    from aimfor.data.settings import settings
+    from aimfor.runs.prepared import prepare
 
     x = np.random.default_rng(0).normal(size=60)
     table = pa.table({"x": x, "y": pa.array(x > 0.5)})

@@ -11,10 +11,10 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from aimfor.app.cli.main import app
-from aimfor.app.masks.coco import drawn, filled, from_counts, unpacked
-from aimfor.app.masks.data import read_scenes
+from aimfor.cli.main import app
 from aimfor.errors import InputError
+from aimfor.targets.coco import drawn, filled, from_counts, unpacked
+from aimfor.targets.pixels import read_scenes
 
 #: Written by pycocotools 2.0 for the masks below.
 SMALL = [

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from aimfor.app.cli.main import app
-from aimfor.app.decide import check as checking
-from aimfor.app.run import lock
+from aimfor.cli.decide import check as checking
+from aimfor.cli.main import app
 from aimfor.errors import InputError
+from aimfor.runs import lock
 
 DECISION = {
     "kind": "decision", "score": "s", "target": "y", "positive": "1", "groups": {"place": ["a", "b"]},

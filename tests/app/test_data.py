@@ -12,14 +12,14 @@ import pytest
 from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
-from aimfor.app.cli.main import app
-from aimfor.app.data.encode import ImageEncoder, restore_encoder
-from aimfor.app.data.labels import Labels, fit_labels, split
-from aimfor.app.data.sources import load
-from aimfor.app.data.tables import read_table
-from aimfor.app.run.folder import prepare
+from aimfor.cli.main import app
+from aimfor.data.columns import TableEncoder
+from aimfor.data.encode import ImageEncoder, restore_encoder
+from aimfor.data.sources import load
+from aimfor.data.tables import read_table
 from aimfor.errors import InputError
-from aimfor.fitting.columns import TableEncoder
+from aimfor.runs.prepared import prepare
+from aimfor.targets.classes import Labels, fit_labels, split
 
 HEADER = "age,city,when,flag,label"
 ROWS = [
@@ -221,10 +221,11 @@ def test_image_folder_and_npz_of_the_same_images_encode_alike(tmp_path: Path) ->
 
 def test_the_demo_is_about_a_table_with_enough_rows_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
-    monkeypatch.setattr("aimfor.app.compare.command.compare", lambda settings, *rest, **more: given.extend(settings))
+    monkeypatch.setattr("aimfor.cli.comparing.run", lambda settings, *rest: (given.extend(settings), []))
+    monkeypatch.setattr("aimfor.cli.comparing.show", lambda *found: None)
     assert CliRunner().invoke(app, ["demo"]).exit_code == 0
     assert [one.metric for one in given] == ["recall@precision=0.97"]
-    ready = prepare(given[0], committee=True)
+    ready = prepare(given[0], ensemble=True)
     assert sum(map(len, (ready.parts.train, ready.parts.validation, ready.parts.test))) == 1797
     truth = load_digits().target >= 5
     np.testing.assert_array_equal(ready.ids.numpy(), truth)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,8 +14,8 @@ import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
-from aimfor.app.cli.main import app
-from aimfor.app.decide import page as decision_page
+from aimfor.cli.decide import page as decision_page
+from aimfor.cli.main import app
 
 BASE = ["--target", "y", "--score", "s", "--maximize", "recall"]
 
@@ -94,6 +96,17 @@ BAD = {
     "the same rows in another file": ([*BASE, *FLOOR, "--learn", "copy.csv"], "calibration rows too"),
     "group missing from calibration": (
         [*BASE, "--subject-to", "gap(fpr, sex) <= 0.1", "--learn", "third.csv"], "'other' in third.csv only",
+    ),
+    "a floor that says nothing": ([*BASE, "--subject-to", "precision >= 0"], "Every decision keeps it"),
+    "a ceiling that says nothing": ([*BASE, "--subject-to", "gap(fpr, sex) <= 1"], "Every decision keeps it"),
+    "a floor of one": ([*BASE, "--subject-to", "worst(precision, sex) >= 1"], "No number of rows can show"),
+    "a ceiling of nothing": ([*BASE, "--subject-to", "fpr <= 0"], "No number of rows can show"),
+    "a floor above one": ([*BASE, "--subject-to", "precision >= 1.2"], "Write 0.012, or 1.2% in words"),
+    "a floor in percent": ([*BASE, "--subject-to", "precision >= 90"], "Write 0.9, or 90% in words"),
+    "a floor below nothing": ([*BASE, "--subject-to", "precision >= -0.1"], "bound of precision >=: got -0.1"),
+    "a floor for one class of several": (
+        ["--target", "y", "--score-of", "yes=s", "--maximize", "recall", "--subject-to", "precision[label=yes] >= 1"],
+        "No number of rows can show",
     ),
     "no such file": ([*BASE, *FLOOR, "--learn", "nowhere.csv"], "does not exist"),
 }  # fmt: skip
@@ -294,15 +307,34 @@ def test_a_second_decision_has_a_folder_of_its_own_and_a_log_belongs_to_one_deci
     assert len(Path("one.jsonl").read_text().splitlines()) == 1
 
 
+def test_standard_input_and_output() -> None:
+    text = Path(scores("cal.csv", 2500, 0)).read_bytes()
+    words = [*BASE, *FLOOR]
+    assert run("cal.csv", *words, "--out", "filed")[0] == 0
+    done = subprocess.run([sys.executable, "-m", "aimfor", "decide", "-", *words, "--out", "-"], input=text,
+                          capture_output=True)  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+    piped, filed = json.loads(done.stdout), json.loads(Path("filed/decision.json").read_text())
+    assert (piped.pop("data"), filed.pop("data")) == ("stdin.csv", "cal.csv")
+    assert piped == filed
+    assert sorted(path.name for path in Path().iterdir()) == ["cal.csv", "filed"]
+    code, out, _ = run("cal.csv", *BASE, "--subject-to", "precision >= 0.99", "--out", "-")
+    assert (code, json.loads(out)["decision"]["threshold"]) == (1, None)
+    empty = subprocess.run([sys.executable, "-m", "aimfor", "decide", "-", *words], input=b"", capture_output=True)
+    assert (empty.returncode, len(empty.stderr.splitlines()), empty.stdout) == (2, 1, b"")
+
+
 def test_without_a_threshold_the_page_draws_none_and_all_numbers_have_one_denominator(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     drawn: list[float | None] = []
     plain = decision_page.decision_curves
 
-    def watched(cuts: object, lines: object, region: object, mark: float | None) -> object:
+    def watched(
+        scale: object, cuts: object, lines: object, region: object, mark: float | None, bands: object
+    ) -> object:
         drawn.append(mark)
-        return plain(cuts, lines, region, mark)
+        return plain(scale, cuts, lines, region, mark, bands)
 
     monkeypatch.setattr(decision_page, "decision_curves", watched)
     assert run(scores("few.csv", 150, 3, 1.2), *BASE, "--subject-to", "precision >= 0.95")[0] == 1

@@ -56,6 +56,17 @@ def test_a_column_by_which_rows_agree_is_named_in_any_order_of_the_file() -> Non
         assert note.endswith("--cluster doc")
 
 
+def test_measurements_are_no_clusters() -> None:
+    """A share of right sentences, whose whole ones are the label, agrees with it more than any document does."""
+    write(600, 5, 0.6)
+    head, *lines = Path("rows.csv").read_text().splitlines()
+    shares = [1.0 if line.split(",")[1] == "1" else place % 20 / 20 for place, line in enumerate(lines)]
+    fine = [f"{line},{share:g}" for line, share in zip(lines, shares, strict=True)]
+    Path("rows.csv").write_text("\n".join([f"{head},share", *fine]) + "\n")
+    (note,) = noted()
+    assert note.endswith("--cluster doc")
+
+
 def test_independent_rows_are_not_suspected_whatever_their_ids_and_order() -> None:
     for order in ("file", "shuffled", "sorted"):
         write(600, 5, 0.0, order)

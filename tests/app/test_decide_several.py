@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
-from aimfor.app.cli.main import app
+from aimfor.cli.main import app
 
 SCORES = ["--score-of", "fraud=a", "--score-of", "theft=b"]
 ALL = [*SCORES, "--score-of", "rest=c"]

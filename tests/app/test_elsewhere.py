@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aimfor.app.compare import cells, plan
+from aimfor.runs.compare import cells, plan
 
 #: Modules, functions and signals that Windows does not have. Other packages are imported before they are taken away.
 ELSEWHERE = """
@@ -40,9 +40,9 @@ def test_training_deciding_and_checking_need_nothing_of_unix(tmp_path: Path) -> 
     said = elsewhere(
         """
         from aimfor.__main__ import main
-        from aimfor.app.run.lock import in_turn, locked
+        from aimfor.runs.lock import in_turn, locked
         from aimfor.errors import InputError
-        from aimfor.fitting.committee import folds
+        from aimfor.targets import folds
         from pathlib import Path
         import json
 

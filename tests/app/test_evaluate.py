@@ -14,11 +14,11 @@ from sklearn import metrics as sk
 from sklearn.dummy import DummyClassifier
 
 import aimfor
-from aimfor.app.run.evaluate import evaluate
-from aimfor.app.run.evaluate.part import constant_value
-from aimfor.app.run.evaluate.probabilities import brier, log_loss, reliability
-from aimfor.fitting.intervals import bootstrap_interval
-from aimfor.fitting.objective import Objective
+from aimfor.targets.evaluate import evaluate
+from aimfor.targets.evaluate.decisions import brier, log_loss, reliability
+from aimfor.targets.evaluate.part import constant_value
+from aimfor.targets.intervals import bootstrap_interval
+from aimfor.targets.objective import Objective
 
 MANY_DRAWS = True  # the tests are about the intervals that come of them
 
@@ -37,8 +37,8 @@ def three_classes(n: int = 300, seed: int = 0) -> tuple[torch.Tensor, torch.Tens
     return scores, torch.from_numpy(y), scores.softmax(1).numpy()
 
 
-def beside(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {row["name"]: row for row in found["beside"]}
+def beside(found: Any) -> dict[str, Any]:
+    return {row.name: row for row in found.beside}
 
 
 def test_numbers_beside_the_metric_are_scikit_learns() -> None:
@@ -51,28 +51,28 @@ def test_numbers_beside_the_metric_are_scikit_learns() -> None:
         "Brier score": (sk.brier_score_loss(y, p), share * (1 - share)),
         "log loss": (sk.log_loss(y, p), sk.log_loss(y, np.full(len(y), share))),
     }
-    assert {name: (row["value"], row["constant"]) for name, row in found.items()} == {
+    assert {name: (row.value, row.constant) for name, row in found.items()} == {
         name: pytest.approx(pair) for name, pair in wanted.items()
     }
-    assert [row["higher_is_better"] for row in found.values()] == [True, True, False, False]
+    assert [row.higher_is_better for row in found.values()] == [True, True, False, False]
 
 
 def test_numbers_of_several_classes_are_scikit_learns() -> None:
     scores, y, p = three_classes()
     found = evaluate(Objective.of("auroc_ovr"), scores, y, 0.0, probabilities=p)
     decided = scores.argmax(1)
-    assert found["confusion"] == sk.confusion_matrix(y, decided).tolist()
+    assert found.confusion == sk.confusion_matrix(y, decided).tolist()
     precision, recall, f1, support = sk.precision_recall_fscore_support(y, decided)
-    for k, row in enumerate(found["per_class"]):
-        assert row["support"] == support[k]
-        assert row["decided"] == int((decided == k).sum())
-        assert (row["precision"], row["recall"], row["f1"]) == pytest.approx((precision[k], recall[k], f1[k]))
-        assert row["auroc"] == pytest.approx(sk.roc_auc_score(y == k, scores[:, k]))
+    for k, row in enumerate(found.per_class):
+        assert row.support == support[k]
+        assert row.decided == int((decided == k).sum())
+        assert (row.precision, row.recall, row.f1) == pytest.approx((precision[k], recall[k], f1[k]))
+        assert row.auroc == pytest.approx(sk.roc_auc_score(y == k, scores[:, k]))
     shown = beside(found)
-    assert shown["accuracy"]["value"] == pytest.approx(sk.accuracy_score(y, decided))
-    assert shown["accuracy"]["constant"] == pytest.approx(float((y == 0).double().mean()))
-    assert shown["Brier score"]["value"] == pytest.approx(float(((p - np.eye(3)[y]) ** 2).sum(1).mean()))
-    assert shown["log loss"]["value"] == pytest.approx(sk.log_loss(y, p))
+    assert shown["accuracy"].value == pytest.approx(sk.accuracy_score(y, decided))
+    assert shown["accuracy"].constant == pytest.approx(float((y == 0).double().mean()))
+    assert shown["Brier score"].value == pytest.approx(float(((p - np.eye(3)[y]) ** 2).sum(1).mean()))
+    assert shown["log loss"].value == pytest.approx(sk.log_loss(y, p))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_interval_of_accuracy_is_exact() -> None:
     found = evaluate(Objective.of("accuracy"), scores, y, 0.7, thorough=True)
     right = int(((scores > 0.7) == (y > 0)).sum())
     n = len(y)
-    assert found["interval"] == pytest.approx(
+    assert found.interval == pytest.approx(
         (beta.ppf(0.025, right, n - right + 1), beta.ppf(0.975, right + 1, n - right))
     )
 
@@ -108,7 +108,7 @@ def test_accuracy_beside_another_metric_has_an_exact_interval_too() -> None:
     row = beside(evaluate(Objective.of("f1_macro"), scores, y, 0.0, thorough=True))["accuracy"]
     right, n = int((scores.argmax(1) == y).sum()), len(y)
     wanted = beta.ppf(0.025, right, n - right + 1), beta.ppf(0.975, right + 1, n - right)
-    assert row["interval"] == pytest.approx(wanted)
+    assert row.interval == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(("name", "left"), [("auroc", ["average precision"]), ("ap", ["AUROC"])])
@@ -126,7 +126,7 @@ def delong_deviation(scores: Any, y: Any) -> float:
 
 def test_interval_of_auroc_agrees_with_the_closed_form() -> None:
     scores, y, _ = two_classes(800)
-    low, high = evaluate(Objective.of("auroc"), scores, y, 0.0, thorough=True)["interval"]
+    low, high = evaluate(Objective.of("auroc"), scores, y, 0.0, thorough=True).interval
     value, deviation = sk.roc_auc_score(y, scores), delong_deviation(scores.numpy(), y.numpy())
     # 400 draws know a 2.5 % quantile to about a tenth of the deviation: 0.35 of it is more than three of those.
     assert abs(low - (value - 1.96 * deviation)) < 0.35 * deviation
@@ -143,7 +143,7 @@ def test_a_large_part_is_judged_by_small_draws_of_the_same_width() -> None:
 
 def test_no_interval_where_all_draws_agree_or_most_are_undefined() -> None:
     y = torch.tensor([0] * 30 + [1] * 10)
-    assert evaluate(Objective.of("auroc"), y.double(), y, 0.5, thorough=True)["interval"] is None
+    assert evaluate(Objective.of("auroc"), y.double(), y, 0.5, thorough=True).interval is None
     assert bootstrap_interval(lambda rows: float("nan"), 10) is None
     assert bootstrap_interval(lambda rows: 0.0781, 2) is None
     assert [bootstrap_interval(lambda rows: float(rows.double().mean()), n) for n in (0, 1)] == [None, None]
@@ -162,33 +162,33 @@ def test_reliability_bins_part_all_rows_and_count_right(share: float) -> None:
     y = (rng.random(3000) < p).astype(float)
     bins = reliability(p, y)
     assert 5 <= len(bins) <= 10
-    assert sum(one["n"] for one in bins) == 3000
-    assert min(one["n"] for one in bins) >= 10
+    assert sum(one.n for one in bins) == 3000
+    assert min(one.n for one in bins) >= 10
     start, order = 0, np.argsort(p, kind="stable")
     for one in bins:
-        inside = order[start : start + one["n"]]
-        start += one["n"]
-        assert one["stated"] == pytest.approx(p[inside].mean())
-        assert one["seen"] == pytest.approx(y[inside].mean())
+        inside = order[start : start + one.n]
+        start += one.n
+        assert one.stated == pytest.approx(p[inside].mean())
+        assert one.seen == pytest.approx(y[inside].mean())
         k, n = int(y[inside].sum()), len(inside)
-        assert one["high"] == pytest.approx(beta.ppf(0.975, k + 1, n - k) if k < n else 1.0)
+        assert one.high == pytest.approx(beta.ppf(0.975, k + 1, n - k) if k < n else 1.0)
         rest = np.setdiff1d(np.arange(3000), inside)
         assert not np.isin(p[rest], p[inside]).any()  # equal probabilities are never parted
     # The probabilities are true here: few bars miss the diagonal.
-    assert sum(not one["low"] <= one["stated"] <= one["high"] for one in bins) <= 2
-    assert bins[-1]["n"] < 240  # fewer than a tenth of the rows: likely positives have bins of their own
+    assert sum(not one.low <= one.stated <= one.high for one in bins) <= 2
+    assert bins[-1].n < 240  # fewer than a tenth of the rows: likely positives have bins of their own
 
 
 def test_reliability_of_several_classes_is_of_the_decision() -> None:
     _, y, p = three_classes()
     bins = reliability(p, y.numpy().astype(float))
-    assert sum(one["n"] * one["seen"] for one in bins) == pytest.approx(float((p.argmax(1) == y.numpy()).sum()))
-    assert sum(one["n"] * one["stated"] for one in bins) == pytest.approx(p.max(1).sum())
+    assert sum(one.n * one.seen for one in bins) == pytest.approx(float((p.argmax(1) == y.numpy()).sum()))
+    assert sum(one.n * one.stated for one in bins) == pytest.approx(p.max(1).sum())
 
 
 def test_few_rows_and_constant_probabilities_are_one_bin() -> None:
     assert len(reliability(np.full(50, 0.3), np.zeros(50))) == 1
-    assert [one["n"] for one in reliability(np.array([0.1, 0.9]), np.array([0.0, 1.0]))] == [2]
+    assert [one.n for one in reliability(np.array([0.1, 0.9]), np.array([0.0, 1.0]))] == [2]
 
 
 def test_scores_of_certain_and_wrong_probabilities_are_finite() -> None:
@@ -199,4 +199,4 @@ def test_scores_of_certain_and_wrong_probabilities_are_finite() -> None:
 @pytest.mark.parametrize("label", [0, 1])
 def test_rows_of_one_class_have_curves_and_no_warning(label: int) -> None:
     found = evaluate(Objective.of("ap"), torch.linspace(-1, 1, 9), torch.full((9,), label), 0.0)
-    assert np.isfinite([one for line in found["curves"].values() for one in line]).all()
+    assert np.isfinite([one for line in found.curves.values() for one in line]).all()

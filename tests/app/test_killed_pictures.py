@@ -13,10 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from aimfor import failpoints
-from aimfor.app.cli.main import app
-from aimfor.fitting import backbones, checkpoint
-from aimfor.fitting.committee import FolderStore
-from aimfor.fitting.committee.members import pictures as members
+from aimfor.cli.main import app
+from aimfor.data import backbones, checkpoint
+from aimfor.learners.ensemble import FolderStore
+from aimfor.learners.ensemble.members import pictures as members
 
 from .pictures_samples import class_folders, many_classes, tiny
 from .test_many_labels import table

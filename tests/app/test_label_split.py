@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aimfor.app.many.split import stratified
+from aimfor.targets.labels import stratified
 
 
 @pytest.mark.parametrize("seed", range(40))

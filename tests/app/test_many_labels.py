@@ -1,4 +1,4 @@
-"""Several labels at once: a committee and a threshold each, unknown labels left out, one CSV of predictions."""
+"""Several labels at once: an ensemble and a threshold each, unknown labels left out, one CSV of predictions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import torch
 from sklearn.metrics import average_precision_score
 from typer.testing import CliRunner
 
-from aimfor.app.cli.main import app
-from aimfor.app.data.pictures import Pictures
-from aimfor.app.many import run as many
-from aimfor.app.many.sheets import label_sheets
-from aimfor.fitting import backbones
+from aimfor.cli.main import app
+from aimfor.data import backbones
+from aimfor.data.pictures import Pictures
+from aimfor.runs import labels as many
+from aimfor.runs.labels import label_sheets
 
 from .pictures_samples import picture, tiny
 
@@ -46,7 +46,7 @@ def table(folder: Path, n: int = 48) -> Path:
     return folder / "labels.csv"
 
 
-def test_each_label_has_its_own_committee_and_threshold(tmp_path: Path) -> None:
+def test_each_label_has_its_own_ensemble_and_threshold(tmp_path: Path) -> None:
     data, out = table(tmp_path / "photos"), tmp_path / "runs" / "one"
     words = ("--metric", "ap", "--model", "efficientnet-lite0", "--image-size", 32, "--members", "linear")
     said = says("train", data, "--target", "below,noisy,rare", *words, "--out", out)
@@ -128,8 +128,8 @@ def test_a_label_that_nobody_is_given_has_no_precision() -> None:
     ready: Any = SimpleNamespace(
         settings=SimpleNamespace(metric="f1", seed=0), y=y, test=np.ones(5, bool), names=["a", "b"], notes=[]
     )
-    none, all_of_them = many.evaluated(ready, torch.zeros(5, 2), [0.5, -0.5])["labels"]
-    assert np.isnan(none["precision"])
-    assert none["recall"] == 0.0
-    assert all_of_them["precision"] == 0.5  # two of four whose label is known
-    assert all_of_them["recall"] == 1.0
+    none, all_of_them = many.evaluated(ready, torch.zeros(5, 2), [0.5, -0.5]).labels
+    assert np.isnan(none.precision)
+    assert none.recall == 0.0
+    assert all_of_them.precision == 0.5  # two of four whose label is known
+    assert all_of_them.recall == 1.0

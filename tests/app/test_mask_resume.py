@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from aimfor.app.cli.main import app
+from aimfor.cli.main import app
 
 
 def resumed(run: Path) -> tuple[int, str]:

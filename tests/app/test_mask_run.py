@@ -11,15 +11,15 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from aimfor.app.cli.main import app
-from aimfor.app.masks import run as mask_run
-from aimfor.app.masks.data import coarse, common_size, read_scenes
-from aimfor.app.masks.run import load_run, split
-from aimfor.app.run import folder as folder_of_run
-from aimfor.app.run.lock import locked
-from aimfor.errors import InputError
-from aimfor.fitting import backbones
-from aimfor.fitting.loop import Interrupted
+from aimfor.cli.main import app
+from aimfor.data import backbones
+from aimfor.errors import InputError, Interrupted
+from aimfor.learners.masks.losses import LOSSES
+from aimfor.runs import folder as folder_of_run
+from aimfor.runs import masks as mask_run
+from aimfor.runs.lock import locked
+from aimfor.runs.masks import load_run, split
+from aimfor.targets.pixels import coarse, common_size, read_scenes
 
 from .pictures_samples import tiny
 
@@ -164,11 +164,28 @@ def test_bad_masks_are_one_line_and_nothing_is_written(tmp_path: Path) -> None:
     first.write_bytes(good)
     refused("one of iou", "--metric", "auroc")
     refused("--model: got 'mlp'", "--model", "mlp")
+    refused("--loss: got 'dice', expected input should be 'iou', 'lovasz' or 'cross-entropy'", "--loss", "dice")
     refused("regular expression", "--group", "[")
     refused("matches nothing", "--group", "^car")
     refused("at least", "--group", "drive")
     (tmp_path / "one.txt").write_text("ground\n")
     refused("at least two classes", "--classes", tmp_path / "one.txt")
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_networks_learn_by_the_loss_that_was_asked_for(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def fit(*_: object, make_loss: object, **__: object) -> None:
+        asked.append(make_loss)
+        raise InputError("fit", "no more", "nothing: the loss is known")
+
+    monkeypatch.setattr(mask_run, "fit_masks", fit)
+    pictures, masks = scenes(tmp_path, 8)
+    says("train", pictures, "--masks", masks, "--metric", "iou", "--loss", name, "--out", tmp_path / "run", code=2)
+    assert asked == [LOSSES[name]]
 
 
 def test_the_largest_drive_is_not_the_one_that_judges(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from aimfor.app.data.encode import encode, fit_encoder
-from aimfor.app.data.labels import fit_labels
-from aimfor.app.data.sources import load
+from aimfor.data.encode import encode, fit_encoder
+from aimfor.data.sources import load
 from aimfor.errors import InputError
+from aimfor.targets.classes import fit_labels
 from messy import STOPS, TRAINS, Case, clean_table
 
 Array = NDArray[np.float64]
@@ -50,7 +50,7 @@ def prepared(case: Case) -> tuple[Array, Array, list[str]]:
     source = load(str(case.path), "label", encoding=case.encoding)
     assert source.labels is not None
     y = fit_labels(source.labels, binary=True).encode(source.labels)
-    encoder = fit_encoder(source, np.arange(3 * len(y) // 5), case.wishes)
+    encoder = fit_encoder(source, np.arange(3 * len(y) // 5), case.requested)
     return encode(encoder, source).astype(np.float64), y.astype(np.float64), encoder.notes
 
 

@@ -1,4 +1,4 @@
-"""A committee as one ONNX file: a row has the answer that `predict` and `MetricClassifier` give, however it comes."""
+"""An ensemble as one ONNX file: a row has the answer that `predict` and `MetricClassifier` give, however it comes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from aimfor.app.cli.main import app
-from aimfor.app.onnx import Reading, check, columns, members, run_model
+from aimfor.cli.main import app
+from aimfor.data.columns import TableEncoder, columns_of
+from aimfor.data.columns.dates import calendar
 from aimfor.errors import InputError
-from aimfor.fitting.calibrate import probability
-from aimfor.fitting.columns import TableEncoder, columns_of
-from aimfor.fitting.columns.dates import calendar
-from aimfor.fitting.committee import fit_committee, folds
-from aimfor.fitting.committee.scale import Scale
-from aimfor.fitting.objective import Objective
 from aimfor.integrations.sklearn import MetricClassifier
+from aimfor.learners.ensemble import fit_ensemble
+from aimfor.learners.ensemble.scale import Scale
+from aimfor.onnx import Reading, check, columns, members, run_model
+from aimfor.targets import folds
+from aimfor.targets.calibrate import probability
+from aimfor.targets.objective import Objective
 from kinds_of_cells import CELLS, ROW, N, Table, guessed, routes, training_table, typed
 
 CPU = ["CPUExecutionProvider"]
@@ -35,7 +36,7 @@ WORDLESS = [name for name in CELLS if name != "opinion"]
 
 
 def learned(names: list[str], classes: int, **how: Any) -> tuple[Table, MetricClassifier]:
-    """A small committee of all members on a column of every kind."""
+    """A small ensemble of all members on a column of every kind."""
     table = training_table(3)
     rng = np.random.default_rng(0)
     signal = np.array([float(cell) for cell in table["whole"]]) / 500 + np.array([c == "Bern" for c in table["city"]])
@@ -70,10 +71,10 @@ class Both:
     def __init__(self, classes: int) -> None:
         self.known, self.model = learned(WORDLESS, classes)
         table = self.model.table_
-        labels, threshold = [str(one) for one in self.model.classes_], table.committee.threshold.value
+        labels, threshold = [str(one) for one in self.model.classes_], table.ensemble.threshold.value
         reading = Reading("f1", labels, classes == 2, threshold)
-        content = run_model(table.encoder, table.committee, reading).SerializeToString()
-        check.check(content, table.encoder, table.committee.scores, reading)
+        content = run_model(table.encoder, table.ensemble, reading).SerializeToString()
+        check.check(content, table.encoder, table.ensemble.scores, reading)
         onnx.checker.check_model(onnx.load_from_string(content))
         self.session = onnxruntime.InferenceSession(content, providers=CPU)
 
@@ -130,7 +131,7 @@ def test_the_calendar_of_the_file_is_numpys() -> None:
 
 def test_levels_are_recognised_in_every_spelling_that_predict_knows() -> None:
     cells = ["true", "2", "2020-01-01", "2020-01-01T10:00:00", "A7", "12345678901234567", "inf"] * 3
-    encoder = TableEncoder.fit(columns_of({"c": cells}), wishes={"c": "category"})
+    encoder = TableEncoder.fit(columns_of({"c": cells}), requested={"c": "category"})
     spelled = ["TRUE", "True", "02", "2.0", "+2", "2e0", "2020-01-01 00:00", "2020-01-01T00:00:00.000", "A7", "a7",
                "NA", "2020-01-01 10:00", "2020-01-01T10:00:00Z", "2020-01-01 11:00", "12345678901234567", "",
                "inf", "9e99", "012345678901234567", "nan", "-2", "tru"]  # fmt: skip
@@ -154,7 +155,7 @@ def test_a_file_that_answers_otherwise_is_not_kept() -> None:
     x = torch.randn(120, 1, generator=torch.Generator().manual_seed(0))
     y, table = (x[:, 0] > 0.3).long(), columns_of(x.double().numpy())
     encoder = TableEncoder.fit(table)
-    fitted = fit_committee(torch.from_numpy(encoder.transform(table)), y, Objective.of("f1"), kinds=("linear",))
+    fitted = fit_ensemble(torch.from_numpy(encoder.transform(table)), y, Objective.of("f1"), kinds=("linear",))
     reading = Reading("f1", ["no", "yes"], True, fitted.threshold.value)
     moved = replace(fitted, scale=Scale(fitted.scale.slope, (fitted.scale.offsets[0] + 0.01,)))
     later = replace(reading, threshold=reading.threshold + 1)
@@ -217,7 +218,7 @@ def test_what_cannot_be_exported_is_named(folder: Path, monkeypatch: pytest.Monk
     done = run("export", folder / "run")
     assert done.exit_code == 2
     assert "Add --onnx" in done.stderr
-    monkeypatch.setattr("aimfor.app.run.export.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("aimfor.onnx.export.importlib.util.find_spec", lambda name: None)
     done = run("export", folder / "run", "--onnx")
     assert done.exit_code == 2
     assert "no package onnx" in done.stderr

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from aimfor.app.cli import kinds
-from aimfor.app.cli.kinds import ACTS, KINDS, check_options, flag
-from aimfor.app.cli.train import OPTIONS
+from aimfor.cli.train import OPTIONS
+from aimfor.data.settings import Settings
 from aimfor.errors import InputError
-from aimfor.fitting.config import Settings
+from aimfor.runs import kinds
+from aimfor.runs.kinds import ACTS, KINDS, check_options, flag
 
 #: Options that every run has.
 GENERAL = {"data", "metric", "out", "resume", "seed", "quiet"}
@@ -39,8 +39,8 @@ def test_it_acts_or_is_refused_with_the_kinds_that_have_it(
     with pytest.raises(InputError) as caught:
         check_options([option], (kind,), "data")
     assert caught.value.argument == flag(option)
-    assert KINDS[kind] in caught.value.came
-    assert KINDS[ACTS[option][0]] in caught.value.expected
+    assert KINDS[kind].title in caught.value.came
+    assert KINDS[ACTS[option][0]].title in caught.value.expected
 
 
 @pytest.mark.parametrize(

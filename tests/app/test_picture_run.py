@@ -1,4 +1,4 @@
-"""`aimfor train PICTURES --model BACKBONE`: features once, a committee on them, predictions, and what goes wrong."""
+"""`aimfor train PICTURES --model BACKBONE`: features once, an ensemble on them, predictions, and what goes wrong."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ import torch
 from typer.testing import CliRunner
 
 import aimfor
-from aimfor.app.cli.main import app
-from aimfor.app.compare import entrants
-from aimfor.app.data import features
-from aimfor.app.data.features import FeatureStore, features_of
-from aimfor.app.data.pictures import Pictures
-from aimfor.app.data.sources import load
-from aimfor.app.run.finished import load_run
-from aimfor.fitting import backbones
-from aimfor.fitting.committee import fit_committee
-from aimfor.fitting.committee.members import TunedTail, pictures
-from aimfor.fitting.committee.members.tuned import made
-from aimfor.fitting.loop import Interrupted
-from aimfor.fitting.objective import Objective
+from aimfor.cli.main import app
+from aimfor.data import backbones, features
+from aimfor.data.features import FeatureStore, features_of
+from aimfor.data.pictures import Pictures
+from aimfor.data.sources import load
+from aimfor.errors import Interrupted
+from aimfor.learners.ensemble import fit_ensemble
+from aimfor.learners.ensemble.members import TunedTail, pictures
+from aimfor.learners.ensemble.members.tuned import made
+from aimfor.runs.compare import entrants
+from aimfor.runs.finished import load_run
+from aimfor.targets.objective import Objective
 
 from .pictures_samples import TinyTail, class_folders, picture, tiny
 
@@ -48,7 +47,7 @@ def train(folder: Path, out: Path, *more: object, code: int = 0) -> str:
     return aimfor_says("train", folder, *words, *more, code=code)
 
 
-def test_a_folder_becomes_a_committee_that_predicts_a_picture_alike_in_any_company(tmp_path: Path) -> None:
+def test_a_folder_becomes_a_ensemble_that_predicts_a_picture_alike_in_any_company(tmp_path: Path) -> None:
     photos, out = class_folders(tmp_path / "photos", 48), tmp_path / "runs" / "one"
     assert "linear on features 1.00" in train(photos, out)
     metrics = json.loads((out / "metrics.json").read_text())
@@ -181,8 +180,8 @@ def test_without_a_backbone_the_small_network_says_what_one_would_bring(tmp_path
     assert "--model efficientnet-lite0" in said
     assert "mirrored, shifted and slightly recoloured" in said
     metrics = json.loads((tmp_path / "runs" / "two" / "metrics.json").read_text())
-    assert metrics["committee"]["folds"] == 3
-    assert {one["name"] for one in metrics["committee"]["members"]} <= {"pictures_network", "pictures_metric"}
+    assert metrics["ensemble"]["folds"] == 3
+    assert {one["name"] for one in metrics["ensemble"]["members"]} <= {"pictures_network", "pictures_metric"}
     both = [aimfor_says("predict", tmp_path / "runs" / "two", one) for one in (photos, photos / "cat")]
     some = {row["row"]: row["score"] for row in csv.DictReader(both[0].splitlines())}
     assert all(some[f"cat/{row['row']}"] == row["score"] for row in csv.DictReader(both[1].splitlines()))
@@ -205,7 +204,7 @@ def test_the_last_block_is_one_more_member_and_predicts_the_same_again(tmp_path:
     photos, out = class_folders(tmp_path / "photos", 40), tmp_path / "runs" / "one"
     train(photos, out, "--fine-tune")
     metrics = json.loads((out / "metrics.json").read_text())
-    names = {one["name"]: one for one in metrics["committee"]["members"]}
+    names = {one["name"]: one for one in metrics["ensemble"]["members"]}
     assert set(names) == {"features_linear", "features_tuned"}
     stored = json.loads((out / "committee.json").read_text())["seats"]
     assert [one["columns"] for one in stored] == [27, None]
@@ -227,8 +226,8 @@ def test_the_fine_tuned_block_begins_as_the_backbone_and_learns(monkeypatch: pyt
     assert torch.equal(network.tail(maps), tiny().tail()(maps))
     y = torch.arange(60) % 2
     x = torch.cat((torch.zeros(60, 3), torch.randn(60, 12) + 1.5 * y[:, None]), 1)
-    found = fit_committee(x, y, Objective.of("auroc"), who=(TunedTail("efficientnet-lite0", (12, 1, 1)),), folds=2)
-    assert found.promised > 0.9
+    found = fit_ensemble(x, y, Objective.of("auroc"), members=(TunedTail("efficientnet-lite0", (12, 1, 1)),), folds=2)
+    assert found.cross_validated > 0.9
     assert torch.equal(tiny().tail()(maps), TinyTail()(maps))  # the backbone itself has not moved
 
 
@@ -250,16 +249,16 @@ def test_compare_runs_what_train_runs_on_features_and_on_pixels(
     model = ("--model", "efficientnet-lite0", "--members", "linear")
     out = tmp_path / "runs" / "one"
     said = aimfor_says(*words, *model, "--out", out)
-    assert "committee" in said
+    assert "ensemble" in said
     found = json.loads((out / "comparison.json").read_text())["parts"][0]
     names = [row["name"] for row in found["table"]]
-    assert names[:2] == ["committee", "committee/features_linear"]
+    assert names[:2] == ["ensemble", "ensemble/features_linear"]
     assert {"logistic_regression", "cross_entropy"} <= set(names)
     assert len(list((tmp_path / "runs" / "features").glob("*/*.npy"))) == 1  # once for all cells
     pixels = aimfor_says(*words, "--out", tmp_path / "two")
-    assert "committee" in pixels
+    assert "ensemble" in pixels
     rows = json.loads((tmp_path / "two" / "comparison.json").read_text())["parts"][0]["table"]
-    assert "committee/pictures_network" in [row["name"] for row in rows]
+    assert "ensemble/pictures_network" in [row["name"] for row in rows]
 
 
 def test_two_runs_that_compute_features_at_once_do_not_mix_them_up(

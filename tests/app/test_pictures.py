@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from aimfor.app.data import pictures as reading
-from aimfor.app.data.layouts import read_pictures
-from aimfor.app.data.pictures import Pictures, decoded
-from aimfor.app.data.sources import load
+from aimfor.data import pictures as reading
+from aimfor.data.layouts import read_pictures
+from aimfor.data.pictures import Pictures, decoded
+from aimfor.data.sources import load
 from aimfor.errors import InputError
 
 from .pictures_samples import class_folders, picture

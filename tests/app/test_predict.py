@@ -16,7 +16,7 @@ from sklearn.metrics import f1_score, precision_score, roc_auc_score
 from typer.testing import CliRunner
 
 import aimfor
-from aimfor.app.cli.main import app
+from aimfor.cli.main import app
 from aimfor.errors import InputError, OddRowsWarning
 
 

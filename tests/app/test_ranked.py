@@ -14,12 +14,13 @@ from sklearn.metrics import ndcg_score
 from typer.testing import CliRunner
 
 import aimfor
-from aimfor.app.cli.main import app
-from aimfor.app.data.lists import split_lists
-from aimfor.app.run import training
-from aimfor.app.run.folder import prepare
+from aimfor.cli.main import app
+from aimfor.data.settings import settings
 from aimfor.errors import InputError
-from aimfor.fitting.config import settings
+from aimfor.runs import driver
+from aimfor.runs.ensemble import EnsembleTask
+from aimfor.runs.prepared import prepare
+from aimfor.targets.grades import split_lists
 
 
 def invoke(*words: object) -> Any:
@@ -57,7 +58,7 @@ def trained(table: Path) -> Path:
 
 def test_test_queries_are_whole_and_the_metric_is_scikit_learns(table: Path, trained: Path) -> None:
     given = settings(data=str(table), target="grade", metric="ndcg@10", query="qid")
-    ready = prepare(given, committee=True)
+    ready = prepare(given, ensemble=True)
     assert ready.lists is not None
     sides = [set(ready.lists[rows].tolist()) for rows in (ready.parts.train, ready.parts.test)]
     assert not sides[0] & sides[1]
@@ -123,10 +124,10 @@ def test_the_folder_holds_no_pickle_and_loads_in_python(table: Path, trained: Pa
     assert "put the rows of one `qid` in order" in card
 
 
-def test_export_refuses_a_committee_of_lists(trained: Path) -> None:
+def test_export_refuses_a_ensemble_of_lists(trained: Path) -> None:
     result = invoke("export", trained, "--onnx")
     assert result.exit_code == 2
-    assert "a committee of ranked lists" in result.stderr
+    assert "an ensemble of ranked lists" in result.stderr
 
 
 def test_the_report_shows_queries_and_no_threshold(trained: Path) -> None:
@@ -141,13 +142,13 @@ def test_the_report_shows_queries_and_no_threshold(trained: Path) -> None:
     assert importance[0]["column"] == "a"
 
 
-def test_compare_sets_the_committee_against_lambdarank_and_pointwise(table: Path, tmp_path: Path) -> None:
+def test_compare_sets_the_ensemble_against_lambdarank_and_pointwise(table: Path, tmp_path: Path) -> None:
     words = ["--target", "grade", "--metric", "ndcg@10", "--query", "qid", "--members", "linear", "--seeds", "2"]
     result = invoke("compare", table, *words, "--jobs", "1", "--out", tmp_path, "-q")
     assert result.exit_code == 0, result.output
     part = json.loads((tmp_path / "comparison.json").read_text())["parts"][0]
     names = [row["name"] for row in part["table"]]
-    assert names[:5] == ["committee", "committee/ranked_linear", "lambdarank", "pointwise_trees", "pointwise_linear"]
+    assert names[:5] == ["ensemble", "ensemble/ranked_linear", "lambdarank", "pointwise_trees", "pointwise_linear"]
     assert all(0.5 < row["test"] <= 1.0 for row in part["table"])
     assert "Query by query" in (tmp_path / "report.html").read_text()
 
@@ -161,14 +162,17 @@ def test_parquet_and_a_run_that_goes_on_see_the_same_lists(table: Path, tmp_path
         settings(data=str(path), target="grade", metric="ndcg@10", query="qid")
         for path in (table, tmp_path / "search.parquet")
     ]
-    first, second = (prepare(one, committee=True) for one in given)
-    assert first.fingerprint() == second.fingerprint()
-    folder, ready = training.start(given[1], tmp_path / "run")
-    again = training.reopen(folder)
-    assert again.lists is not None
+    first, second = (prepare(one, ensemble=True) for one in given)
+    assert first.fingerprint == second.fingerprint
+    folder, task = driver.start(given[1], tmp_path / "run")
+    again = driver.reopen(folder)
+    assert isinstance(task, EnsembleTask)
+    assert isinstance(again, EnsembleTask)
+    ready = task.ready
+    assert again.ready.lists is not None
     assert ready.lists is not None
-    assert again.lists.tolist() == ready.lists.tolist()
-    assert again.parts.test.tolist() == ready.parts.test.tolist()
+    assert again.ready.lists.tolist() == ready.lists.tolist()
+    assert again.ready.parts.test.tolist() == ready.parts.test.tolist()
 
 
 def test_rows_set_aside_for_testing_must_be_whole_queries() -> None:
@@ -230,6 +234,6 @@ def test_bad_lists_are_one_sentence_and_leave_no_folder(
 
 
 def test_grades_count_as_relevant_under_average_precision(table: Path) -> None:
-    ready = prepare(settings(data=str(table), target="grade", metric="map", query="qid"), committee=True)
+    ready = prepare(settings(data=str(table), target="grade", metric="map", query="qid"), ensemble=True)
     assert set(ready.ids.tolist()) == {0, 1}
     assert any("every grade above 0 counts as relevant" in note for note in ready.notes)

@@ -13,15 +13,15 @@ import torch
 from sklearn import metrics as sk
 from typer.testing import CliRunner
 
-from aimfor.app.cli.main import app
-from aimfor.app.report.evaluated import certificate_part
-from aimfor.app.report.page import render, script_json
-from aimfor.app.report.write import write_report
-from aimfor.app.run.evaluate import evaluate
-from aimfor.app.run.evaluate.curves import curves
-from aimfor.app.run.evaluate.decisions import rates
-from aimfor.fitting.intervals import exact_interval
-from aimfor.fitting.objective import Objective
+from aimfor.cli.main import app
+from aimfor.report.evaluated import certificate_section
+from aimfor.report.page import render, script_json
+from aimfor.report.write import write_report
+from aimfor.targets.evaluate import evaluate
+from aimfor.targets.evaluate.decisions import curves, rates
+from aimfor.targets.evaluate.results import CertificateFound, FindingRow
+from aimfor.targets.intervals import exact_interval
+from aimfor.targets.objective import Objective
 
 DRAWN = True
 NASTY = "<script>document.title='owned'</script>"
@@ -83,9 +83,9 @@ def test_slider_moves_and_agrees_with_scikit_learn(page: Any, run: Path) -> None
 
 def held_out(run: Path) -> tuple[Any, Any]:
     """Scores and labels of the test rows, by the way of `predict` instead of the report's own."""
-    from aimfor.app.run.finished import load_run
-    from aimfor.app.run.folder import prepare
-    from aimfor.fitting.config import Settings
+    from aimfor.data.settings import Settings
+    from aimfor.runs.finished import load_run
+    from aimfor.runs.prepared import prepare
 
     config = json.loads((run / "config.json").read_text())
     ready = prepare(Settings(**config["settings"]))
@@ -113,8 +113,8 @@ def test_figures_have_text_alternatives_and_ids_of_their_own(page: Any) -> None:
 
 
 def test_group_table_and_certificate_match_independent_counts(run: Path) -> None:
-    from aimfor.app.run.folder import prepare
-    from aimfor.fitting.config import Settings
+    from aimfor.data.settings import Settings
+    from aimfor.runs.prepared import prepare
 
     metrics = json.loads((run / "metrics.json").read_text())
     config = json.loads((run / "config.json").read_text())
@@ -179,16 +179,18 @@ def test_report_says_each_verdict(right: int, of: int, verdict: str, note: str) 
     decided = torch.arange(300) < of
     targets = ((torch.arange(300) < right) | (torch.arange(300) >= 290)).long()
     test = evaluate(Objective.of("recall@precision=0.9"), decided.float(), targets, 0.5)
-    page = render(title="", subtitle="", headline=[], facts=[], certificate=certificate_part(test))
+    page = render(title="", subtitle="", headline=[], facts=[], certificate=certificate_section(test.certificate))
     assert f"precision &gt;= 0.9: <b>{verdict}</b>" in page
     assert note in page
 
 
 def test_certificate_text_is_escaped_and_infeasible_is_said() -> None:
-    finding = {"value": None, "bound": 0.9, "slack": None, "low": 0.0, "high": 1.0, "examples": 0, "more": None}
+    nan = float("nan")
+    finding = {"value": nan, "bound": 0.9, "slack": nan, "low": 0.0, "high": 1.0, "examples": 0, "more": None}
     finding |= {"constraint": NASTY, "verdict": "infeasible", "note": "<i>loosen one</i>"}
-    made = {"objective": NASTY, "objective_value": None, "confidence": 0.95, "examples": 3, "findings": [finding]}
-    page = render(title="", subtitle="", headline=[], facts=[], certificate=certificate_part({"certificate": made}))
+    made = {"objective": NASTY, "objective_value": nan, "confidence": 0.95, "examples": 3, "verdict": ""}
+    found = CertificateFound(**made, findings=[FindingRow(**finding)], text="")  # type: ignore[arg-type]
+    page = render(title="", subtitle="", headline=[], facts=[], certificate=certificate_section(found))
     assert "<b>infeasible</b>" in page
     assert "<td>–</td><td>–</td>" in page
     assert NASTY not in page
@@ -196,7 +198,7 @@ def test_certificate_text_is_escaped_and_infeasible_is_said() -> None:
 
 
 def test_metric_without_a_floor_keeps_the_intervals_and_has_no_certificate(run: Path) -> None:
-    assert "certificate" not in json.loads((run / "metrics.json").read_text())["test"]
+    assert json.loads((run / "metrics.json").read_text())["test"]["certificate"] is None
     text = (run / "report.html").read_text()
     assert "two-sided 95 % intervals" in text
     assert "<h2>Certificate</h2>" not in text

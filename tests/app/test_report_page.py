@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,15 @@ import numpy as np
 import pytest
 import torch
 
-from aimfor.app.report.comparison import write_comparison_report
-from aimfor.app.report.evaluated import classes_part
-from aimfor.app.report.page import render
-from aimfor.app.report.run import committee_part, importance_part
-from aimfor.app.report.write import write_report
-from aimfor.app.run.evaluate import evaluate
-from aimfor.fitting.objective import Objective
+from aimfor.report.comparison import write_comparison_report
+from aimfor.report.ensemble import importance_section, members_section
+from aimfor.report.evaluated import classes_section
+from aimfor.report.page import render
+from aimfor.report.write import write_report
+from aimfor.runs.evaluation import MemberRow, Members
+from aimfor.targets.evaluate import evaluate
+from aimfor.targets.importance import ColumnImportance, Importance
+from aimfor.targets.objective import Objective
 
 DRAWN = True
 Visit = Callable[..., Any]
@@ -37,11 +40,11 @@ def comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = ["best_rival", "best_of_all", "a", "b", "c"]
     table = [{**row, **(apart if i else {}), "name": n, "title": f"{n}: a title of many words, and more"} for i, n in
              enumerate(names)]  # fmt: skip
-    curves = {f"run {i}": [test["curves"]] * 2 for i in range(9)}
+    curves = {f"run {i}": [test.curves] * 2 for i in range(9)}
     part = {
         "metric": "recall@precision=0.5", "seeds": 5, "rows": [1000, 300, 300], "table": table, "comparisons": 4,
         "level": 0.99, "skipped": [], "verdicts": ["No difference."], "curves": curves,
-        "example": {"test": test, "threshold": 0.5, "classes": ["no", "yes"], "entrant": "a", "notes": []},
+        "example": {"test": asdict(test), "threshold": 0.5, "classes": ["no", "yes"], "entrant": "a", "notes": []},
     }  # fmt: skip
     settings = {"model": "auto", "epochs": 0, "seed": 0}
     folder = tmp_path_factory.mktemp("comparison")
@@ -179,10 +182,11 @@ def test_reliability_importance_and_learning_curves_are_drawn(page: Any, run: Pa
 
 
 def test_importance_says_what_it_left_out() -> None:
-    assert importance_part({"left_out": "900 columns"}, "f1") == {"importance_text": "Not computed: 900 columns."}
-    assert importance_part(None, "f1") == {}
-    rows = [{"column": f"$c_{i}<b>$", "loss": 0.1, "low": None, "high": None} for i in range(30)]
-    found = importance_part({"columns": rows, "rows": 9, "shuffles": 5}, "f1")
+    assert importance_section(Importance(left_out="900 columns"), "f1") == {
+        "importance_text": "Not computed: 900 columns."
+    }
+    rows = [ColumnImportance(f"$c_{i}<b>$", 0.1, None, None) for i in range(30)]
+    found = importance_section(Importance(rows, 9, 5, 0.5), "f1")
     assert "first 20 of 30 columns" in found["importance_text"]
     drawn = re.sub(r"<!--.*?-->", "", found["importance"])  # matplotlib repeats texts in comments
     assert "$c_19&lt;b&gt;$" in drawn  # as it is, not as a formula
@@ -195,14 +199,14 @@ def test_several_classes_have_a_confusion_matrix_and_a_row_each() -> None:
     scores = torch.from_numpy(rng.normal(size=(90, 3)))
     test = evaluate(Objective.of("auroc_ovr"), scores, y, 0.0)
     names = ["<b>a", "b", "c"]
-    page = render(title="", subtitle="", headline=[], facts=[], classes=classes_part(test, names))
-    for i, row in enumerate(test["confusion"]):
+    page = render(title="", subtitle="", headline=[], facts=[], classes=classes_section(test, names))
+    for i, row in enumerate(test.confusion):
         marked = [' class="right"' if i == j else "" for j in range(3)]
         cells = "".join(f"<td{mark}>{count}</td>" for mark, count in zip(marked, row, strict=True))
         assert cells in page
-    for row in test["per_class"]:
-        numbers = "".join(f"<td>{row[key]:.4f}</td>" for key in ("precision", "recall", "f1", "auroc"))
-        assert f"<td>{row['support']}</td><td>{row['decided']}</td>{numbers}" in page
+    for row in test.per_class:
+        numbers = "".join(f"<td>{getattr(row, key):.4f}</td>" for key in ("precision", "recall", "f1", "auroc"))
+        assert f"<td>{row.support}</td><td>{row.decided}</td>{numbers}" in page
     assert "&lt;b&gt;a" in page
     assert "<b>a" not in page
 
@@ -211,7 +215,7 @@ def test_many_classes_show_their_most_frequent_confusions() -> None:
     y = torch.arange(120) % 30
     scores = torch.nn.functional.one_hot((y + (torch.arange(120) >= 60)) % 30, 30).double()
     test = evaluate(Objective.of("auroc_ovr"), scores, y, 0.0)
-    found = classes_part(test, [str(k) for k in range(30)])
+    found = classes_section(test, [str(k) for k in range(30)])
     assert found["matrix"] is None
     assert len(found["mistakes"]) == 20
     assert found["mistakes"][0] == {"truth": "0", "decided": "1", "rows": 2}
@@ -224,7 +228,7 @@ def test_committee_section_names_members_by_weight(run: Path, tmp_path: Path) ->
         {"name": "trees", "title": "boosted trees", "weight": 0.75, "out_of_fold": 0.86, "seconds": 2.0},
     ]
     metrics = json.loads((run / "metrics.json").read_text())
-    metrics["committee"] = {"members": members, "folds": 5, "rule": "weights by greedy selection"}
+    metrics["ensemble"] = {"members": members, "folds": 5, "rule": "weights by greedy selection"}
     metrics["rows"] = {"train": 320, "validation": 0, "test": 80}
     metrics["threshold_text"] = "chosen on <b>out-of-fold</b> rows"
     (tmp_path / "metrics.json").write_text(json.dumps(metrics))
@@ -240,13 +244,11 @@ def test_committee_section_names_members_by_weight(run: Path, tmp_path: Path) ->
     assert "320 training, 80 test rows" in text
     assert "the tuned threshold: chosen on &lt;b&gt;out-of-fold&lt;/b&gt; rows." in text
     assert "5 folds" in text
-    committee: dict[str, Any] = {"members": [{"name": "only", "weight": 1.0}]}
-    found = committee_part(committee)
-    assert found is not None
-    assert found["members"][0] == {
+    only = Members([MemberRow("only", "", 1.0, float("nan"))], 1, "")
+    assert members_section(only)["members"][0] == {
         "title": "only",
         "weight": "1.000",
         "width": "8.00",
         "out_of_fold": "–",
-        "seconds": "–",
+        "seconds": "0.0",
     }

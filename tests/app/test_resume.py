@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+from aimfor.data import checkpoint
+from aimfor.data.settings import Settings
 from aimfor.errors import InputError
 from aimfor.failpoints import VARIABLE
-from aimfor.fitting import checkpoint
-from aimfor.fitting.config import Settings
 from programs import Program, finished
 
 
@@ -48,17 +48,17 @@ def test_sigkill_and_resume_end_bit_for_bit_alike(point: str, table: Path, tmp_p
 
 
 def test_changed_data_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from aimfor.app.run import training
+    from aimfor.runs import driver
 
     data = tmp_path / "t.csv"
     rows = [f"{i % 9},{(i * 7) % 5},{int(i % 4 == 0)}" for i in range(80)]
     data.write_text("\n".join(["a,b,y", *rows]) + "\n")
     given = Settings(data=str(data), target="y", metric="auroc")
-    folder, _ = training.start(given, tmp_path / "run")
-    training.reopen(folder)
+    folder, _ = driver.start(given, tmp_path / "run")
+    driver.reopen(folder)
     data.write_text("\n".join(["a,b,y", *rows[:-1], "100,3,0"]) + "\n")
     with pytest.raises(InputError, match="data has changed"):
-        training.reopen(folder)
+        driver.reopen(folder)
 
 
 def test_no_pickle_is_written_or_read() -> None:

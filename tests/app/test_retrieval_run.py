@@ -13,12 +13,12 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner
 
-from aimfor.app.cli.main import app
-from aimfor.app.data.pictures import pictures_of
-from aimfor.app.retrieval.run import load_run
-from aimfor.app.retrieval.vectors import read_vectors
-from aimfor.fitting import backbones
+from aimfor.cli.main import app
+from aimfor.data import backbones
+from aimfor.data.pictures import pictures_of
 from aimfor.retrieval import evaluate
+from aimfor.runs.retrieval import load_run
+from aimfor.runs.vectors import read_vectors
 
 from .pictures_samples import many_classes, patterned, tiny
 
@@ -109,7 +109,7 @@ def test_without_a_backbone_a_small_network_learns(tmp_path: Path) -> None:
     assert "pretrained features are usually far better" in said
     assert "recall@1 on test classes" in said
     assert "finished" in says("train", "--resume", tmp_path / "runs" / "one", code=2)
-    assert "another kind (retrieval)" in says("export", tmp_path / "runs" / "one", code=2)
+    assert "another kind (embedding)" in says("export", tmp_path / "runs" / "one", code=2)
     assert "finds neighbours" in says("predict", tmp_path / "runs" / "one", photos, code=2)
 
 
@@ -129,7 +129,7 @@ def test_the_commands_of_the_page_work_as_printed(tmp_path: Path, monkeypatch: p
 def test_a_killed_run_goes_on_to_the_same_bits(
     made: tuple[Path, Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from aimfor.app.retrieval import run as retrieval
+    from aimfor.runs import retrieval as retrieval
 
     photos, whole, _ = made
     out = tmp_path / "runs" / "two"

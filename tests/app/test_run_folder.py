@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from aimfor.app.cli.main import app
-from aimfor.fitting import backbones
+from aimfor.cli.main import app
+from aimfor.data import backbones
 from programs import Program
 
 

@@ -12,9 +12,9 @@ import pytest
 import torch
 from PIL import Image
 
-from aimfor.app.data.pictures import Pictures
-from aimfor.app.report.sheets import SHEETS, picture_sheets, read_sheets, thumbnail
+from aimfor.data.pictures import Pictures
 from aimfor.errors import InputError
+from aimfor.runs.sheets import SHEETS, picture_sheets, read_sheets, thumbnail
 
 
 def six() -> Pictures:

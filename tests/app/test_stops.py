@@ -11,20 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aimfor.app.run import evaluating, training
-from aimfor.app.run.folder import new_folder, write_config
-from aimfor.app.run.lock import locked
-from aimfor.errors import InputError
-from aimfor.fitting import checkpoint
-from aimfor.fitting.committee import folds
-from aimfor.fitting.config import Settings, settings
-from aimfor.fitting.loop import Interrupted
+from aimfor.data import checkpoint
+from aimfor.data.settings import Settings, settings
+from aimfor.errors import InputError, Interrupted
+from aimfor.runs import driver, ensemble
+from aimfor.runs.folder import new_folder, write_config
+from aimfor.runs.lock import locked
+from aimfor.targets import folds
 from programs import Program, tool
 
 DEAF = """
 import os, signal, sys, time
 from pathlib import Path
-from aimfor.app.run.signals import this_is_the_program, {context}
+from aimfor.runs.signals import this_is_the_program, {context}
 this_is_the_program()
 folder = Path(sys.argv[1])
 (folder / f".cell.{{os.getpid()}}.part").write_text("begun")
@@ -62,8 +61,8 @@ def test_a_step_that_does_not_listen_is_ended(context: str, number: str, tmp_pat
 def test_a_full_disk_between_cells_is_one_sentence_and_the_run_goes_on_later(
     given: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = training.finish(*training.start(given, tmp_path / "whole"))
-    folder, ready = training.start(given, tmp_path / "run")
+    wanted = driver.finish(*driver.start(given, tmp_path / "whole"))
+    folder, ready = driver.start(given, tmp_path / "run")
     true, count = os.replace, [0]
 
     def full(source: Any, target: Any) -> None:
@@ -74,13 +73,13 @@ def test_a_full_disk_between_cells_is_one_sentence_and_the_run_goes_on_later(
 
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(InputError, match="No space left on device"):
-        training.finish(folder, ready)
+        driver.finish(folder, ready)
     monkeypatch.setattr(os, "replace", true)
     assert len(list((folder / "cells").iterdir())) == 3  # whole ones only: no file that was begun is left
     assert not (folder / "committee.json").exists()
-    again = training.finish(folder, training.reopen(folder))
-    assert again["test"] == wanted["test"]
-    assert again["threshold"] == wanted["threshold"]
+    again = driver.finish(folder, driver.reopen(folder))
+    assert repr(again.test) == repr(wanted.test)  # NaN is not itself
+    assert again.threshold == wanted.threshold
 
 
 def test_ctrl_c_while_writing_leaves_the_file_that_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,32 +100,36 @@ def test_two_runs_at_once_have_two_folders_or_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert new_folder(None, "same") != new_folder(None, "same")  # neither has a config.json yet
-    folder, ready = training.start(given, tmp_path / "run")
+    folder, ready = driver.start(given, tmp_path / "run")
     before = (folder / "config.json").read_bytes()
     with pytest.raises(InputError, match="which holds a run"):
         write_config(folder, {"of": "another"})
     assert (folder / "config.json").read_bytes() == before
     assert [path.name for path in folder.iterdir()] == ["config.json"]
     with locked(folder / "config.json"), pytest.raises(InputError, match="another run is working"):
-        training.finish(folder, ready)
+        driver.finish(folder, ready)
     assert [path.name for path in folder.iterdir()] == ["config.json"]
 
 
 def test_the_last_stage_says_what_is_left_and_listens(given: Settings, tmp_path: Path) -> None:
     seen: list[Any] = []
-    folder, ready = training.start(given, tmp_path / "run")
-    training.finish(folder, ready, seen.append)
-    last = [one for one in seen if one.member == evaluating.EVALUATING]
-    assert [(one.done, one.total) for one in last] == [(0, 2), (0, 2), (1, 2)]
-    assert last[-1].left == pytest.approx(last[-1].seconds)
+    folder, ready = driver.start(given, tmp_path / "run")
+    driver.finish(folder, ready, seen.append)
+    last = [one for one in seen if "cells" not in one.value]
+    assert [(one.doing, one.done, one.total) for one in last] == [
+        ("evaluating on test rows", 0, 2),
+        ("which columns matter", 0, 2),
+        ("which columns matter", 1, 2),
+    ]
+    assert last[-1].left > 0
     lines = (folder / "log.jsonl").read_text().splitlines()
     assert [json.loads(line)["member"] for line in lines] == ["linear"] * folds.SMALL_FOLDS
 
     def stop() -> bool:
-        return any(one.member == evaluating.EVALUATING and one.done == 1 for one in seen)
+        return any(one.done == 1 for one in seen)
 
     seen.clear()
-    asking = evaluating.Evaluating(ready, stop, seen.append)
+    asking = ensemble.Evaluating(ready.ready, stop, seen.append)
     asking()
     asking()
     with pytest.raises(Interrupted):
@@ -136,5 +139,5 @@ def test_the_last_stage_says_what_is_left_and_listens(given: Settings, tmp_path:
 def test_a_slice_of_the_interrupts() -> None:
     """`python tools/interrupts.py` does fifty moments; this is one of another seed."""
     said = tool("interrupts.py", "--moments", 1, "--seed", 11, "--limit", 300, folds=3)
-    assert "1 moments ({'committee': 1})" in said
+    assert "1 moments ({'ensemble': 1})" in said
     assert said.rstrip().endswith("0 findings")

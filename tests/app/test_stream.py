@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from aimfor.app.data.labels import labels_of_counts
-from aimfor.app.stream.memory import plan
-from aimfor.app.stream.reader import Reader
-from aimfor.app.stream.survey import TEST, TRAIN, VALIDATION, Cut, Survey, class_counts, mixed
-from aimfor.app.stream.table import columns_of_batch, open_table, row_hashes
+from aimfor.data.chunks.memory import plan
+from aimfor.data.chunks.table import columns_of_batch, open_table, row_hashes
+from aimfor.data.columns import TableEncoder
 from aimfor.errors import InputError
-from aimfor.fitting.columns import TableEncoder
+from aimfor.runs.stream.reader import Reader
+from aimfor.runs.stream.survey import TEST, TRAIN, VALIDATION, Cut, Survey, class_counts, mixed
+from aimfor.targets.classes import labels_of_counts
 
 CUT = Cut("y", 0.1, 0)
 

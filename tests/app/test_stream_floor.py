@@ -12,12 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 import aimfor
-from aimfor.app.cli.main import app
-from aimfor.app.run.committee_files import load_committee
-from aimfor.app.stream.prepare import prepare
+from aimfor.cli.main import app
+from aimfor.data.settings import Settings
 from aimfor.errors import InputError
-from aimfor.fitting.config import Settings
 from aimfor.rates import precision, recall
+from aimfor.runs.ensemble_files import load_ensemble
+from aimfor.runs.stream.prepare import prepare
 
 
 def write(folder: Path, n: int = 1_500, copies: int = 1) -> Path:
@@ -55,8 +55,8 @@ def test_the_threshold_is_the_one_that_decide_guarantees_on_the_rows_kept_aside(
 
     ready = prepare(settings(parts), tmp_path / "staged")
     assert ready.aside is not None
-    committee = load_committee(out)
-    told = [committee.scores(part[0]) for part in (ready.aside, ready.validation)]
+    ensemble = load_ensemble(out)
+    told = [ensemble.scores(part[0]) for part in (ready.aside, ready.validation)]
     problem = aimfor.maximize(recall, subject_to=[precision >= 0.8])
     found = problem.decide(told[0], ready.aside[1], guarantee=0.95, learn=(told[1], ready.validation[1]))
     assert metrics["threshold"] == found.threshold

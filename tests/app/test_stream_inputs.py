@@ -19,17 +19,17 @@ from click.testing import Result
 from pyarrow import csv as arrow_csv
 from typer.testing import CliRunner
 
-from aimfor.app.cli.main import app
-from aimfor.app.stream import memory as memory_module
-from aimfor.app.stream.prepare import prepare
-from aimfor.app.stream.run import members_of
-from aimfor.app.stream.survey import TEST, TRAIN, VALIDATION, Cut
-from aimfor.app.stream.table import columns_of_batch
-from aimfor.app.stream.trees import StreamedTrees
+from aimfor.cli.main import app
+from aimfor.data.chunks import memory as memory_module
+from aimfor.data.chunks.table import columns_of_batch
+from aimfor.data.settings import Settings
 from aimfor.errors import InputError
-from aimfor.fitting.committee.members import Job, Rows
-from aimfor.fitting.committee.members.trees import FittedTrees, Trees, boosted
-from aimfor.fitting.config import Settings
+from aimfor.learners.ensemble.members import Job, Rows
+from aimfor.learners.ensemble.members.trees import FittedTrees, Trees, boosted
+from aimfor.runs.stream.prepare import prepare
+from aimfor.runs.stream.run import members_of
+from aimfor.runs.stream.survey import TEST, TRAIN, VALIDATION, Cut
+from aimfor.runs.stream.trees import StreamedTrees
 
 QUICK = ["--fast"]
 
@@ -117,8 +117,8 @@ def test_partitions_are_columns_in_training_and_prediction(kind: str, tmp_path: 
 
 def test_a_file_larger_than_the_limit_is_read_as_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_module, "BASE", 0)
-    monkeypatch.setattr("aimfor.app.stream.trees.BASE", 0)
-    monkeypatch.setattr("aimfor.app.stream.staging.GROUP_ROWS", 2_000)
+    monkeypatch.setattr("aimfor.runs.stream.trees.BASE", 0)
+    monkeypatch.setattr("aimfor.data.chunks.staging.GROUP_ROWS", 2_000)
     arrow_csv.write_csv(pa.table(rows(30_000, 0)), tmp_path / "t.csv")
     needed = 3 * (tmp_path / "t.csv").stat().st_size / 2**20
     found = train(tmp_path / "t.csv", tmp_path / "run", *QUICK, "--memory", f"{needed - 1:.1f}MB")
@@ -128,7 +128,7 @@ def test_a_file_larger_than_the_limit_is_read_as_a_stream(tmp_path: Path, monkey
     whole = call("train", tmp_path / "t.csv", "--target", "y", "--metric", "auroc", *QUICK, "--memory", "1GB",
                  "--out", tmp_path / "whole")  # fmt: skip
     assert whole.exit_code == 0, whole.output
-    assert "kind" not in json.loads((tmp_path / "whole" / "config.json").read_text())
+    assert json.loads((tmp_path / "whole" / "config.json").read_text())["kind"] == "table"
 
 
 def test_split_by_keeps_rows_together_and_group_breaks_rates_down(parts: Path, tmp_path: Path) -> None:
@@ -151,10 +151,10 @@ def test_split_by_keeps_rows_together_and_group_breaks_rates_down(parts: Path, t
 def test_trees_of_all_rows_and_members_of_a_sample_predict_and_report(parts: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     found = train(parts, folder, metric="f1")
-    assert [one["name"] for one in found["committee"]["members"]] == [
+    assert [one["name"] for one in found["ensemble"]["members"]] == [
         *("trees", "linear", "network", "network_metric"),
     ]
-    assert sum(one["weight"] for one in found["committee"]["members"]) == pytest.approx(1.0)
+    assert sum(one["weight"] for one in found["ensemble"]["members"]) == pytest.approx(1.0)
     assert found["test"]["metric"] > 0.75
     assert call("report", folder).exit_code == 0
     assert "boosted trees" in (folder / "report.html").read_text()
@@ -165,7 +165,7 @@ def test_trees_of_all_rows_and_members_of_a_sample_predict_and_report(parts: Pat
     assert len(lines) == 1_501
     assert "f1 on 1500 labelled rows" in result.stderr
     pytest.importorskip("onnxruntime")
-    exported = call("export", folder, "--onnx")  # which compares what the file says with the committee
+    exported = call("export", folder, "--onnx")  # which compares what the file says with the ensemble
     assert exported.exit_code == 0, exported.output
     # A block at a time, a file at a time, from CSV: the same scores.
     arrow_csv.write_csv(pq.read_table(parts / "1.parquet").drop_columns(["y"]), tmp_path / "one.csv")
@@ -196,10 +196,10 @@ def test_trees_from_a_stream_are_those_of_lightgbm_on_the_same_rows(parts: Path,
 def test_a_limit_too_small_for_all_rows_grows_trees_from_a_stated_share(
     parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aimfor.app.stream.trees.rows_that_fit", lambda reader, held_out, memory: 400)
+    monkeypatch.setattr("aimfor.runs.stream.trees.rows_that_fit", lambda reader, held_out, memory: 400)
     refused_small = call("train", parts, "--target", "y", "--metric", "auroc", "--fast", "--out", tmp_path / "small")
     assert refused_small.exit_code == 2
-    monkeypatch.setattr("aimfor.app.stream.trees._FEWEST", 100)
+    monkeypatch.setattr("aimfor.runs.stream.trees._FEWEST", 100)
     found = train(parts, tmp_path / "run", "--fast")
     share = round(100 * 400 / found["rows"]["train"])
     assert f"trees were grown from {share} % of the training rows, the same share of each row group" in found["notes"]
@@ -295,7 +295,7 @@ def test_a_class_that_the_sample_lacks_leaves_the_trees_alone(parts: Path, tmp_p
 
 
 def test_a_target_with_too_many_values_ends_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aimfor.app.stream.survey.MOST_LABELS", 30)
+    monkeypatch.setattr("aimfor.runs.stream.survey.MOST_LABELS", 30)
     folder = write(tmp_path / "parts")
     refused("'a' with more than 30 different values", "train", folder, "--target", "a", "--metric", "auroc", *QUICK,
             out=tmp_path / "run")  # fmt: skip
@@ -328,7 +328,7 @@ def test_members_that_cannot_be_are_one_line(words: list[str], text: str, parts:
 
 
 def test_a_folder_of_images_with_a_list_is_no_stream(tmp_path: Path) -> None:
-    from aimfor.app.stream.table import is_stream
+    from aimfor.data.chunks.table import is_stream
 
     (tmp_path / "cat").mkdir()
     (tmp_path / "cat" / "1.png").touch()
@@ -339,7 +339,7 @@ def test_a_folder_of_images_with_a_list_is_no_stream(tmp_path: Path) -> None:
 
 
 def test_a_newer_csv_is_read_again(tmp_path: Path) -> None:
-    from aimfor.app.stream.table import open_table
+    from aimfor.data.chunks.table import open_table
 
     text, staged = tmp_path / "text", tmp_path / "staged"
     text.mkdir()

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from aimfor.app.cli.main import app
-from aimfor.app.stream import memory
+from aimfor.cli.main import app
+from aimfor.data.chunks import memory
 
 
 def write(folder: Path, each: int) -> Path:

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from aimfor.app.cli.main import app
-from aimfor.app.run.lock import locked
+from aimfor.cli.main import app
+from aimfor.runs.lock import locked
 from programs import tool
 
 COMMON = ["--target", "y", "--members", "linear,trees"]
@@ -54,7 +54,7 @@ def test_it_learns_and_says_what_was_read(run: Path) -> None:
 
 def test_killed_and_resumed_it_ends_the_same() -> None:
     """`python tools/kill_runs.py` does twenty of each kind; the seed here is another one."""
-    said = tool("kill_runs.py", "--times", 1, "--seed", 5, "--kind", "committee", "--rows", 300)
+    said = tool("kill_runs.py", "--times", 1, "--seed", 5, "--kind", "ensemble", "--rows", 300)
     assert said.count(": equal") == 1
 
 

@@ -18,14 +18,14 @@ import torch
 from sklearn.metrics import f1_score, roc_auc_score
 from typer.testing import CliRunner
 
-from aimfor.app.cli.main import app
-from aimfor.app.run import training
-from aimfor.app.run.finished import load_run
-from aimfor.app.run.folder import prepare
-from aimfor.fitting.config import Settings, settings
-from aimfor.fitting.loop import Interrupted
-from aimfor.fitting.models import build, scores_of
-from aimfor.fitting.objective import Objective
+from aimfor.cli.main import app
+from aimfor.data.settings import Settings, settings
+from aimfor.errors import Interrupted
+from aimfor.learners.networks.models import build, scores_of
+from aimfor.runs import driver
+from aimfor.runs.finished import load_run
+from aimfor.runs.prepared import prepare
+from aimfor.targets.objective import Objective
 
 
 def run(*words: object) -> Any:
@@ -62,7 +62,7 @@ def test_run_folder_has_everything_and_nothing_pickled(trained: Path) -> None:
 def test_stated_test_metric_is_scikit_learns(trained: Path) -> None:
     config = json.loads((trained / "config.json").read_text())
     metrics = json.loads((trained / "metrics.json").read_text())
-    ready = prepare(Settings(**config["settings"]), committee=True)
+    ready = prepare(Settings(**config["settings"]), ensemble=True)
     done = load_run(trained)
     scores = done.scores(ready.source).double().numpy()[ready.parts.test]
     truth = ready.ids.numpy()[ready.parts.test]
@@ -102,8 +102,8 @@ def test_metrics_are_known_however_they_are_spelled(table: Path, tmp_path: Path,
 
 def test_columns_are_what_the_user_says(table: Path, tmp_path: Path) -> None:
     words = ["--members", "linear", "--out", tmp_path / "run"]
-    wishes = ["--column", "a=ignore", "--column", "b=category"]
-    result = run("train", table, "--target", "label", "--metric", "auroc", *wishes, *words)
+    requested = ["--column", "a=ignore", "--column", "b=category"]
+    result = run("train", table, "--target", "label", "--metric", "auroc", *requested, *words)
     assert "column 'a' left out: as asked" in result.stderr
     stored = json.loads((tmp_path / "run" / "config.json").read_text())["encoder"]["columns"]
     assert {one["name"]: one["kind"] for one in stored} == {"b": "category", "city": "category"}
@@ -179,16 +179,16 @@ def test_image_folder_with_no_option_but_the_metric(tmp_path: Path) -> None:
 
 def test_ctrl_c_saves_and_the_run_can_go_on(table: Path, tmp_path: Path) -> None:
     given = settings(data=str(table), target="label", metric="auroc", members=("linear",))
-    folder, ready = training.start(given, tmp_path / "run")
+    folder, ready = driver.start(given, tmp_path / "run")
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(Interrupted):
-        training.finish(folder, ready, lambda event: os.kill(os.getpid(), signal.SIGINT))
+        driver.finish(folder, ready, lambda event: os.kill(os.getpid(), signal.SIGINT))
     assert signal.getsignal(signal.SIGINT) is before
     assert list((folder / "cells").iterdir())
     assert not (folder / "metrics.json").exists()
-    again = training.finish(folder, training.reopen(folder))
-    whole = training.finish(*training.start(given, tmp_path / "whole"))
-    assert again["test"] == whole["test"]
+    again = driver.finish(folder, driver.reopen(folder))
+    whole = driver.finish(*driver.start(given, tmp_path / "whole"))
+    assert repr(again.test) == repr(whole.test)  # NaN is not itself
 
 
 def test_tuned_threshold_is_the_best_of_all() -> None:
@@ -203,6 +203,6 @@ def test_tuned_threshold_is_the_best_of_all() -> None:
 
 
 def test_help_does_not_wait_for_torch() -> None:
-    code = "import sys, aimfor.app.cli.main; assert 'torch' not in sys.modules and 'sklearn' not in sys.modules"
-    environment = {**os.environ, "PYTHONPATH": str(Path(training.__file__).parents[2])}
+    code = "import sys, aimfor.cli.main; assert 'torch' not in sys.modules and 'sklearn' not in sys.modules"
+    environment = {**os.environ, "PYTHONPATH": str(Path(driver.__file__).parents[2])}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)

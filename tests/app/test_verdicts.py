@@ -8,26 +8,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aimfor.app.compare.entrants import COMMITTEE, FOR_TABLES, NETWORKS
-from aimfor.app.compare.floors import floor_sentences
-from aimfor.app.compare.plan import BEST_OF_ALL, BEST_RIVAL, Plan, summarize
-from aimfor.fitting.config import settings
+from aimfor.data.settings import settings
+from aimfor.runs.compare.entrants import ENSEMBLE, FOR_TABLES, NETWORKS
+from aimfor.runs.compare.floors import floor_sentences
+from aimfor.runs.compare.plan import BEST_OF_ALL, BEST_RIVAL, Plan, summarize
 
 MEMBERS = ("linear", "trees", "network")
 
 
 def cells(rng: np.random.Generator, shift: float = 0.0, seeds: int = 4) -> tuple[Plan, dict[str, Any]]:
-    """A comparison with random numbers; ``shift`` is added to the committee's."""
+    """A comparison with random numbers; ``shift`` is added to the ensemble's."""
     entrants = (*FOR_TABLES, NETWORKS[0])
     plan = Plan(settings(data="iris", metric="f1", positive="setosa"), entrants, seeds, "", ("nothing: no",))
     results: dict[str, Any] = {}
     for one in entrants:
         for seed in range(seeds):
-            value = 0.5 + 0.1 * rng.random() + (shift if one is COMMITTEE else 0.0)
+            value = 0.5 + 0.1 * rng.random() + (shift if one is ENSEMBLE else 0.0)
             found = {"entrant": one.name, "seed": seed, "test": {"metric": value}, "validation": float(rng.random())}
-            found |= {"seconds": 1.0, "megabytes": 1.0, "rows": [100, 20, 20], "committee": None}
-            if one is COMMITTEE:
-                found["committee"] = {"members": [_member(rng, name) for name in MEMBERS]}
+            found |= {"seconds": 1.0, "megabytes": 1.0, "rows": [100, 20, 20], "ensemble": None}
+            if one is ENSEMBLE:
+                found["ensemble"] = {"members": [_member(rng, name) for name in MEMBERS]}
             results.setdefault(one.name, {})[seed] = found
     return plan, results
 
@@ -44,49 +44,49 @@ def test_every_number_of_a_sentence_is_one_of_its_table(seed: int) -> None:
     summary = summarize(results, plan)
     rows = {row["name"]: row for row in summary["table"]}
     first = summary["verdicts"][0]
-    committee = rows["committee"]
+    ensemble = rows["ensemble"]
     numbers = [float(one) for one in re.findall(r"[+-]\d+\.\d+", first)]
-    assert numbers == [round(100 * committee[key], 2) for key in ("difference", "low", "high")]
-    word = "better" if committee["low"] > 0 else "worse" if committee["high"] < 0 else "no difference"
-    assert first.startswith(f"Committee (what train makes): {word}")
-    assert committee["difference"] == pytest.approx(committee["test"] - rows[BEST_RIVAL]["test"])
+    assert numbers == [round(100 * ensemble[key], 2) for key in ("difference", "low", "high")]
+    word = "better" if ensemble["low"] > 0 else "worse" if ensemble["high"] < 0 else "no difference"
+    assert first.startswith(f"Ensemble (what train makes): {word}")
+    assert ensemble["difference"] == pytest.approx(ensemble["test"] - rows[BEST_RIVAL]["test"])
     alone = [row for row in rows.values() if row["name"] not in (BEST_RIVAL, BEST_OF_ALL)]
     best = max(alone, key=lambda row: row["test"])
     highest = [one for one in summary["verdicts"] if one.startswith("The highest mean")]
-    if best is committee:
+    if best is ensemble:
         assert not highest
     else:
         title = best["title"].removeprefix("· ")
         assert highest[0].startswith(
-            f"The highest mean on test rows is that of {title}, {best['test']:.4f} (committee {committee['test']:.4f})"
+            f"The highest mean on test rows is that of {title}, {best['test']:.4f} (ensemble {ensemble['test']:.4f})"
         )
-    spoken = next(one for one in summary["verdicts"] if one.startswith("Weights in the committee"))
+    spoken = next(one for one in summary["verdicts"] if one.startswith("Weights in the ensemble"))
     for name in MEMBERS:
-        weight = np.mean([m["weight"] for one in results["committee"].values() for m in one["committee"]["members"]
+        weight = np.mean([m["weight"] for one in results["ensemble"].values() for m in one["ensemble"]["members"]
                           if m["name"] == name])  # fmt: skip
         assert f"the {name} {weight:.2f}" in spoken
-        assert rows[f"committee/{name}"]["title"] == f"· the {name} alone (weight {weight:.2f})"
+        assert rows[f"ensemble/{name}"]["title"] == f"· the {name} alone (weight {weight:.2f})"
 
 
-def test_members_stand_below_the_committee_and_are_no_rivals() -> None:
+def test_members_stand_below_the_ensemble_and_are_no_rivals() -> None:
     plan, results = cells(np.random.default_rng(1))
     table = summarize(results, plan)["table"]
     names = [row["name"] for row in table]
-    assert names[:4] == ["committee", "committee/linear", "committee/trees", "committee/network"]
+    assert names[:4] == ["ensemble", "ensemble/linear", "ensemble/trees", "ensemble/network"]
     member = table[1]
-    one = [found["committee"]["members"][0] for found in results["committee"].values()]
+    one = [found["ensemble"]["members"][0] for found in results["ensemble"].values()]
     assert member["test"] == pytest.approx(np.mean([each["test"] for each in one]))
     assert member["validation"] == pytest.approx(np.mean([each["out_of_fold"] for each in one]))
     assert "difference" not in member
-    results["committee"][2]["committee"]["members"].pop(1)  # the trees of one seed were left out
-    assert "committee/trees" not in [row["name"] for row in summarize(results, plan)["table"]]
+    results["ensemble"][2]["ensemble"]["members"].pop(1)  # the trees of one seed were left out
+    assert "ensemble/trees" not in [row["name"] for row in summarize(results, plan)["table"]]
 
 
 def test_a_floor_is_counted_on_test_rows_of_every_split() -> None:
     rates = [{"precision": 0.96, "recall": 0.5}, {"precision": 0.94, "recall": 0.7}, {"precision": 0.95, "recall": 0.6}]
-    (text,) = floor_sentences({"Committee": rates}, "recall@precision=0.95")
+    (text,) = floor_sentences({"Ensemble": rates}, "recall@precision=0.95")
     assert text == (
-        "Committee: precision was to be 0.95 or more; on test rows it was 0.940 to 0.960, held in 2 of 3 splits, "
+        "Ensemble: precision was to be 0.95 or more; on test rows it was 0.940 to 0.960, held in 2 of 3 splits, "
         "with recall 0.600."
     )
     tight = [{"false positive rate": 0.1, "recall": 0.8}, {"false positive rate": 0.2, "recall": 0.9}]

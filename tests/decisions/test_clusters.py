@@ -15,8 +15,9 @@ from aimfor.constraints import fpr, precision, recall
 from aimfor.constraints.counts import Levels
 from aimfor.constraints.parts import parts_of
 from aimfor.decisions import Problem
+from aimfor.decisions.betting import Spread, reaches
 from aimfor.decisions.binomial import lower_bound
-from aimfor.decisions.clusters import Clusters, design_effect, in_clusters, reaches
+from aimfor.decisions.clusters import Clusters, design_effect, in_clusters
 from aimfor.decisions.rows import checked_rows
 from aimfor.errors import InputError
 
@@ -27,19 +28,70 @@ def test_a_fair_game_is_won_no_more_often_than_it_may(values: tuple[float, float
     """All outcomes of 12 clusters whose mean is 0, with their probabilities: a sum, not a simulation."""
     low, high = values
     chance = -low / (high - low)
-    won = 0.0
-    for outcome in itertools.product((0, 1), repeat=12):
-        drawn = np.array(outcome)
-        weight = math.prod(chance if hit else 1.0 - chance for hit in outcome)
-        won += weight * reaches(np.where(drawn == 1, high, low), 1.0, alpha)
-    assert won <= alpha
+    outcomes = np.array(list(itertools.product((0, 1), repeat=12)))
+    weight = np.where(outcomes == 1, chance, 1.0 - chance).prod(1)
+    deep = np.ones(len(outcomes))
+    won = reaches(np.where(outcomes == 1, high, low), deep, alpha, Spread.of(np.zeros((len(outcomes), 0)), deep))
+    assert float(weight @ won) <= alpha
+    if high >= 1.0:  # twelve times a quarter are no 20 times the start
+        assert float(weight @ won) >= 0.3 * alpha
 
 
-def table(hits: np.ndarray, trials: np.ndarray) -> Clusters:
-    """Clusters whose precision is hits of trials."""
+def test_many_sums_are_tested_almost_as_well_as_by_the_normal_law() -> None:
+    """The z-test is the best there is for normal sums."""
+    rng = np.random.default_rng(0)
+    sums, deep = rng.normal(0.15, 1.0, (2000, 400)).clip(-4, 4), np.full(2000, 4.0)
+    power = reaches(sums, deep, 0.05, Spread.of(rng.normal(0.15, 1.0, (2000, 50)), deep)).mean()
+    best = stats.norm.sf(stats.norm.isf(0.05) - 0.15 * math.sqrt(400))
+    assert power >= best - 0.05
+    fair = reaches(rng.normal(0.0, 1.0, (2000, 400)).clip(-4, 4), deep, 0.05, Spread.of(sums[:, :50], deep)).mean()
+    assert fair <= stats.binom.isf(1e-4, 2000, 0.05) / 2000
+
+
+def table(hits: np.ndarray, trials: np.ndarray, others: int = 0) -> Clusters:
+    """Clusters whose precision is hits of trials; as many others as asked for, alike to the first."""
     zero = np.zeros(len(hits))
     cells = np.stack((hits, trials - hits, zero, zero), 1).astype(float)
-    return Clusters(Levels(), cells)
+    return Clusters(Levels(), cells, cells[: others or len(hits) // 10])
+
+
+def test_a_large_cluster_counts_as_so_many_rows_as_leave_most_rows_alone() -> None:
+    sizes = np.random.default_rng(0).integers(1, 60, 40).astype(float)
+    clusters = table(0.5 * sizes, sizes, others=40)
+    most = clusters.largest(precision)
+    assert np.minimum(sizes, most).sum() >= 0.95 * sizes.sum() > np.minimum(sizes, most - 1.0).sum()
+    hits, trials = clusters.hits_trials(precision)
+    assert trials == pytest.approx(np.minimum(sizes, most))
+    assert hits == pytest.approx(0.5 * trials)
+    assert table(np.zeros(3), np.zeros(3)).largest(precision) == 1.0
+
+
+def two_groups(rng: np.random.Generator, number: int, rates: tuple[float, float], within: float) -> Clusters:
+    """Clusters with up to four negatives of each group, whose false alarms agree within a cluster."""
+    levels = Levels(("sex",), ((0.0, 1.0),))
+    cells = np.zeros((number, 2, 4))
+    for group, rate in enumerate(rates):
+        size = rng.integers(0, 5, number)
+        share = rng.beta(rate * (1 - within) / within, (1 - rate) * (1 - within) / within, number)
+        cells[:, group, 1] = rng.binomial(size, share)
+        cells[:, group, 3] = size - cells[:, group, 1]
+    return Clusters(levels, cells[number // 4 :], cells[: number // 4])
+
+
+@pytest.mark.parametrize(("rates", "most", "least"), [((0.3, 0.2), 0.2, 0.0), ((0.25, 0.24), 1.0, 0.95)])
+def test_a_gap_is_tested_at_its_level_and_better_than_rate_by_rate(
+    rates: tuple[float, float], most: float, least: float
+) -> None:
+    levels = Levels(("sex",), ((0.0, 1.0),))
+    part = next(one for one in parts_of(fpr.gap("sex") <= 0.1, levels) if one.terms[0][1].conditions == (("sex", 0.0),))
+    passed = apart = 0
+    for seed in range(40):
+        clusters = two_groups(np.random.default_rng([1, seed]), 800, rates, 0.3)
+        passed += clusters.passes(part, 0.05)
+        (first, second) = (clusters.bounds(rate, 0.025) for _, rate in part.terms)
+        apart += first[1] - second[0] <= 0.1
+    assert least <= passed / 40 <= most
+    assert passed >= apart  # each rate by itself at half the error
 
 
 def test_bounds_hold_the_share_and_are_near_those_of_single_rows() -> None:
@@ -115,8 +167,8 @@ def test_rows_alone_are_rows_and_the_sentence_names_clusters() -> None:
     assert alone == problem.decide(scores, y, guarantee=0.95)
     together = problem.decide(scores, y, guarantee=0.95, cluster=cluster)
     assert (
-        "by 560 independent clusters (2240 rows), for new clusters in which at most so many rows count: 4 for precision"
-        in str(together.guarantee)
+        "by 560 independent clusters (2240 rows), for new clusters of which each counts as at most so many rows: "
+        "4 for precision" in str(together.guarantee)
     )
     named = problem.decide(scores, y, guarantee=0.95, cluster=[f"doc {one:04d}" for one in cluster])
     assert named.threshold == together.threshold
@@ -143,7 +195,8 @@ def test_the_design_effect_of_copies_is_their_number() -> None:
     codes = np.zeros(len(y), dtype=np.int64)
     parts = parts_of(recall >= 0.5, Levels())
     assert design_effect(rows, parts, codes, Levels(), [0.5, 1.0]) == pytest.approx(5.0, rel=0.05)
-    assert in_clusters(rows, scores > 0.5, codes, Levels()).tables.sum() == len(y)
+    counted = in_clusters(rows, scores > 0.5, codes, Levels())
+    assert counted.tables.sum() + counted.others.sum() == len(y)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from aimfor.data import backbones
+from aimfor.data.backbones import LITE0, is_backbone, load_backbone
 from aimfor.errors import InputError
-from aimfor.fitting import backbones
-from aimfor.fitting.backbones import LITE0, is_backbone, load_backbone
 
 needs_lite0 = pytest.mark.skipif(not backbones.installed(LITE0), reason="the extra [images] is not installed")
 

@@ -6,13 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from aimfor.errors import InputError
-from aimfor.fitting.committee import MemoryStore
-from aimfor.fitting.embedding import Part, fit_embedding, nearest, query_values
-from aimfor.fitting.embedding.fit import class_folds, vectors_of
-from aimfor.fitting.embedding.near import _by_blocks, depth_of, is_retrieval
-from aimfor.fitting.loop import Interrupted
+from aimfor.errors import InputError, Interrupted
+from aimfor.learners.embedding import Part, fit_embedding, nearest, query_values
+from aimfor.learners.embedding.fit import class_folds, vectors_of
+from aimfor.learners.ensemble import MemoryStore
 from aimfor.retrieval import evaluate
+from aimfor.targets.neighbours import _by_blocks, depth_of, is_retrieval
 
 
 def spoiled(classes: int, per_class: int = 6, seed: int = 0) -> Part:

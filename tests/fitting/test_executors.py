@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import aimfor
+from aimfor.data.executors import cores, open_executor, run_cells
 from aimfor.errors import InputError
-from aimfor.fitting.executors import cores, open_executor, run_cells
 from cell_functions import endless_after_zero, fails_on_three, kills_its_worker, second_dies, square
 from programs import until
 
@@ -97,7 +97,7 @@ def test_an_exception_of_a_cell_is_raised_and_the_rest_is_kept(tmp_path: Path) -
     ],
 )
 def test_bad_names_are_one_sentence(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aimfor.fitting.executors.PATIENCE", 0.5)
+    monkeypatch.setattr("aimfor.data.executors.PATIENCE", 0.5)
     with pytest.raises(aimfor.InputError, match=text) as caught, open_executor(name):
         pass
     assert caught.value.argument == "--executor"
@@ -112,7 +112,7 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 
 SERVED = """
 import sys
-from aimfor.fitting.executors import run_cells
+from aimfor.data.executors import run_cells
 from cell_functions import origin
 
 if __name__ == "__main__":
@@ -142,7 +142,7 @@ def test_workers_are_forked_from_one_that_has_imported_their_module(tmp_path: Pa
 SCRIPT = """
 import pathlib, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background would hand on "ignored"
-from aimfor.fitting.executors import run_cells
+from aimfor.data.executors import run_cells
 from cell_functions import endless_after_zero
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import math
 import pytest
 from torch import Tensor
 
-from aimfor.fitting.intervals import bootstrap_interval
+from aimfor.targets.intervals import bootstrap_interval
 
 
 @pytest.mark.parametrize(("undefined", "told"), [(5, True), (6, False)])

@@ -6,12 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from aimfor.errors import InputError
-from aimfor.fitting.committee import MemoryStore
-from aimfor.fitting.loop import Interrupted
-from aimfor.fitting.masks import Masks, fit_masks
-from aimfor.fitting.masks.fit import IGNORED, group_folds
-from aimfor.fitting.masks.networks import make_network, scores_of
+from aimfor.errors import InputError, Interrupted
+from aimfor.learners.ensemble import MemoryStore
+from aimfor.learners.masks import Masks, fit_masks
+from aimfor.learners.masks.fit import group_folds
+from aimfor.learners.masks.losses import LOSSES
+from aimfor.learners.masks.networks import make_network, scores_of
+from aimfor.targets.coco import IGNORED
 
 
 def scenes(n: int = 12, seed: int = 0) -> Masks:
@@ -48,6 +49,16 @@ def test_networks_learn_masks_and_speak_about_pictures_they_have_not_seen() -> N
     assert float((called == new.y).float().mean()) > 0.8
     alone = found.scores([one[2:3] for one in new.maps])
     assert torch.equal(alone[0], found.scores(new.maps)[2])
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_loss_by_name_learns_and_its_folds_are_its_own(name: str) -> None:
+    data, store = scenes(6), MemoryStore()
+    found = fit_masks(data, 3, folds=2, epochs=8, make_loss=LOSSES[name], store=store)
+    assert found.offsets.argmax > fit_masks(data, 3, folds=2, epochs=1, make_loss=LOSSES[name]).offsets.argmax
+    other = next(one for one in LOSSES if one != name)
+    again = fit_masks(data, 3, folds=2, epochs=8, make_loss=LOSSES[other], store=store)
+    assert not torch.equal(again.scores(data.maps), found.scores(data.maps))
 
 
 def test_pixels_that_do_not_count_teach_nothing() -> None:

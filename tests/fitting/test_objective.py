@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from aimfor.fitting.objective import Objective
+from aimfor.targets.objective import Objective
 
 
 @pytest.mark.parametrize("low", [1.0, float(np.nextafter(1.0, 2.0)), 2.0**60, 1e308])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from aimfor.errors import InputError
-from aimfor.fitting.offsets import _ascend, _checked, _counts_along, class_ratios, confusion, fit_offsets
+from aimfor.targets.offsets import _ascend, _checked, _counts_along, class_ratios, confusion, fit_offsets
 
 
 def images(seed: int, n: int = 4, classes: int = 3, noise: float = 1.0) -> tuple[Tensor, Tensor]:
@@ -65,7 +65,7 @@ def test_the_ascent_is_as_good_as_a_grid_over_all_offsets() -> None:
 def test_offsets_help_on_new_images_where_the_network_underrates_a_class() -> None:
     blocks = [images(seed, noise=0.7) for seed in range(3, 7)]
     found = fit_offsets([a for a, _ in blocks], [b for _, b in blocks], groups=[0, 0, 1, 1])
-    assert found.promised > found.argmax
+    assert found.cross_validated > found.argmax
     assert float(found.values.mean()) == pytest.approx(0.0, abs=1e-12)
     scores, y = images(99, n=40, noise=0.7)
     (pixels,) = _checked([scores], [y], None, 255, "iou")
@@ -83,7 +83,7 @@ def test_offsets_that_do_not_carry_over_are_left_out() -> None:
     up, down = torch.tensor([[[0, 0, 0, 1]]]), torch.tensor([[[0, 1, 1, 1]]])
     found = fit_offsets([scores, scores], [up, down])
     assert found.values.tolist() == [0.0, 0.0]
-    assert found.promised == found.argmax
+    assert found.cross_validated == found.argmax
     assert "argmax" in found.text
 
 
@@ -92,7 +92,7 @@ def test_a_binary_mask_counts_its_foreground_alone() -> None:
     scores[:, 1] = torch.tensor([[-3.0, -1.0, -1.0], [-3.0, -1.0, -2.5]])[:, None]
     found = fit_offsets([scores[:1], scores[1:]], [y[:1], y[1:]], counted=[False, True])
     assert found.argmax == 0.0
-    assert found.promised == 1.0
+    assert found.cross_validated == 1.0
     torch.testing.assert_close(found.decide(scores), y)
 
 
@@ -135,5 +135,5 @@ def test_the_part_that_is_taken_is_the_best_on_groups_left_out() -> None:
     best = max(by_part, key=by_part.__getitem__)
     assert 0 < best < 1, by_part  # else the case says nothing about parts
     found = fit_offsets(scores, targets)
-    assert found.promised == pytest.approx(by_part[best])
+    assert found.cross_validated == pytest.approx(by_part[best])
     torch.testing.assert_close(found.values, best * _ascend(pixels, judged, "iou"))

@@ -1,4 +1,4 @@
-"""Networks on pixels in a committee: folds of one network, changed as suits their sort, restored bit for bit."""
+"""Networks on pixels in an ensemble: folds of one network, changed as suits their sort, restored bit for bit."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from aimfor.errors import InputError
-from aimfor.fitting.augment import DRAWINGS, PHOTOS, Augment, shifted, sort_of
-from aimfor.fitting.backbones import LITE0, installed, load_backbone
-from aimfor.fitting.committee import Committee, MemoryStore, fit_committee
-from aimfor.fitting.committee.members import for_pictures
-from aimfor.fitting.loop import Interrupted
-from aimfor.fitting.models import GroupNorm
-from aimfor.fitting.objective import Objective
+from aimfor.data.backbones import LITE0, installed, load_backbone
+from aimfor.errors import InputError, Interrupted
+from aimfor.learners.ensemble import Ensemble, MemoryStore, fit_ensemble
+from aimfor.learners.ensemble.members import for_pictures
+from aimfor.learners.networks.augment import DRAWINGS, PHOTOS, Augment, shifted, sort_of
+from aimfor.learners.networks.models import GroupNorm
+from aimfor.targets.objective import Objective
 
 
 def halves(n: int = 36, side: int = 8) -> tuple[Tensor, Tensor]:
@@ -28,7 +27,7 @@ def halves(n: int = 36, side: int = 8) -> tuple[Tensor, Tensor]:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    from aimfor.fitting.committee.members import pictures
+    from aimfor.learners.ensemble.members import pictures
 
     monkeypatch.setattr(pictures, "STEPS", 8)
     monkeypatch.setattr(pictures, "LOOKS", 2)
@@ -38,12 +37,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_folds_of_one_network_learn_and_come_back_bit_for_bit() -> None:
     x, y = halves()
     who = for_pictures(PHOTOS)
-    found = fit_committee(x, y, Objective.of("auroc"), who=who, folds=2)
-    assert [seat.name for seat in found.seats] == ["pictures_network", "pictures_metric"]
-    assert all(len(seat.fitted) == 2 for seat in found.seats)
-    assert found.promised > 0.7
+    found = fit_ensemble(x, y, Objective.of("auroc"), members=who, folds=2)
+    assert [seat.name for seat in found.weighted_members] == ["pictures_network", "pictures_metric"]
+    assert all(len(seat.fitted) == 2 for seat in found.weighted_members)
+    assert found.cross_validated > 0.7
     parts = dict(found.parts())
-    again = Committee.restore(found.facts, parts.__getitem__)
+    again = Ensemble.restore(found.facts, parts.__getitem__)
     assert torch.equal(again.scores(x), found.scores(x))
     assert torch.equal(again.scores(x[4:5]), found.scores(x)[4:5])
 
@@ -59,18 +58,18 @@ def test_a_stop_keeps_finished_folds_and_ends_at_the_same_scores() -> None:
 
     who = for_pictures()
     with pytest.raises(Interrupted):
-        fit_committee(x, y, Objective.of("ap"), who=who, folds=2, store=store, stop=stop)
+        fit_ensemble(x, y, Objective.of("ap"), members=who, folds=2, store=store, stop=stop)
     assert list(store.kept) == ["pictures_network-0"]
-    resumed = fit_committee(x, y, Objective.of("ap"), who=who, folds=2, store=store)
-    whole = fit_committee(x, y, Objective.of("ap"), who=who, folds=2)
+    resumed = fit_ensemble(x, y, Objective.of("ap"), members=who, folds=2, store=store)
+    whole = fit_ensemble(x, y, Objective.of("ap"), members=who, folds=2)
     assert torch.equal(resumed.scores(x), whole.scores(x))
 
 
 def test_members_for_pictures_need_pictures_and_tables_stay_tables() -> None:
     with pytest.raises(InputError, match="none that can learn"):
-        fit_committee(torch.randn(20, 3), torch.arange(20) % 2, Objective.of("auroc"), who=for_pictures())
+        fit_ensemble(torch.randn(20, 3), torch.arange(20) % 2, Objective.of("auroc"), members=for_pictures())
     with pytest.raises(InputError, match="pictures \\(n, c, h, w\\)"):
-        fit_committee(torch.randn(20, 3, 4), torch.arange(20) % 2, Objective.of("auroc"))
+        fit_ensemble(torch.randn(20, 3, 4), torch.arange(20) % 2, Objective.of("auroc"))
 
 
 def test_sorts_of_pictures() -> None:

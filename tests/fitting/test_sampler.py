@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, TensorDataset
 
 from aimfor.errors import InputError
-from aimfor.fitting.sampler import BalancedBatchSampler
+from aimfor.learners.networks.sampler import BalancedBatchSampler
 
 LABELS = torch.tensor([0] * 90 + [1] * 10)
 

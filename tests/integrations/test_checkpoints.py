@@ -16,11 +16,14 @@ from aimfor.rates.saved import from_tensor
 from programs import Program
 
 #: Losses whose state takes its size from the first batch, with the columns of their scores.
-LOSSES = {"f1": 1, "iou": 1, "f1_macro": 3, "recall@precision=0.6": 1, "problem": 1}
+LOSSES = {"f1": 1, "iou": 1, "f1_macro": 3, "recall@precision=0.6": 1, "problem": 1, "ap": 1, "auroc": 1}
+BANKS = {"ap": aimfor.SmoothEngine, "auroc": aimfor.SortedEngine}
 
 
 def loss_of(name: str) -> nn.Module:
-    return aimfor.maximize(recall, precision >= 0.8) if name == "problem" else aimfor.MetricLoss(name)
+    if name == "problem":
+        return aimfor.maximize(recall, precision >= 0.8)
+    return aimfor.MetricLoss(name, BANKS[name](bank=64) if name in BANKS else None)
 
 
 def batch(name: str, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -95,6 +98,7 @@ SHARDED = """
             torch.manual_seed(1)
             self.body = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
             self.losses = torch.nn.ModuleList(map(aimfor.MetricLoss, ["f1", "iou", "recall@precision=0.6"]))
+            self.losses.append(aimfor.MetricLoss("ap", aimfor.SmoothEngine(bank=64)))
 
     net = Net()
     fully_shard(net.body, mesh=init_device_mesh("cpu", (world,)))

@@ -13,13 +13,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import estimator_checks_generator
+from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
 
+from aimfor.integrations.guaranteed_threshold import EXPECTED_FAILED_CHECKS
 from aimfor.integrations.sklearn import GuaranteedThreshold
 from aimfor.rates import precision, recall
 
 CLASSIFIERS = [LogisticRegression(), LinearSVC(), GaussianNB()]
-FEW = "these checks fit on fewer than 20 calibration rows, which are refused by design"
 
 
 def sample(n: int, seed: int) -> tuple[Any, Any]:
@@ -95,24 +95,46 @@ def test_groups_and_weights_are_routed() -> None:
     assert model.threshold_ is not None
 
 
+def test_weights_reach_the_estimator_without_routing() -> None:
+    X, y = sample(1500, 0)
+    weights = np.where(y == "yes", 3.0, 1.0)
+    given = GuaranteedThreshold(LogisticRegression(), random_state=0).fit(X, y, sample_weight=weights)
+    with sklearn.config_context(enable_metadata_routing=True):
+        inner = LogisticRegression().set_fit_request(sample_weight=True)
+        routed = GuaranteedThreshold(inner, random_state=0).fit(X, y, sample_weight=weights)
+    plain = GuaranteedThreshold(LogisticRegression(), random_state=0).fit(X, y)
+    assert given.threshold_ == routed.threshold_
+    assert given.estimator_.intercept_ == routed.estimator_.intercept_ > plain.estimator_.intercept_ + 0.5
+    fitted = GuaranteedThreshold(plain.estimator_, cv="prefit")
+    with pytest.raises(ValueError, match="sample_weight"):
+        fitted.fit(X, y, sample_weight=weights)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_checks_fail_where_declared_and_nowhere_else() -> None:
+    results = check_estimator(GuaranteedThreshold(LogisticRegression(), random_state=0), on_fail=None)
+    failed = {result["check_name"] for result in results if result["status"] == "failed"}
+    assert failed == set(EXPECTED_FAILED_CHECKS)
+    for result in (one for one in results if one["status"] == "failed"):
+        reason = EXPECTED_FAILED_CHECKS[result["check_name"]]
+        found = _whole(result["exception"])
+        assert ("expected at least 20" in found, "No threshold" in found) == ("20" in reason, "promise at" in reason)
+    assert sum(result["status"] == "passed" for result in results) >= 25
+
+
 MODEL = GuaranteedThreshold(LogisticRegression(), subject_to="positive_rate <= 1", random_state=0)
-#: As for scikit-learn's own TunedThresholdClassifierCV.
-NOT_HALF = {"check_classifiers_train": "a threshold other than probability one half is the point"}
-CHECKS = [check for _, check in estimator_checks_generator(MODEL, mark=None)]
+#: One half again; and calibration rows of one class.
+FAIL_STILL = ("check_classifiers_train", "check_fit2d_1feature")
+GENERATED = [check for _, check in estimator_checks_generator(MODEL, mark=None)]
+CHECKS = [check for check in GENERATED if check.func.__name__ not in FAIL_STILL]
 NAMES = [f"{place}-{check.func.__name__}" for place, check in enumerate(CHECKS)]
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("check", CHECKS, ids=NAMES)
-def test_scikit_learns_checks(check: Any) -> None:
-    if check.func.__name__ in NOT_HALF:
-        pytest.skip(NOT_HALF[check.func.__name__])
-    try:
-        check(clone(MODEL))
-    except (AssertionError, ValueError) as error:
-        if "rows, expected at least 20" not in _whole(error):
-            raise
-        pytest.skip(FEW)
+def test_without_the_limit_on_rows_the_checks_pass(check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aimfor.decisions.asked.FEWEST_ROWS", 1)
+    check(clone(MODEL))
 
 
 def _whole(error: BaseException | None) -> str:

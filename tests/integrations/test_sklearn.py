@@ -20,15 +20,15 @@ from sklearn.utils.estimator_checks import estimator_checks_generator, parametri
 
 import aimfor
 from aimfor.errors import InputError
-from aimfor.fitting import one_network
-from aimfor.fitting.calibrate import class_scaling, platt
-from aimfor.fitting.committee import folds
 from aimfor.integrations import network_estimator
 from aimfor.integrations.sklearn import MetricClassifier
+from aimfor.learners.networks import one_network
+from aimfor.targets import folds
+from aimfor.targets.calibrate import class_scaling, platt
 from undrawn import draw_less
 
 SMALL: dict[str, Any] = {"model": "mlp", "epochs": 4, "hidden": 8, "random_state": 0}
-COMMITTEE = MetricClassifier("f1", members=("linear",), random_state=0)
+ENSEMBLE = MetricClassifier("f1", members=("linear",), random_state=0)
 
 
 @pytest.fixture
@@ -46,9 +46,9 @@ def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network_estimator, "_LEAST_STEPS", 1)
 
 
-def of_the_committee() -> list[Any]:
-    """All checks but one: a committee's folds are drawn by rows, so a repeated row and a weight lead to other folds."""
-    checks = estimator_checks_generator(COMMITTEE)
+def of_the_ensemble() -> list[Any]:
+    """All checks but one: an ensemble's folds are drawn by rows, so a repeated row and a weight lead to other folds."""
+    checks = estimator_checks_generator(ENSEMBLE)
     kept = [check for _, check in checks if "sample_weight_equivalence_on_dense" not in str(check)]
     assert len(kept) > 40
     return kept
@@ -62,13 +62,14 @@ def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-@pytest.mark.parametrize("check", of_the_committee(), ids=lambda check: getattr(check, "func", check).__name__)
-def test_scikit_learns_own_checks_of_the_committee(check: Any, request: pytest.FixtureRequest) -> None:
+@pytest.mark.filterwarnings("ignore::aimfor.errors.CopiesWarning")  # some checks repeat four rows
+@pytest.mark.parametrize("check", of_the_ensemble(), ids=lambda check: getattr(check, "func", check).__name__)
+def test_scikit_learns_own_checks_of_the_ensemble(check: Any, request: pytest.FixtureRequest) -> None:
     """In three folds, but for the checks that ask that a decision be the likelier class, which a threshold for F1 need
     not be: the one of the default's ten folds is on their data, the one of three is not."""
     if "check_classifiers_train" not in str(check):
         request.getfixturevalue("few_folds")
-    check(clone(COMMITTEE))
+    check(clone(ENSEMBLE))
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +142,7 @@ def test_data_frames_with_text_and_gaps_and_the_score_is_the_metric() -> None:
 
 
 @pytest.mark.usefixtures("few_folds")
-def test_a_committee_survives_joblib_and_is_searched(tmp_path: Any) -> None:
+def test_a_ensemble_survives_joblib_and_is_searched(tmp_path: Any) -> None:
     import joblib
 
     X, y = frame(100)

@@ -72,6 +72,17 @@ def test_batches_add_up_to_the_whole(name: str) -> None:
     torch.testing.assert_close(ours(scores, targets, weights=weights), whole, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["f1", "auroc", "f1_macro", "multilabel", "ndcg"])
+def test_a_running_window_is_the_value_of_its_batches(name: str) -> None:
+    metric, scores, targets, _ = data(name)
+    running = torchmetrics.wrappers.Running(ExactMetric(metric), window=2)
+    parts = torch.arange(len(scores)).tensor_split(4)
+    for place, rows in enumerate(parts):
+        torch.testing.assert_close(running(scores[rows], targets[rows]), metric.value(scores[rows], targets[rows]))
+        window = torch.cat(parts[max(place - 1, 0) : place + 1])
+        torch.testing.assert_close(running.compute(), metric.value(scores[window], targets[window]))
+
+
 def test_one_list_over_all_batches_and_lists_of_different_lengths() -> None:
     scores, targets = torch.randn(30, generator=torch.Generator().manual_seed(0)), torch.arange(30) % 4 == 0
     ours = ExactMetric("ap")

@@ -191,6 +191,31 @@ def test_the_default_rule_refuses_a_gradient_that_reaches_costs_alone() -> None:
     assert torch.autograd.grad(zero.sum(), c)[0].tolist() == [0.0, 0.0]
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
+@pytest.mark.parametrize("sparse", [False, True])
+def test_costs_alone_are_refused_even_where_constraints_could_have_had_a_gradient(sparse: bool) -> None:
+    """Which inputs a pass asks for is seen pass by pass, whatever the passes before it asked for."""
+    c, b = torch.tensor([-1.0, -2.0], requires_grad=True), torch.tensor([1.0], requires_grad=True)
+    rows = (torch.ones(1, 2).to_sparse_csr() if sparse else torch.ones(1, 2)).requires_grad_()
+    x = solve(c, rows, b, lower=0.0).x[1]
+
+    def ask(*inputs: Tensor) -> list[Tensor]:
+        return [part.to_dense() for part in torch.autograd.grad(x, inputs, retain_graph=True)]
+
+    for _ in range(2):
+        with pytest.raises(aimfor.SolverError, match="x does not change with c"):
+            ask(c)
+        for others in ((b,), (rows,), (rows, b)):
+            zero, *found = ask(c, *others)
+            assert zero.tolist() == [0.0, 0.0]
+            assert all(torch.equal(one, two) for one, two in zip(found, ask(*others), strict=True))
+            assert all(bool(one.any()) for one in found)
+    x.backward()
+    assert c.grad is not None
+    assert b.grad is not None
+    assert (c.grad.tolist(), b.grad.tolist()) == ([0.0, 0.0], [1.0])
+
+
 def test_items_without_an_optimum_get_gradient_zero_and_leave_the_others_alone() -> None:
     b = torch.tensor([[1.0, 0.0], [-1.0, 0.0]], requires_grad=True)
     A = torch.tensor([[1.0], [-1.0]])
@@ -250,6 +275,17 @@ def test_the_default_implicit_gradient_uses_the_rows_of_the_optimum(m: int, v: i
     (gradient,) = torch.autograd.grad((weight * solution.x).sum(), b)
     ends = [(weight * solve(**parts | {"b": parts["b"] + t * way}).x).sum() for t in (1e-7, -1e-7)]
     assert float((gradient * way).sum()) == pytest.approx(float(ends[0] - ends[1]) / 2e-7, rel=1e-4)
+
+
+def test_an_epsilon_that_changes_the_rows_is_reported_once_where_rows_are_learned() -> None:
+    c, A, b = -torch.ones(1).double(), torch.ones(1, 1).double(), torch.ones(1).double()  # y(ε) = 1 + ε up to 1.2
+    rule, attached = Implicit(0.5), b.clone().requires_grad_()
+    with pytest.warns(UserWarning, match=r"epsilon=0.5\): in 1 of 1 programs other rows count .* Next: a smaller"):
+        solve(c, A, attached, upper=1.2, gradient=rule).x.sum().backward()
+    solve(c, A, attached, upper=1.2, gradient=rule).x.sum().backward()  # once
+    for quiet in (Implicit(0.1), Implicit()):
+        solve(c, A, attached, upper=1.2, gradient=quiet).x.sum().backward()
+    solve(c.requires_grad_(), A, b, upper=1.2, gradient=Implicit(0.5)).x.sum().backward()  # smoothing is what it is for
 
 
 @pytest.mark.parametrize("size", [1.0, 1e3])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -107,6 +108,25 @@ def test_perturbed_has_the_mean_and_the_jacobian_of_the_normal_law() -> None:
     (gradient,) = torch.autograd.grad(x[0], c)
     slope = math.exp(-gap * gap / 2) / math.sqrt(2 * math.pi) / (sigma * math.sqrt(2))
     assert gradient.tolist() == pytest.approx([-slope, slope], abs=5 / sigma / math.sqrt(n))
+    # Two samples at a time: without bias, and what all solutions share (10 here) adds no noise.
+    many = c.detach().repeat(n // 2, 1).requires_grad_()
+    mean = Oracle(lower, Perturbed(2, sigma), batched=True)(many)
+    (pairs,) = torch.autograd.grad((mean @ torch.tensor([11.0, 10.0]).double()).sum(), many)
+    assert bool((pairs.std(0) < 1.5 / sigma).all())
+    assert pairs.mean(0).tolist() == pytest.approx([-slope, slope], abs=5 * 1.5 / sigma / math.sqrt(len(pairs)))
+
+
+def test_perturbed_takes_each_solution_less_the_mean_of_the_others() -> None:
+    c, weight, n, sigma = costs(7, 3).requires_grad_(), costs(8, 3), 3, 0.7
+    x = Oracle(brute, Perturbed(n, sigma, seed=3), batched=True)(c)
+    z = Perturbed(n, sigma, seed=3).noise(c.detach())
+    drawn = [brute(c.detach() + sigma * one) for one in z]
+    torch.testing.assert_close(x.detach(), sum(drawn) / n)
+    expected = torch.zeros_like(c)
+    for k in range(n):
+        others = sum(drawn[j] for j in range(n) if j != k) / (n - 1)
+        expected += (weight * (drawn[k] - others)).sum(-1, keepdim=True) * z[k] / (n * sigma)
+    torch.testing.assert_close(torch.autograd.grad((weight * x).sum(), c)[0], expected)
 
 
 @pytest.mark.parametrize("rule", [BlackBox(2.0), Perturbed(6, 0.7, seed=3)], ids=lambda rule: type(rule).__name__)
@@ -131,7 +151,7 @@ def test_a_program_may_differ_from_item_to_item() -> None:
     c = costs(9, 3)
     x = Oracle(layer, Perturbed(4, 1e-6))(c)
     assert x.sum(-1).tolist() == pytest.approx([1.0, 2.0, 3.0])
-    with pytest.raises(aimfor.InputError, match="costs: got 2 items, expected 3"):
+    with pytest.raises(aimfor.InputError, match=r"costs: got shape \(2, 5\), expected \(3, 5\) or whole copies"):
         Oracle(layer)(c[:2])
 
 
@@ -269,3 +289,16 @@ def test_seeds_repeat_and_calls_do_not() -> None:
     first, second = Perturbed(3, 1.0, seed=1), Perturbed(3, 1.0, seed=1)
     assert Oracle(brute, first)(c).tolist() == Oracle(brute, second)(c).tolist()
     assert first.noise(c).tolist() != first.noise(c).tolist()
+
+
+def test_a_program_is_scaled_anew_when_a_part_changes() -> None:
+    layer = LinearProgram(A_eq=torch.ones(1, 3), b_eq=torch.ones(1), lower=0.0)
+    oracle, costs = Oracle(layer), torch.tensor([[2.0, 1.0, 3.0]])
+    assert oracle.optima(costs).round(decimals=9).tolist() == [[0.0, 1.0, 0.0]]
+    kept = layer._scaled
+    assert kept is not None
+    assert oracle.optima(2.0 * costs).round(decimals=9).tolist() == [[0.0, 1.0, 0.0]]
+    assert layer._scaled is kept
+    layer.b_eq.data.mul_(2.0)  # leaves no trace in the version
+    assert oracle.optima(costs).round(decimals=9).tolist() == [[0.0, 2.0, 0.0]]
+    assert pickle.loads(pickle.dumps(layer))._scaled is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import scipy.sparse.linalg
@@ -15,7 +16,7 @@ from aimfor.lp import ActiveSet, GradientRule, Implicit, PenaltyNewton, solve
 from aimfor.lp.operators import sparse as sparse_module
 from aimfor.lp.operators.base import Operator
 from aimfor.lp.problem import read_program
-from aimfor.lp.solvers.kkt import GramKkt, RowKkt
+from aimfor.lp.solvers.kkt import GramKkt, RowKkt, product
 from aimfor.lp.standard import Standard, equilibrate, standard_form
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -64,15 +65,21 @@ def test_the_system_of_a_step_is_solved_by_rows_as_by_variables(loose: bool) -> 
     program = standard(wide(5, loose=loose))
     g = program.operator
     assert bool(g.loose.numel()) is loose
-    weights = torch.rand(program.h.shape, dtype=torch.float64) + 0.1
-    right = [torch.randn(3, n, 2, dtype=torch.float64) for n in (g.variables, g.equalities, g.inequalities)]
+    cone, rows = g.inequalities, g.general + g.equal
+    weights = torch.rand(3, cone, dtype=torch.float64) + 0.1
+    right = torch.randn(3, cone + g.equalities + g.variables, 2, dtype=torch.float64)
     # A row that reads 0·x = q has no solution: the item does not fix that variable.
-    right[1][:, g.equal :] *= (g.pinned.coefficients != 0)[:, :, None]
-    x, y, z = RowKkt(g, weights).solve(*right, refine=False)
-    torch.testing.assert_close(g.inequality_t(z) + g.equality_t(y), right[0], rtol=0, atol=1e-9)
-    torch.testing.assert_close(g.equality(x), right[1], rtol=0, atol=1e-9)
-    torch.testing.assert_close(g.inequality(x) - z / weights[:, :, None], right[2], rtol=0, atol=1e-9)
-    torch.testing.assert_close(GramKkt(g, weights).solve(*right, refine=True)[0], x, rtol=0, atol=1e-8)
+    bounds = cone - g.general
+    right[:, bounds + rows : -g.variables] *= (g.pinned.coefficients != 0)[:, :, None]
+    u = RowKkt(g, weights).solve(right, refine=False)
+    slacks = torch.zeros_like(u)
+    slacks[:, :cone] = u[:, :cone] / weights[:, :, None]
+    torch.testing.assert_close(product(g, u) - slacks, right, rtol=0, atol=1e-9)
+    x, z = u[:, -g.variables :], torch.cat((u[:, bounds:cone], u[:, :bounds]), 1)
+    torch.testing.assert_close(product(g, u)[:, bounds:cone], g.general_rows(x), rtol=0, atol=1e-12)
+    y = u[:, cone : -g.variables]
+    torch.testing.assert_close(product(g, u)[:, -g.variables :], g.inequality_t(z) + g.equality_t(y), rtol=0, atol=1e-9)
+    torch.testing.assert_close(GramKkt(g, weights).solve(right, refine=True)[:, -g.variables :], x, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("rule", [ActiveSet(), Implicit(1e-5)], ids=lambda rule: type(rule).__name__)
@@ -170,3 +177,26 @@ def test_optimal_transport_is_solved_by_its_rows() -> None:
     for i in range(2):
         expected = highs({"c": cost[i], "A_eq": rows, "b_eq": rhs, "lower": torch.zeros(n * n)}).fun
         assert solution.value[i].item() == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_small_program_takes_few_operations() -> None:
+    """What a solve of eight programs of 5 × 20 hands to torch: with so little to compute, that is what it costs."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    count = 0
+
+    class Counted(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+            nonlocal count
+            count += 1
+            return function(*args, **(kwargs or {}))
+
+    g = torch.Generator().manual_seed(25)
+    rows = torch.randn(5, 20, generator=g, dtype=torch.float64)
+    b = torch.rand(8, 20, generator=g, dtype=torch.float64) @ rows.mT + 0.05
+    c = torch.randn(8, 20, generator=g, dtype=torch.float64)
+    solve(c, rows, b, lower=0.0, upper=1.0)  # what is imported and cached
+    with Counted():
+        solution = solve(c, rows, b, lower=0.0, upper=1.0)
+    assert solution.status is aimfor.Status.ok
+    assert count <= 2200 * int(solution.iterations.max()) / 7

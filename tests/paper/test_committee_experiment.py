@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from aimfor.fitting.committee import fit_committee
-from aimfor.fitting.statistics import Difference
+from aimfor.learners.ensemble import fit_ensemble
+from aimfor.runs.compare.statistics import Difference
 from paper.experiment import Options
 from paper.experiments.ours import committee
 from paper.report.committee_board import CONTRASTS, Cell, cells_of, chosen_rival, visible, write_board
@@ -103,7 +103,7 @@ def test_splits_are_stratified_standardised_by_training_rows_and_paired() -> Non
 
 
 def test_a_small_cell_runs_and_reports(real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(committee, "fit_committee", partial(fit_committee, kinds=("linear", "trees"), folds=2))
+    monkeypatch.setattr(committee, "fit_ensemble", partial(fit_ensemble, kinds=("linear", "trees"), folds=2))
     monkeypatch.setattr(committee, "METRICS", ("f1", "recall@precision=0.8"))
     cell = {"set": "ecoli4", "seed": 0}
     options = Options(seeds=1, data=real_data)

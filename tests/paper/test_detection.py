@@ -120,10 +120,11 @@ def test_faults_of_a_coco_file_are_one_line(change: dict[str, Any], words: str, 
     assert "\n" not in str(caught.value)
 
 
-def test_an_id_twice_is_refused(tmp_path: Path) -> None:
-    raw = {**ONE, "annotations": ONE["annotations"] * 2}
+@pytest.mark.parametrize("kind", ["images", "categories", "annotations"])
+def test_an_id_twice_is_refused(kind: str, tmp_path: Path) -> None:
+    raw = {**ONE, kind: ONE[kind] * 2}
     (tmp_path / "val.json").write_text(json.dumps(raw))
-    with pytest.raises(InputError, match="twice"):
+    with pytest.raises(InputError, match=f"{kind}: got {len(ONE[kind])} ids twice"):
         data.truth(tmp_path / "val.json")
 
 

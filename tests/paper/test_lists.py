@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from aimfor.fitting.committee.members import Rows
+from aimfor.learners.ensemble.members import Rows
 from paper import Options, evidence
 from paper.experiments.ours import lambdarank, mq2008_committee, retrieval
 from paper.experiments.ours.retrieval_losses import METHODS, smooth_ap

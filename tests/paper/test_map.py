@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from aimfor.lp import LinearProgram
+from aimfor.retrieval import evaluate
 from paper import NAMES
-from paper.map import board, lists, masks
-from paper.map.contest import TRIAL_SEED, Checkpoint, Rows, Task, best_of, contest, grid
+from paper.evidence import gathered
+from paper.map import board, curves, lists, masks, page, regret, unseen
+from paper.map.contest import TRIAL_SEED, contest, grid, train
 from paper.map.losses import (
     OF_CLASSES,
     OF_TWO_CLASSES,
@@ -24,6 +28,8 @@ from paper.map.losses import (
     logit_adjustment,
     plain,
 )
+from paper.map.task import Checkpoint, Rows, Task, best_of
+from paper.map.together import Run, train_together
 from paper.run import load
 
 SHARES = torch.tensor([0.9, 0.1])
@@ -111,6 +117,103 @@ def test_every_loss_has_nine_trials(method: Method) -> None:
     assert len(set(grid(method, (1e-4, 1e-2)))) == 9
 
 
+def test_runs_together_are_the_runs_alone() -> None:
+    """Nine trials of one task share its batches; runs of five tasks have their own. Clipped where one is steep."""
+    generator = torch.Generator().manual_seed(0)
+
+    def task(seed: int) -> Task:
+        x, y = torch.randn(60, 4, generator=generator), torch.arange(60) % 5 // 4
+        rows = Rows((x,), y)
+        network = lambda: nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1), nn.Flatten(0))  # noqa: E731
+        return Task(rows, {"choose": rows}, network, lambda found: {}, ("m",), SHARES, seed, steps=10, batch=16)
+
+    def steep(scores: Tensor, y: Tensor, done: float) -> Tensor:
+        return entropy(scores, y) * (100.0 if done > 0.5 else 1.0)
+
+    one = task(0)
+    for runs in (
+        [Run(one, steep, 10.0 ** (-k / 2), 7) for k in range(1, 5)],
+        [Run(task(seed), steep, 0.03, seed) for seed in range(3)],
+    ):
+        for balanced in (False, True):
+            alone = [train(run, balanced, True, ("choose",)) for run in runs]
+            together = train_together(runs, balanced, True, ("choose",))
+            assert [len(found) for found in together] == [10] * len(runs)
+            for left, right in zip(alone, together, strict=True):
+                for a, b in zip(left, right, strict=True):
+                    torch.testing.assert_close(a["choose"], b["choose"], rtol=1e-4, atol=1e-5)
+
+
+def test_a_run_that_diverges_leaves_the_others_alone() -> None:
+    rows = Rows((torch.ones(8, 1),), torch.zeros(8, dtype=torch.int64))
+    network = lambda: nn.Sequential(nn.Linear(1, 1), nn.Flatten(0))  # noqa: E731
+    task = Task(rows, {"choose": rows}, network, lambda found: {}, ("m",), SHARES, 0, steps=5, batch=4)
+    gone = Run(task, lambda scores, y, done: (scores * torch.inf).sum(), 0.1, 0)
+    well = Run(task, lambda scores, y, done: entropy(scores, y), 0.1, 0)
+    (lost, found), (alone,) = (train_together(runs, False, False, ("choose",)) for runs in ([gone, well], [well]))
+    assert not bool(lost[-1]["choose"].isfinite().any())
+    torch.testing.assert_close(found[-1]["choose"], alone[-1]["choose"])
+
+
+def test_the_scorer_of_lists_sees_no_padding() -> None:
+    x, grades = torch.randn(3, 5, 4), torch.tensor([[1, 0, -1, -1, -1], [0, 2, 1, 0, -1], [1, 0, -1, -1, -1]])
+    network = lists.Scorer(4)
+    with torch.no_grad():
+        found = network(x, grades >= 0)
+    for row, column in (grades >= 0).nonzero().tolist():
+        torch.testing.assert_close(found[row, column], network.layers(x[row, column][None])[0])
+    assert float(found[grades < 0].abs().sum()) == 0.0
+    assert [tuple(one.shape) for one in lists.trimmed(found, grades)] == [(3, 4), (3, 4)]
+    parts = {name: Rows((x, grades >= 0), grades) for name in ("choose", "judge")}
+    judged = lists.evaluate(parts, [dict.fromkeys(parts, found)])["ndcg@10"]
+    assert sum(judged["judge"]) / 3 == pytest.approx(judged["choose"]) == lists.exact("ndcg@10", found, grades)
+
+
+def test_decisions_of_the_closed_form_are_the_linear_programs() -> None:
+    generator = torch.Generator().manual_seed(0)
+    n, edges = 5, [(i, i + 1) for i in range(25) if (i + 1) % 5] + [(i, i + 5) for i in range(20)]
+    flow, supply = torch.zeros(n * n, len(edges), dtype=torch.float64), torch.zeros(n * n, dtype=torch.float64)
+    for k, (tail, head) in enumerate(edges):
+        flow[tail, k], flow[head, k] = 1.0, -1.0
+    supply[0], supply[-1] = 1.0, -1.0
+    sectors = torch.eye(5, dtype=torch.float64).repeat_interleave(10, 1)
+    ones, one = torch.ones(1, 50, dtype=torch.float64), torch.ones(1, dtype=torch.float64)
+    programs = {
+        "shortest path": LinearProgram(A_eq=flow, b_eq=supply, lower=0.0, upper=1.0),
+        "portfolio": LinearProgram(A=sectors, b=0.4 * torch.ones(5).double(), A_eq=ones, b_eq=one, lower=0.0),
+    }
+    for name, (size, _, solve) in regret.PROBLEMS.items():
+        costs = torch.randn(20, size, generator=generator, dtype=torch.float64)
+        torch.testing.assert_close(solve(costs), programs[name](c=costs).x, atol=1e-6, rtol=0)
+
+
+def test_regret_is_zero_for_true_costs_and_the_loss_of_a_wrong_way() -> None:
+    rows = regret.draw("portfolio", 0)["judge"]
+    costs, best = rows.y.chunk(2, 1)
+    assert regret.minus_regret(regret.portfolio, costs, rows.y) == pytest.approx(0.0, abs=1e-7)
+    worst = (costs * regret.portfolio(-costs)).sum()
+    expected = ((costs * best).sum() - worst) / (costs * best).sum().abs()
+    assert regret.minus_regret(regret.portfolio, -costs, rows.y) == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_neighbours_class_by_class_average_to_the_librarys_evaluation() -> None:
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(60) % 6
+    outputs = torch.randn(60, unseen.SIZE + 8, generator=generator)
+    found, whole = unseen.by_class(outputs, y), evaluate(outputs[:, : unseen.SIZE], y, k=[1])
+    for name in unseen.METRICS:
+        assert len(found[name]) == 6
+        assert float(found[name].mean()) == pytest.approx(whole[name], abs=1e-6)
+
+
+def test_the_jaccard_metric_is_the_distance_of_probabilities_from_masks() -> None:
+    scores, y = torch.randn(40, 3), torch.arange(40) % 2  # the third class is absent
+    chance, truth = scores.softmax(1), functional.one_hot(y, 3).float()
+    both = torch.minimum(chance, truth).sum(0) / torch.maximum(chance, truth).sum(0)
+    expected = 0.25 * functional.cross_entropy(scores, y) + 0.75 * (1 - both[:2].mean())
+    torch.testing.assert_close(masks._jaccard_metric(SHARES, 0.0, "")(scores, y, 0.0), expected)
+
+
 def _values(best_on_judge: int) -> Any:
     """Checkpoints whose scores are their own number; the choosing rows prefer number 2."""
     rows = {"choose": Rows((), torch.zeros(1)), "judge": Rows((), torch.ones(1))}
@@ -145,8 +248,7 @@ def test_trials_are_made_on_their_own_seed_and_the_best_one_is_judged() -> None:
         parts = {"choose": rows, "judge": rows}
 
         def evaluate(checkpoints: Sequence[Checkpoint]) -> dict[str, dict[str, float]]:
-            last = float(checkpoints[-1]["judge"].mean())
-            return {"m": dict.fromkeys(parts, -last)}
+            return {"m": {name: -float(scores.mean()) for name, scores in checkpoints[-1].items()}}
 
         def network() -> nn.Module:
             layer = nn.Linear(1, 1, bias=False)
@@ -188,14 +290,30 @@ def test_the_rival_is_the_cross_entropy_of_the_best_trial(ours: list[float], ver
         _entry("focal", [0.99] * 5, [0.99]),  # no cross-entropy
     ]
     (found,) = board.contrasts(board.found_in(entries))
-    assert (found.rival, found.verdict) == ("1/frequency", verdict)
+    assert (found.rival, found.verdict, found.ending) == ("1/frequency", verdict, verdict)
     assert "1/frequency" in "\n".join(board.summary_lines(entries))
 
 
-def test_folds_are_the_seeds_of_their_data_set() -> None:
-    folds = [_entry("metric", [0.1 * k], [0.5]) for k in range(3)]
+def test_small_tables_make_one_contrast_with_a_table_as_a_unit() -> None:
+    entries = []
+    for table, (ours, theirs) in {"a": (0.6, 0.5), "b": (0.8, 0.7), "c": (0.5, 0.5)}.items():
+        for method, value in (("metric", ours), ("cross-entropy", theirs)):
+            entry = _entry(method, [value - 0.1, value + 0.1], [0.9])
+            entries.append({**entry, "cell": {**entry["cell"], "data": f"imbalanced_small {table}"}})
+    (found,) = board.contrasts(board.found_in(entries))
+    deviation = 10 / 3**0.5 / 3**0.5  # of 10, 10 and 0 points, over √3
+    half = 4.302653 * deviation
+    assert found.data == "3 small tables"
+    assert (found.once.mean, found.once.high) == pytest.approx((20 / 3, 20 / 3 + half), rel=1e-4)
+
+
+def test_folds_are_put_together_item_by_item() -> None:
+    folds = [_entry("metric", [0.1 * k, 0.5], [0.5]) for k in range(3)]
+    for fold in folds:
+        fold["cell"]["fold"] = 1
     (methods,) = board.found_in(folds).values()
-    assert methods["metric"]["once"]["judge"] == pytest.approx([0.0, 0.1, 0.2])
+    assert methods["metric"]["once"]["judge"] == pytest.approx([0.0, 0.5, 0.1, 0.5, 0.2, 0.5])
+    assert methods["metric"]["share"] == 0.0  # no item is judged twice
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("map_")])
@@ -209,10 +327,47 @@ def test_a_regime_lists_its_cells_without_data(name: str) -> None:
 
 def test_the_evidence_page_begins_with_the_regimes_that_were_run(tmp_path: Any) -> None:
     entries = [_entry("metric", [0.6, 0.61, 0.6, 0.61, 0.6], [0.9]), _entry("cross-entropy", [0.5] * 5, [0.3])]
-    text = "\n".join(board.map_lines({"map_rare": entries}))
+    text = "\n".join(page.map_lines({"map_rare": entries}))
     assert "### Rare positives (`map_rare`)" in text
     assert "+10.4 [+" in text
-    assert "map_lists" not in text
-    assert board.map_lines({}) == []
-    board.draw({"map_rare": entries}, tmp_path / "map.svg")
+    assert "### Documents" not in text
+    assert "not run yet: `map_regret`, `map_masks`, `map_untuned`, `map_lists`, `map_unseen`" in text
+    assert page.map_lines({}) == []
+    page.draw({"map_rare": entries}, tmp_path / "map.svg")
     assert "rare positives: d, ap" in (tmp_path / "map.svg").read_text()
+
+
+def test_the_page_on_choosing_shows_the_stored_map() -> None:
+    root = Path(__file__).parents[2]
+    table = page.choice_lines(gathered(root / "paper" / "results"))
+    assert table in (root / "docs" / "choosing.md").read_text(encoding="utf8")
+
+
+def test_a_choice_says_what_to_expect_and_what_was_decided(tmp_path: Path) -> None:
+    entries = [_entry("metric", [0.6, 0.61, 0.6, 0.61, 0.6], [0.9]), _entry("cross-entropy", [0.5] * 5, [0.3])]
+    path = tmp_path / "page.md"
+    path.write_text("a\n<!-- map -->\nold\n<!-- map end -->\nb\n", encoding="utf8")
+    page.write_choices({"map_rare": entries}, path)
+    text = path.read_text(encoding="utf8")
+    assert '| `MetricLoss("ap")` | +10.4 | +10.4: helps in 1 | +10.4: helps in 1 |' in text
+    assert "old" not in text
+    assert text.startswith("a\n<!-- map -->\n|")
+    assert text.endswith("<!-- map end -->\nb\n")
+
+
+def test_the_curves_pass_through_the_values_of_their_regimes(tmp_path: Path) -> None:
+    stored = gathered(Path(__file__).parents[2] / "paper" / "results")
+    regimes = {curves.PATHS: "map_regret", curves.CRIME: "map_untuned"}
+    for entry in stored["map_curves"]:
+        data, method = entry["cell"]["data"], entry["cell"]["method"]
+        metric = curves.SHOWN[data][0]
+        (values,) = (
+            other["result"][metric]
+            for other in stored[regimes[data]]
+            if other["cell"]["data"] == data and other["cell"]["method"] == method
+        )
+        assert entry["cell"]["rate"] == pytest.approx(values["rate"])
+        for checkpoints, once in zip(entry["result"]["values"], values["once"]["judge"], strict=True):
+            assert min(abs(one - once) for one in checkpoints[:5]) < 1e-3
+    curves.draw(stored["map_curves"], tmp_path / "curves.svg")
+    assert "shortest path" in (tmp_path / "curves.svg").read_text(encoding="utf8")

@@ -155,3 +155,13 @@ def test_each_experiment_can_be_the_first_that_is_loaded() -> None:
         print(len(NAMES))
     """
     assert int(finished(code=code).stdout) == len(NAMES)
+
+
+def test_a_cell_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    experiment, _ = make()
+    runner.run(experiment, Options(seeds=2), tmp_path)
+    path = tmp_path / "toy" / runner.GATHERED
+    cells = json.loads(path.read_text())
+    path.write_text(json.dumps([*cells, cells[0]]))
+    with pytest.raises(InputError, match="twice in"):
+        runner.run(experiment, Options(seeds=2), tmp_path, cached_only=True)

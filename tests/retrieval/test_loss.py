@@ -141,6 +141,15 @@ def test_memory_extends_the_lists_and_forgets_the_own_past() -> None:
     torch.testing.assert_close(twin(x, y), loss_fn(x, y))
 
 
+def test_an_empty_memory_takes_its_shape_after_it_was_restored() -> None:
+    (x, y), (older, labels) = data(6, 3), data(8, 3, seed=6)
+    plain, restored = (aimfor.RetrievalLoss("ap", memory=20) for _ in range(2))
+    restored.load_state_dict(aimfor.RetrievalLoss("ap", memory=20).state_dict())
+    for loss_fn in (plain, restored):
+        loss_fn(older.requires_grad_(), labels)
+    assert torch.equal(plain(x, y), restored(x, y))
+
+
 def test_training_raises_map_at_r() -> None:
     x, y = data(24, 6, seed=7)
     x.requires_grad_()

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import aimfor
-from aimfor.fitting.losses import loss_on_logits
+from aimfor.learners.networks.losses import loss_on_logits
 from aimfor.metrics import PrecisionAtK
 from aimfor.schedule import Decay
 from aimfor.smooth import QUICK

@@ -48,3 +48,14 @@ def test_the_gradient_is_as_far_from_the_printed_losss_as_the_page_says(name: st
     _, low, high = SAID[name]
     assert low <= off <= high
     assert float(gradient @ true / gradient.norm() / true.norm()) > 0.93
+
+
+@pytest.mark.parametrize("name", ["recall@precision=0.9", "precision@recall=0.8", "tpr@fpr=0.1", "auprc@10"])
+def test_scores_that_are_all_alike_do_not_meet_a_floor(name: str) -> None:
+    """A floor that widened without end would be half met by anything, and the loss would lead to one score for all."""
+    s = sample("binary", n=40, ties=False)
+    sparse = torch.arange(40) % 10 == 0
+    loss_fn = aimfor.MetricLoss(name, aimfor.SmoothEngine())
+    alike = float(loss_fn(1e-4 * s.scores, sparse))
+    perfect = float(loss_fn(20.0 * (sparse.double() - 0.5) + s.scores, sparse))
+    assert perfect < 0.1 < 0.75 < alike

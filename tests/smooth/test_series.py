@@ -1,4 +1,4 @@
-"""Sums by one sort against every difference by itself, in value and gradient, however the scores lie."""
+"""Sums on cells and by one sort against every difference by itself, in value and gradient, however the scores lie."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from torch.nn import functional
 
 import aimfor
 from aimfor.ordering import ordered
-from aimfor.smooth import HasSmooth, Ranking, asked_items, ranking, ranks, series, sums
+from aimfor.smooth import HasSmooth, Ranking, asked_items, grid, ranking, ranks, series, sums
 from aimfor.smooth.decays import coefficients
 from aimfor.smooth.form import Softness, value_and_slopes
+from aimfor.smooth.grid import Grid, grid_of
 from aimfor.smooth.ranks import binary_logistic, sums_of
 from aimfor.smooth.series import Series
 
@@ -25,8 +26,19 @@ KERNELS: tuple[sums.Kernel, ...] = ("sigmoid", "steep", "softplus")
 
 
 @pytest.fixture(autouse=True)
-def _always_by_one_sort(monkeypatch: pytest.MonkeyPatch) -> None:
+def _never_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranks, "FEW", 0)
+
+
+def each_way(scores: Tensor, places: Tensor, temperature: float = 1.0) -> list[sums.DifferenceSums]:
+    """By one sort, and on cells where they are few: all in one matrix or one by one."""
+    found: list[sums.DifferenceSums] = [Series(scores, places, temperature)]
+    for whole in (grid.WHOLE, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(grid, "WHOLE", whole)
+            cells = grid_of(scores, places, temperature)
+        found += [] if cells is None else [cells]
+    return found
 
 
 def problem(spread: float, dtype: torch.dtype, lists: int = 3, items: int = 400) -> tuple[Tensor, Tensor, Tensor]:
@@ -88,20 +100,22 @@ def test_neither_spread_nor_temperature_nor_ties_change_the_error(
     places = torch.stack([torch.randperm(2000, generator=generator)[:150] for _ in scores])
     masses = torch.rand(2, 2000, 2, generator=generator, dtype=torch.float64).to(dtype)
     weights = torch.rand(2, 150, 2, generator=generator, dtype=torch.float64).to(dtype)
-    found, tempered = Series(scores, places, temperature), scores.double() / temperature
+    tempered, ways = scores.double() / temperature, each_way(scores, places, temperature)
     whole, asked = masses.double().sum(1, keepdim=True), weights.double().sum(1, keepdim=True)
     for kernel in KERNELS:
         if kernel == "softplus" and float(tempered.abs().max()) > 1e30:
             continue  # its sums are beyond float32
         expected = dense(kernel, tempered, places, masses)
         scale = torch.maximum(whole, expected) if kernel == "softplus" else whole
-        assert float(((found.sums(kernel, masses).double() - expected).abs() / scale).max()) < TOLERANCE[dtype]
+        for found in ways:
+            assert float(((found.sums(kernel, masses).double() - expected).abs() / scale).max()) < TOLERANCE[dtype]
     gaps = tempered[:, None, :] - tempered.gather(1, places)[..., None]
     for slope, matrix in (("steep", torch.sigmoid(gaps) * torch.sigmoid(-gaps)), ("sigmoid", torch.sigmoid(gaps))):
         of_asked = (matrix @ masses.double() * weights).sum(2)
         expected = (matrix.mT @ weights.double() * masses).sum(2).scatter_add(1, places, -of_asked)
-        error = (found.gradient(slope, masses, weights).double() - expected).abs()  # type: ignore[arg-type]
-        assert float((error / (whole + asked).sum(2)).max()) < 2 * TOLERANCE[dtype]
+        for found in ways:
+            error = (found.gradient(slope, masses, weights).double() - expected).abs()  # type: ignore[arg-type]
+            assert float((error / (whole + asked).sum(2)).max()) < 2 * TOLERANCE[dtype]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -135,7 +149,7 @@ def test_gradient_is_autograds(spread: float) -> None:
     weights = torch.rand(3, 100, 2, dtype=torch.float64)
     leaf = scores.clone().requires_grad_()
     (expected,) = torch.autograd.grad((dense("sigmoid", leaf, places, masses) * weights).sum(), leaf)
-    for found in (Series(scores, places), sums.Blocks(scores, places)):
+    for found in (*each_way(scores, places), sums.Blocks(scores, places)):
         torch.testing.assert_close(found.gradient("steep", masses, weights), expected, rtol=0, atol=1e-11)
 
 
@@ -152,12 +166,23 @@ def test_many_items_are_summed_in_blocks(monkeypatch: pytest.MonkeyPatch) -> Non
         torch.testing.assert_close(*both, rtol=1e-10, atol=1e-10)
 
 
-def test_only_the_number_of_asked_items_decides_how_they_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cells_are_for_scores_that_need_few_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranks, "FEW", 64)
-    for case in CASES:
+    ways = {"ties": Grid, "one of 200": Grid, "6": Grid, "1e4": Series, "two clusters": Series, "one each cell": Series}
+    for case, way in ways.items():
         scores = hostile(case, torch.float32)
-        for asked, kind in ((64, sums.Blocks), (65, Series)):
-            assert type(sums_of(scores, torch.arange(asked).expand(2, -1), 1e-30)) is kind
+        for asked, kind in ((64, sums.Blocks), (65, way)):
+            assert type(sums_of(scores, torch.arange(asked).expand(2, -1))) is kind
+
+
+def test_many_items_of_one_cell_are_as_exact_as_few() -> None:
+    scores = 1e-3 * torch.rand(1, 60_000, generator=torch.Generator().manual_seed(6))
+    found = grid_of(scores, torch.arange(100)[None], 1.0)
+    assert found is not None
+    masses = torch.full((1, 60_000, 1), 0.3)
+    expected = dense("sigmoid", scores, torch.arange(100)[None], masses)
+    error = (found.sums("sigmoid", masses) - expected).abs().max() / masses.double().sum()
+    assert float(error) < TOLERANCE[torch.float32]
 
 
 def test_pairs_of_two_grades_are_those_of_softplus() -> None:
@@ -166,7 +191,7 @@ def test_pairs_of_two_grades_are_those_of_softplus() -> None:
     leaf = scores.clone().requires_grad_()
     expected = (dense("softplus", leaf, places, below[..., None])[..., 0] * weight).sum()
     (gradient,) = torch.autograd.grad(expected, leaf)
-    for found in (Series(scores, places), sums.Blocks(scores, places)):
+    for found in (*each_way(scores, places), sums.Blocks(scores, places)):
         total, slope = binary_logistic(weight, below, found)
         assert total == pytest.approx(float(expected.detach()), rel=1e-7)
         torch.testing.assert_close(slope, gradient)
@@ -178,11 +203,13 @@ def test_losses_do_not_see_how_they_are_summed(name: str, monkeypatch: pytest.Mo
     targets = torch.rand(500, generator=generator) < 0.3
     scores = (torch.randn(500, generator=generator, dtype=torch.float64) + targets).requires_grad_()
     found = []
-    for few in (0, 1 << 40):
+    for few, cells in ((0, 64), (0, 0), (1 << 40, 0)):
         monkeypatch.setattr(ranks, "FEW", few)
+        monkeypatch.setattr(grid, "EMPTY", cells)
         loss = aimfor.MetricLoss(name, aimfor.SmoothEngine(0.7, anchor=0.3))(scores, targets)
         found.append((loss.detach(), torch.autograd.grad(loss, scores)[0]))
-    torch.testing.assert_close(*found, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(found[0], found[2], rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(found[1], found[2], rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(60,), (4, 30)])
@@ -280,7 +307,9 @@ def test_equal_scores_have_equal_sums(spread: float, dtype: torch.dtype) -> None
     scores, _, masses = problem(spread, dtype, lists=1, items=1003)
     scores = (scores * 20 / spread).round() * (spread / 20)
     places = torch.arange(2, 1003)[None]
-    found, asked = Series(scores, places).sums("sigmoid", masses)[0], scores[0, 2:]
-    for value in asked.unique():
-        alike = found[asked == value]
-        assert torch.equal(alike, alike[:1].expand_as(alike))
+    asked = scores[0, 2:]
+    for way in each_way(scores, places):
+        found = way.sums("sigmoid", masses)[0]
+        for value in asked.unique():
+            alike = found[asked == value]
+            assert torch.equal(alike, alike[:1].expand_as(alike))

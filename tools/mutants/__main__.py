@@ -2,7 +2,7 @@
 
 Cosmic Ray knows where code can be mutated and how; this driver draws a sample (a place first, then one mutation of it),
 runs the tests that cover the place, quickest first, and stops at the first that fails. A mutant that no test notices is
-a survivor: a missing test, or a change without a difference, which is then named with its reason in `alike.toml`.
+a survivor: a missing test, or a change without a difference, which is then named with its reason in `equivalent.toml`.
 Nothing on disk is changed: a mutant lives in a forked process. Results are kept as JSON, so that an interrupted run
 goes on where it stopped.
 """
@@ -22,12 +22,17 @@ from typing import Any
 from processes import Session, baseline, run, start
 from sampling import ROOT, Mutant, change, sample
 
-ALIKE = Path(__file__).parent / "alike.toml"
+ALIKE = Path(__file__).parent / "equivalent.toml"
 PACKAGES = ("metrics", "sorted", "smooth", "lp", "direct", "lagrangian", "rates", "checks", "retrieval")
 #: What tests a package beside its own folder: a metric's forms are tested with the engines that solve them.
 ELSEWHERE = {
     "metrics": ("tests/lp/test_metric_programs.py", "tests/smooth", "tests/sorted", "tests/test_regularized.py"),
-    "checks": ("tests/test_bad_input.py", "tests/test_probabilities.py", "tests/metrics/test_ragged.py"),
+    "checks": (
+        "tests/test_gate.py",
+        "tests/test_bad_input.py",
+        "tests/test_probabilities.py",
+        "tests/metrics/test_ragged.py",
+    ),
 }
 
 

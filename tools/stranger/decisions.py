@@ -19,7 +19,7 @@ scores = rng.normal(size=10_000) + 2.0 * y
 decision = aimfor.decide(scores, y, maximize="recall", subject_to=[precision >= 0.8])
 assert decision.threshold is not None
 said = subprocess.run([sys.executable, "-c", "import aimfor; aimfor.MetricLoss"], capture_output=True, text=True)
-wanted = "ModuleNotFoundError: aimfor.MetricLoss needs torch. Install it with: pip install 'aimfor[torch]'"
+wanted = "ModuleNotFoundError: aimfor.MetricLoss needs torch. Install it with: pip install torch"
 assert said.stderr.splitlines()[-1] == wanted, said.stderr
 
 for name, part in (("scores.csv", slice(0, 8000)), ("new.csv", slice(8000, None))):

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from aimfor.fitting import losses
+from aimfor.learners.networks import losses
 from aimfor.rates import (
     Decision,
     Iterates,

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from aimfor.errors import InputError
-from aimfor.fitting.committee import fit_committee
-from aimfor.fitting.objective import Objective
+from aimfor.learners.ensemble import fit_ensemble
+from aimfor.targets.objective import Objective
 
 from ... import rivals
 from ...experiment import Cell, Experiment, Options, Result, data_folder
@@ -66,7 +66,7 @@ def run(cell: Cell, options: Options) -> Result:
     x, y, x_test, y_test = split(*rows_of(folder, cell["set"]), cell["seed"])
     objective = Objective.of(cell["metric"])
     began = time.process_time()
-    committee = fit_committee(x, y, objective, seed=cell["seed"])
+    committee = fit_ensemble(x, y, objective, seed=cell["seed"])
     cpu = time.process_time() - began
     value = objective.value(committee.scores(x_test), y_test, committee.threshold.value)
     with tempfile.TemporaryDirectory() as temporary:

@@ -1,6 +1,6 @@
 """The default on tables against what people use there: 30 tables, four metrics, random 70/30 splits.
 
-Everything is chosen on the training rows of a split. The committee is made by `fit_committee`, the function behind
+Everything is chosen on the training rows of a split. The committee is made by `fit_ensemble`, the function behind
 ``aimfor train``. Members that do not depend on the metric learn once a split and are shared by the metrics.
 """
 
@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aimfor.fitting.committee import Committee, MemoryStore, fit_committee
-from aimfor.fitting.committee.decide import foreseen, threshold_of
-from aimfor.fitting.committee.scale import Scale
-from aimfor.fitting.committee.weights import DEFAULT, Judge, choose, mixed
-from aimfor.fitting.objective import Objective
+from aimfor.learners.ensemble import Ensemble, MemoryStore, fit_ensemble
+from aimfor.learners.ensemble.decide import foreseen, threshold_of
+from aimfor.learners.ensemble.scale import Scale
+from aimfor.learners.ensemble.weights import DEFAULT, Judge, choose, mixed
+from aimfor.targets.objective import Objective
 
 from ...data.tables import TABLES, arrays, stratified
 from ...experiment import Cell, Experiment, Options, Result, data_folder
@@ -64,7 +64,7 @@ def run(cell: Cell, options: Options) -> Result:
     objectives = {name: Objective.of(name) for name in METRICS}
     store, found = MemoryStore(), {}
     for name, objective in objectives.items():
-        committee = fit_committee(x, y, objective, seed=cell["seed"], store=store)
+        committee = fit_ensemble(x, y, objective, seed=cell["seed"], store=store)
         found[name] = _variants(committee, x_test, y_test, cell["seed"])
     rivals = judge_rivals(x, y, x_test, y_test, objectives, cell["seed"])
     for name in METRICS:
@@ -72,18 +72,18 @@ def run(cell: Cell, options: Options) -> Result:
     return {"metrics": found, "rows": [len(y), len(y_test)], "positives": [int(y.sum()), int(y_test.sum())]}
 
 
-def _variants(committee: Committee, x: Tensor, y: Tensor, seed: int) -> dict[str, Any]:
+def _variants(committee: Ensemble, x: Tensor, y: Tensor, seed: int) -> dict[str, Any]:
     """Test values of the plain average, without the members trained for the metric, and of each member alone."""
     objective, judged = committee.objective, committee.out_of_fold
     assert judged is not None
     scores = committee.scores(x)
-    on_test = torch.stack([seat.scores(x) for seat in committee.seats])
+    on_test = torch.stack([seat.scores(x) for seat in committee.weighted_members])
     judge = Judge(objective, judged.members, judged.y, judged.weights)
-    plain = [place for place, seat in enumerate(committee.seats) if seat.name != TRAINED_FOR_METRIC]
+    plain = [place for place, seat in enumerate(committee.weighted_members) if seat.name != TRAINED_FOR_METRIC]
     without = Judge(objective, judged.members[plain], judged.y, judged.weights)
     return {
         "committee": objective.value(scores, y, committee.threshold.value),
-        "promised": committee.promised,
+        "promised": committee.cross_validated,
         "at_threshold": {
             "promised": _rates(foreseen(DEFAULT, judge, seed, decide=True), judged.y),
             "found": _rates(scores - committee.threshold.value, y),
@@ -92,10 +92,10 @@ def _variants(committee: Committee, x: Tensor, y: Tensor, seed: int) -> dict[str
         "rules": {"average": _value(judge, on_test, y, choose("average", judge, seed))},
         "members": {
             seat.name: _value(judge, on_test, y, torch.eye(len(on_test), dtype=torch.float64)[place])
-            for place, seat in enumerate(committee.seats)
+            for place, seat in enumerate(committee.weighted_members)
         },
-        "shares": {seat.name: seat.share for seat in committee.seats},
-        "seconds": {seat.name: seat.seconds for seat in committee.seats},
+        "shares": {seat.name: seat.share for seat in committee.weighted_members},
+        "seconds": {seat.name: seat.seconds for seat in committee.weighted_members},
         "notes": committee.notes,
     }
 

@@ -17,14 +17,14 @@ import numpy as np
 import torch
 from scipy import stats
 
-from aimfor.app.data.source import Source
-from aimfor.app.run.convening import convene, with_floor
-from aimfor.app.run.folder import prepare
-from aimfor.fitting.columns.cells import from_array
-from aimfor.fitting.config import Settings
-from aimfor.fitting.objective import Objective
+from aimfor.data.columns.cells import from_array
+from aimfor.data.settings import Settings
+from aimfor.data.source import Source
 from aimfor.metrics.at_rate import AtRate
 from aimfor.rates import Decision
+from aimfor.runs.fitting import fit_prepared, with_floor
+from aimfor.runs.prepared import prepare
+from aimfor.targets.objective import Objective
 
 from ...data.tables import arrays
 from ...experiment import Cell, Experiment, Options, Result, data_folder
@@ -45,8 +45,8 @@ def cells(options: Options) -> list[Cell]:
 def run(cell: Cell, options: Options) -> Result:
     source = _source(data_folder(options, cell["table"]), cell["table"], cell["seed"])
     settings = Settings(data=cell["table"], metric=FLOORS[0], target="y", fast=True, seed=cell["seed"], workers=1)
-    ready = prepare(settings, source, committee=True)
-    committee = convene(settings, ready)
+    ready = prepare(settings, source, ensemble=True)
+    committee = fit_prepared(settings, ready)
     held = torch.from_numpy(ready.parts.test)
     scores, y = committee.scores(ready.x[held]), ready.ids[held]
     found = {}

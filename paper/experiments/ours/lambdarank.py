@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from aimfor.fitting.committee.members import Rows
-from aimfor.fitting.objective import Objective
+from aimfor.learners.ensemble.members import Rows
+from aimfor.targets.objective import Objective
 
 EPOCHS, LISTS, HIDDEN = 30, 32, 64
 

@@ -1,9 +1,9 @@
 """Masks: what the decision is worth. Offsets per class chosen out of fold, against argmax, a validation part, RankSEG.
 
-A decoder on frozen maps of EfficientNet-Lite0 is trained by cross-entropy, Dice, Lovász (the program's own), or
-cross-entropy with soft IoU, one network a fold. CamVid's folds are its three training drives; Stanford Background names
-no scenes, so there its images are drawn. All decisions are about the same scores: the mean log-probabilities of the
-three networks on test images.
+A decoder on frozen maps of EfficientNet-Lite0 is trained by cross-entropy, Dice, Lovász, cross-entropy with soft IoU,
+or `MetricLoss` of the mean IoU as it comes, one network a fold. CamVid's folds are its three training drives; Stanford
+Background names no scenes, so there its images are drawn. All decisions are about the same scores: the mean
+log-probabilities of the three networks on test images.
 
 - argmax;
 - out of fold: offsets chosen on what each network says about the drive it has not seen (`fit_offsets`, guarded);
@@ -25,11 +25,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from aimfor.fitting.backbones import LITE0, load_backbone
-from aimfor.fitting.masks.fit import IGNORED, MaskFit, Masks, fit_masks
-from aimfor.fitting.masks.losses import PixelLoss, entropy_and_overlap, lovasz_loss
-from aimfor.fitting.masks.networks import enlarged
-from aimfor.fitting.offsets import class_ratios, fit_offsets
+from aimfor.data.backbones import LITE0, load_backbone
+from aimfor.learners.masks.fit import MaskFit, Masks, fit_masks
+from aimfor.learners.masks.losses import PixelLoss, cross_entropy, lovasz_loss, mean_iou
+from aimfor.learners.masks.networks import enlarged
+from aimfor.targets.coco import IGNORED
+from aimfor.targets.offsets import class_ratios, fit_offsets
 
 from ...data.mask_data import CLASSES
 from ...data.tables import arrays
@@ -39,10 +40,18 @@ from ...report.pictures_board import mask_lines
 from ...rivals.mask_rivals import dice
 
 SETS = ("camvid", "stanford_background")
+
+
+def entropy_and_overlap() -> PixelLoss:
+    overlap = mean_iou()
+    return lambda scores, y: functional.cross_entropy(scores, y) + overlap(scores, y)
+
+
 LOSSES: dict[str, Callable[[], PixelLoss]] = {
-    "cross-entropy": lambda: functional.cross_entropy,
+    "metric": mean_iou,
+    "cross-entropy": cross_entropy,
     "Dice": lambda: lambda scores, y: dice(scores, y, scores.new_zeros(0)),
-    "Lovász": lovasz_loss,  # the program's own
+    "Lovász": lovasz_loss,
     "cross-entropy + soft IoU": entropy_and_overlap,
 }
 #: Finest map: a quarter of the picture's height and width.
@@ -83,7 +92,7 @@ def run(cell: Cell, options: Options) -> Result:
     return {
         "ways": {way: _judged(one, counts["argmax"], cell["seed"]) for way, one in counts.items()},
         "offsets": fitted.offsets.values.tolist(),
-        "promised": [fitted.offsets.argmax, fitted.offsets.promised],
+        "promised": [fitted.offsets.argmax, fitted.offsets.cross_validated],
         "shares": (counts["argmax"][:, 2].sum(0) / counts["argmax"][:, 2].sum()).tolist(),
     }
 

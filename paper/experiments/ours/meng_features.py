@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from aimfor.fitting.committee import FOR_FEATURES, fit_committee
-from aimfor.fitting.committee.folds import make_folds
-from aimfor.fitting.components import Components
-from aimfor.fitting.objective import Objective
+from aimfor.data.components import Components
+from aimfor.learners.ensemble import FOR_FEATURES, fit_ensemble
+from aimfor.targets.folds import make_folds
+from aimfor.targets.objective import Objective
 
 from ...data.frozen import frozen_split
 from ...data.images import CLASSES, thinned
@@ -135,11 +135,11 @@ def _judged(
         rivals[loss] = {"validation": valued[best], "test": value, "ridge": best[1]}
     chosen = max(rivals, key=lambda name: rivals[name]["validation"])
     outputs = 1 if objective.binary else int(y.max()) + 1
-    found = fit_committee(x, y, objective, kinds=FOR_FEATURES, folds=FOLDS, outputs=outputs, seed=seed)
+    found = fit_ensemble(x, y, objective, kinds=FOR_FEATURES, folds=FOLDS, outputs=outputs, seed=seed)
     return {
-        "committee": {"promised": found.promised, "test": objective.value(found.scores(x_test), y_test)},
-        "members": {seat.name: objective.value(seat.scores(x_test), y_test) for seat in found.seats},
-        "shares": {seat.name: seat.share for seat in found.seats},
+        "committee": {"promised": found.cross_validated, "test": objective.value(found.scores(x_test), y_test)},
+        "members": {seat.name: objective.value(seat.scores(x_test), y_test) for seat in found.weighted_members},
+        "shares": {seat.name: seat.share for seat in found.weighted_members},
         "rivals": rivals,
         "rival": {"name": chosen, **rivals[chosen]},
         "images": [len(y), len(y_test)],

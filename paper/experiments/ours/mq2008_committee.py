@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from aimfor.app.compare.rankers import RANKERS, rank_by
-from aimfor.fitting.committee import fit_committee
-from aimfor.fitting.committee.members import Rows
-from aimfor.fitting.objective import Objective
-from aimfor.fitting.statistics import paired_difference
+from aimfor.learners.ensemble import fit_ensemble
+from aimfor.learners.ensemble.members import Rows
+from aimfor.runs.compare.rankers import RANKERS, rank_by
+from aimfor.runs.compare.statistics import paired_difference
+from aimfor.targets.objective import Objective
 
 from ...data.tables import arrays
 from ...experiment import Cell, Experiment, Options, Result, data_folder
@@ -22,7 +22,7 @@ from . import lambdarank
 TITLE = "Learning to rank with --query: NDCG@10 and MAP"
 METRICS = ("ndcg@10", "ap")
 SETTING = (
-    "46 features, the five official folds. The committee (`fit_committee` with lists, the call behind `aimfor train "
+    "46 features, the five official folds. The committee (`fit_ensemble` with lists, the call behind `aimfor train "
     "--query`) learns from the four parts that are not for testing; the rivals choose their number of rounds on the "
     "validation part and are then refitted on the same four. Rows marked `member` are members of the committee alone. "
     "Queries without a relevant document are left out. Intervals are over folds, which share training data: read them "
@@ -56,15 +56,19 @@ def run(cell: Cell, options: Options) -> Result:
     objective = Objective.of(cell["metric"]).by_list()
     train, validation, test = fold(data_folder(options, "mq2008"), cell["fold"], objective.graded)
     x, y, lists = (torch.cat((getattr(train, name), getattr(validation, name))) for name in ("x", "y", "lists"))
-    found = fit_committee(x, y, objective, lists=lists, seed=cell["seed"])
+    found = fit_ensemble(x, y, objective, lists=lists, seed=cell["seed"])
     result: Result = {COMMITTEE: objective.value(found.scores(test.x), test.y, lists=test.lists)}
-    for seat in found.seats:
+    for seat in found.weighted_members:
         result[f"member: {seat.title}"] = objective.value(seat.scores(test.x), test.y, lists=test.lists)
     for name, title in RANKERS.items():
         scores, _ = rank_by(name, objective, train, validation, test.x, cell["seed"])
         result[title] = objective.value(scores, test.y, lists=test.lists)
     result[LAMBDARANK] = of_lambdarank(objective, train, validation, test, cell["seed"])
-    return {"test": result, "promised": found.promised, "shares": {seat.title: seat.share for seat in found.seats}}
+    return {
+        "test": result,
+        "promised": found.cross_validated,
+        "shares": {seat.title: seat.share for seat in found.weighted_members},
+    }
 
 
 def of_lambdarank(objective: Objective, train: Rows, validation: Rows, test: Rows, seed: int) -> float:

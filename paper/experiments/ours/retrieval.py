@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from aimfor.fitting.per_class import PerClassBatchSampler
-from aimfor.fitting.statistics import holm, paired_difference
+from aimfor.learners.networks.per_class import PerClassBatchSampler
 from aimfor.retrieval import evaluate
+from aimfor.runs.compare.statistics import holm, paired_difference
 
 from ...data.tables import arrays
 from ...experiment import Cell, Experiment, Options, Result, data_folder

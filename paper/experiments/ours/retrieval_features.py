@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from aimfor.fitting.committee import MemoryStore
-from aimfor.fitting.embedding import Part, fit_embedding
-from aimfor.fitting.embedding.fit import TITLES
-from aimfor.fitting.statistics import paired_difference
+from aimfor.learners.embedding import Part, fit_embedding
+from aimfor.learners.embedding.fit import TITLES
+from aimfor.learners.ensemble import MemoryStore
 from aimfor.retrieval import evaluate
+from aimfor.runs.compare.statistics import paired_difference
 
 from ...data.frozen import evenly, features
 from ...data.tables import arrays

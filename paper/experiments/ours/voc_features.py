@@ -19,13 +19,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from aimfor.app.data.features import FeatureStore, features_of
-from aimfor.app.data.pictures import Pictures
-from aimfor.fitting.backbones import LITE0, load_backbone
-from aimfor.fitting.committee import FOR_FEATURES, fit_committee
-from aimfor.fitting.committee.folds import make_folds
-from aimfor.fitting.components import Components
-from aimfor.fitting.objective import Objective
+from aimfor.data.backbones import LITE0, load_backbone
+from aimfor.data.components import Components
+from aimfor.data.features import FeatureStore, features_of
+from aimfor.data.pictures import Pictures
+from aimfor.learners.ensemble import FOR_FEATURES, fit_ensemble
+from aimfor.targets.folds import make_folds
+from aimfor.targets.objective import Objective
 
 from ...data import voc
 from ...experiment import Cell, Experiment, Options, Result, data_folder
@@ -104,7 +104,7 @@ def run(cell: Cell, options: Options) -> Result:
     columns, seconds, promised = [], 0.0, []
     for label in range(y.shape[1]):
         known = y[:, label] >= 0
-        found = fit_committee(
+        found = fit_ensemble(
             x[known],
             y[known, label],
             Objective.of("ap"),
@@ -114,10 +114,10 @@ def run(cell: Cell, options: Options) -> Result:
             seed=cell["seed"],
         )
         columns.append(found.scores(x_test))
-        for seat in found.seats:
+        for seat in found.weighted_members:
             members.setdefault(seat.name, []).append(seat.scores(x_test))
             seconds += seat.seconds
-        promised.append(found.promised)
+        promised.append(found.cross_validated)
     committee = torch.stack(columns, 1)
     return {
         "committee": {"promised": float(np.mean(promised)), "test": mean_ap(committee, y_test), "seconds": seconds},

@@ -33,7 +33,7 @@ MAIN = "mean_iou"
 
 
 @dataclass
-class _Bench:
+class Bench:
     """The settings of a cell, and the test scores of the networks that validation data chose."""
 
     task: MaskTask
@@ -92,7 +92,7 @@ def run_all(
         By metric: ``rivals`` and ``papers`` (name → test), ``rival`` and ``default`` (each with name, validation and
         test), ``ours``. The main metric has ``details`` too: curves, size, and ``show`` test images with their masks.
     """
-    bench = _Bench(task, judges, budget, seed)
+    bench = Bench(task, judges, budget, seed)
     pools = {rival.name: bench.fit(rival, budget.rates) for rival in rivals}
     papers = _papers(bench, rivals[0], pools[rivals[0].name], alphas)
     everything = [look for pool in pools.values() for look in pool]
@@ -115,9 +115,7 @@ def run_all(
     return found
 
 
-def _papers(
-    bench: _Bench, plain: Contender, pool: list[Look], alphas: tuple[float, ...]
-) -> dict[str, list[list[Look]]]:
+def _papers(bench: Bench, plain: Contender, pool: list[Look], alphas: tuple[float, ...]) -> dict[str, list[list[Look]]]:
     """The papers' method beside cross-entropy, at the rate that validation chose for cross-entropy.
 
     α is chosen on validation data with the first size label; the same α is used with the other labels, of whose
@@ -140,7 +138,7 @@ def _papers(
 
 
 def _further(
-    bench: _Bench, leader: Look, rivals: tuple[Contender, ...], ours: tuple[Contender, ...]
+    bench: Bench, leader: Look, rivals: tuple[Contender, ...], ours: tuple[Contender, ...]
 ) -> tuple[list[Look], list[Look]]:
     """From the rivals' best checkpoint: its own loss again, and IoU; as many epochs, at the same rates."""
     own = next(rival for rival in rivals if rival.name == leader.name)
@@ -151,7 +149,7 @@ def _further(
 
 
 def _details(
-    bench: _Bench, pools: dict[str, list[Look]], paper: list[Look], candidates: list[Look], show: int
+    bench: Bench, pools: dict[str, list[Look]], paper: list[Look], candidates: list[Look], show: int
 ) -> dict[str, Any]:
     """Curves on validation data, how well the size is known on test data, and masks to look at."""
     task, plain = bench.task, next(iter(pools))

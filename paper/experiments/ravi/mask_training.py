@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ from aimfor.regularized import Regularized
 
 from ...data.mask_data import IGNORED, MaskPart, MaskTask
 from ...protocol.protocol import Contender, State
+from .as_printed import AS_PRINTED, PLAIN
 from .mask_judges import Judge, Judged
 
 
@@ -61,7 +63,10 @@ class Look:
 
 @dataclass(frozen=True)
 class Regularizer:
-    """The papers' ``α · F₁(size)``; ``size`` names the rule of the task, ``mode`` says when projections are made."""
+    """The papers' ``α · F₁(size)``; ``size`` names the rule of the task, ``mode`` says when projections are made.
+
+    Mode `PLAIN` is the papers' own: no augmented terms, τ and ε by the network's optimizer, separate dual steps.
+    """
 
     alpha: float
     size: str
@@ -114,7 +119,8 @@ def train(
     mean = None if start is None else AveragedModel(model, use_buffers=True)
     generator = torch.Generator().manual_seed(seed if start is None else seed + 1)
     objective = _Objective(task, method, regularizer)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=budget.decay, fused=True)
+    groups = [{"params": list(model.parameters())}, *objective.groups(rate)]
+    optimizer = torch.optim.AdamW(groups, lr=rate, weight_decay=budget.decay, fused=True)
     n, batch = len(task.train), min(batch, len(task.train))
     total = epochs * (n // batch)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0 - step / total)
@@ -154,8 +160,14 @@ class _Objective:
         self.regularized: Regularized | None = None
         if regularizer is not None:
             self.big = task.sizes[regularizer.size](task.train.y)
-            self.engine = LagrangianEngine(self.big, mode=regularizer.mode)
+            plain = regularizer.mode == PLAIN
+            self.engine = LagrangianEngine(self.big, **(AS_PRINTED if plain else {"mode": regularizer.mode}))
             self.regularized = Regularized(self.erm, MetricLoss(FBeta(1.0), self.engine), regularizer.alpha)
+
+    def groups(self, rate: float) -> list[dict[str, Any]]:
+        """τ and ε, where the network's optimizer steps them."""
+        stepped = self.regularized is not None and self.engine.primal == "optimizer"
+        return [self.engine.param_group(rate)] if stepped else []
 
     def __call__(self, scores: Tensor, size: Tensor, y: Tensor, index: Tensor) -> Tensor:
         if self.regularized is None:

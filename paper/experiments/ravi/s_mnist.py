@@ -30,10 +30,15 @@ from ...data.formats import read_split
 from ...experiment import Cell, Experiment, Options, Result, data_folder
 from ...report.figures import COLOURS, band, drawing, tidy
 from ...report.statistics import paired
+from .as_printed import AS_PRINTED, AS_PRINTED_RATE, PLAIN
 
 ALPHAS = (1e-2, 1e-3, 1e-4)
 BATCH = 100
 BINS = 24
+#: Adam's: ours, and as printed.
+RATES = (1e-3, AS_PRINTED_RATE)
+#: When projections are made, in words.
+WHEN = {"ravi": "once per epoch", "ravi-full": "every step", PLAIN: "once per epoch, as printed"}
 #: A pixel brighter than this is foreground; scaling leaves a faint rim around the digit.
 FOREGROUND = 0.1
 
@@ -42,6 +47,7 @@ def cells(options: Options) -> list[Cell]:
     epochs = 40 if options.full else 10
     plans = [("hidden", alpha, "ravi") for alpha in (0.0, *ALPHAS)]
     plans += [("hidden", ALPHAS[0], "ravi-full"), ("linear", 0.0, "ravi"), ("linear", ALPHAS[0], "ravi")]
+    plans += [(model, alpha, PLAIN) for model in ("hidden", "linear") for alpha in (0.0, ALPHAS[0])]
     return [
         {"model": model, "alpha": alpha, "mode": mode, "data": "mnist", "epochs": epochs, "seed": seed}
         for seed in range(options.seeds)
@@ -105,9 +111,11 @@ def run(cell: Cell, options: Options) -> Result:
     device = torch.device(options.device)
     width = cell.get("width", 500 if options.full else 100)
     model = _model(cell["model"], images.shape[1], width).to(device)
-    metric_loss = MetricLoss(FBeta(1.0), LagrangianEngine(labels, mode=cell["mode"])).to(device)
+    plain = cell["mode"] == PLAIN
+    engine = LagrangianEngine(labels, **AS_PRINTED) if plain else LagrangianEngine(labels, mode=cell["mode"])
+    metric_loss = MetricLoss(FBeta(1.0), engine).to(device)
     objective = Regularized(nn.CrossEntropyLoss(), metric_loss, cell["alpha"])
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.Adam([*model.parameters(), *(engine.parameters() if plain else ())], lr=RATES[plain])
     curve: dict[str, list[float]] = {"accuracy": [], "small": [], "big": [], "seconds": []}
     for _ in range(cell["epochs"]):
         began = time.process_time()
@@ -119,8 +127,6 @@ def run(cell: Cell, options: Options) -> Result:
         curve["accuracy"].append(float(right.mean()))
         curve["small"].append(float(right[:half].mean()))
         curve["big"].append(float(right[half:].mean()))
-    engine = metric_loss.engine
-    assert isinstance(engine, LagrangianEngine)
     history = {name: engine.history[name] for name in ("sum_tau", "bound", "f_beta", "projections")}
     top = float(sizes.max())
     return {
@@ -192,7 +198,7 @@ def _table(groups: dict[tuple[str, float, str], dict[int, Result]], cell: Cell) 
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for (model, alpha, mode), runs in groups.items():
-        base = groups.get((model, 0.0, "ravi"), {})
+        base = groups.get((model, 0.0, PLAIN if mode == PLAIN else "ravi"), {})
         seeds = sorted(set(runs) & set(base))
         mean = {
             key: statistics.mean(r[key][-1] for r in runs.values())
@@ -203,7 +209,7 @@ def _table(groups: dict[tuple[str, float, str], dict[int, Result]], cell: Cell) 
             against = paired([runs[s]["accuracy"][-1] for s in seeds], [base[s]["accuracy"][-1] for s in seeds])
             compared = (str(against), against.verdict)
         lines.append(
-            f"| {model} | {alpha:g} | {'every step' if mode == 'ravi-full' else 'once per epoch'} | {len(runs)} "
+            f"| {model} | {alpha:g} | {WHEN[mode]} | {len(runs)} "
             f"| {mean['accuracy']:.4f} | {mean['small']:.4f} | {mean['big']:.4f} | {compared[0]} | {compared[1]} "
             f"| {mean['sum_tau']:.3f} | {mean['bound']:.3f} / {mean['f_beta']:.3f} | {mean['projections']:.0f} |"
         )
@@ -216,7 +222,7 @@ def _figures(groups: dict[tuple[str, float, str], dict[int, Result]], folder: Pa
             mine = {(alpha, mode): runs for (name, alpha, mode), runs in groups.items() if name == model}
             for ((alpha, mode), runs), colour in zip(mine.items(), COLOURS, strict=False):
                 curves = [r["accuracy"] for r in runs.values()]
-                label = f"α = {alpha:g}" + (", every step" if mode == "ravi-full" else "")
+                label = f"α = {alpha:g}" + ("" if mode == "ravi" else f", {mode}")
                 band(axes, range(1, len(curves[0]) + 1), curves, label, colour)
             tidy(axes, "epoch", title=f"{model}: test accuracy (band: all seeds)")
             if mine:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 import aimfor
-from aimfor.fitting.components import Components
+from aimfor.data.components import Components
 
 from ...data import frozen, voc
 from ...experiment import Cell, Experiment, Options, Result, data_folder

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import aimfor
-from aimfor.fitting.components import Components
+from aimfor.data.components import Components
 
 from ...detection import data
 from ...detection.average_precision import Found, Truth, box_ap

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 def bound_of(rate: Rate, sense: str, bound: Any) -> float:
     name = f"bound of {rate!r} {sense}"
+    if not rate.is_count and isinstance(bound, int | float) and 1.0 < bound <= 100.0:
+        remedy = f"Write {bound / 100:g}, or {bound:g}% in words."
+        raise InputError(name, f"{bound:g}", "a share between 0 and 1", remedy)
     return number(name, bound, at_least=0) if rate.is_count else number(name, bound, at_least=0, at_most=1)
 
 

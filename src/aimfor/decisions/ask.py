@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ def decide(
     per_group: str | None = None,
     learn: Learn = "split",
     cluster: Any | None = None,
+    band: bool = False,
 ) -> Decision:
     """A threshold for anyone's scores at which all constraints truly hold with the stated confidence.
 
@@ -44,6 +46,7 @@ def decide(
         per_group: Attribute whose labels each get a threshold of their own.
         learn: What chooses the order of the tests, as in `Problem.decide`.
         cluster: Ids ``(n,)`` of rows that belong together; the promise is then for new clusters.
+        band: Also bounds at all thresholds of a grid together (`Band`), for choosing threshold and floors late.
 
     Returns:
         A `Decision`: call it with scores. Without a threshold it says what is missing.
@@ -76,9 +79,16 @@ def decide(
     given = [subject_to] if isinstance(subject_to, (str, Constraint)) else list(subject_to)
     constraints = [parse_constraint(one, label_of) if isinstance(one, str) else one for one in given]
     problem = Problem("maximize" if maximize is not None else "minimize", objective, constraints)  # type: ignore[arg-type]
-    return problem.decide(
+    if band and per_group is not None:
+        raise InputError("band", f"a band with per_group={per_group!r}", "one threshold for everyone")
+    decision = problem.decide(
         scores, targets, groups=codes, per_group=per_group, guarantee=confidence, learn=learn, cluster=cluster
     )
+    decision = replace(decision, words=tuple(words.get(per_group or "", ())))
+    if not band:
+        return decision
+    found = problem.band(scores, targets, groups=codes, learn=learn, cluster=cluster, confidence=confidence)
+    return replace(decision, band=found)
 
 
 def _coded(name: str, labels: Any, words: dict[str, list[str]]) -> Any:

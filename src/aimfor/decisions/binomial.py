@@ -8,12 +8,13 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+from scipy.special import betaincinv
 
 from ..constraints.counts import Array
 
 
-def log_tail(successes: int, trials: int, rate: float) -> tuple[float, float]:
-    """``log P(X >= successes)`` for X ~ Binomial(trials, rate), and its derivative in ``rate``.
+def log_tail(successes: int, trials: int, rate: float) -> float:
+    """``log P(X >= successes)`` for X ~ Binomial(trials, rate).
 
     Summed from the first term on: above the mean the terms fall geometrically after a few standard deviations.
     """
@@ -32,14 +33,13 @@ def log_tail(successes: int, trials: int, rate: float) -> tuple[float, float]:
         total += term
         if term < 1e-17 * total:
             break
-    return log_first + math.log(total), k / (rate * total)
+    return log_first + math.log(total)
 
 
 def lower_bound(successes: float, trials: float, alpha: float) -> float:
     """One-sided bound: the true rate lies below it with probability at most ``alpha``; 0 without trials.
 
-    It is the rate p at which so many successes or more have probability ``alpha``, by Newton's method on the logarithm
-    of that tail (concave and increasing in p), kept inside a shrinking bracket.
+    It is the rate at which so many successes or more have probability ``alpha``, a quantile of a beta distribution.
 
     Args:
         successes: Whole number, at most ``trials``.
@@ -56,23 +56,7 @@ def lower_bound(successes: float, trials: float, alpha: float) -> float:
     k, n = round(successes), round(trials)
     if n <= 0 or k <= 0:
         return 0.0
-    if k >= n:
-        return float(alpha ** (1.0 / n))
-    low, high = 0.0, k / n
-    rate = max(high - 1.5 * normal_quantile(1.0 - alpha) * math.sqrt(high * (1.0 - high) / n), high * 1e-3)
-    for _ in range(200):
-        value, slope = log_tail(k, n, rate)
-        excess = value - math.log(alpha)
-        if excess > 0:
-            high = rate
-        else:
-            low = rate
-        proposed = rate - excess / slope
-        proposed = proposed if low < proposed < high else 0.5 * (low + high)
-        if abs(proposed - rate) <= 1e-15 + 1e-14 * rate:
-            return proposed
-        rate = proposed
-    return rate
+    return float(betaincinv(k, n - k + 1, alpha))
 
 
 def upper_bound(successes: float, trials: float, alpha: float) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..constraints.counts import Array
 from ..errors import InputError
+from .band import Band
 from .certificate import Certificate
 from .price import Price
 from .rows import column, like
@@ -32,6 +33,8 @@ class Guarantee:
         region: The lowest and highest threshold that were accepted, where one threshold is for everyone.
         price: The objective with the promise, without it and for a constant answer, and the labels that halve the gap.
         copies: Rows that are copies of others; with any, the promise is not kept as often as it says.
+        best_effort: Without a threshold: the best one (or one for each group label) on all labelled rows that keeps the
+            bounds there, or misses them by least. Nothing is promised about it.
 
     Example:
         >>> import torch, aimfor
@@ -54,6 +57,7 @@ class Guarantee:
     region: tuple[float, ...] = ()
     price: Price | None = None
     copies: int = 0
+    best_effort: tuple[float, ...] = ()
 
     def __str__(self) -> str:
         return self.sentence
@@ -72,6 +76,8 @@ class Decision:
         margin: "guarantee", or the margin that was reached: "certify", "confident", "none", or "infeasible".
         certificate: On the data that chose the thresholds: optimistic, for orientation only.
         guarantee: What was promised, where a guarantee was asked for.
+        band: Bounds at all thresholds of a grid together, where they were asked for.
+        words: What the labels 0, 1, … of the attribute are called, where they came as words.
 
     Example:
         >>> import torch
@@ -87,6 +93,8 @@ class Decision:
     margin: str = "none"
     certificate: Certificate | None = None
     guarantee: Guarantee | None = None
+    band: Band | None = None
+    words: tuple[str, ...] = ()
 
     def __call__(self, scores: Any, groups: Mapping[str, Any] | None = None) -> Any:
         """Decisions of the scores' shape: a bool tensor for a tensor, else a bool array."""
@@ -101,18 +109,25 @@ class Decision:
             return np.asarray(scores > self.threshold)
         if not groups or self.attribute not in groups:
             raise InputError("groups", repr(sorted(groups or {})), f"labels for {self.attribute!r}")
-        labels = column(f"groups[{self.attribute!r}]", groups[self.attribute]).reshape(scores.shape)
+        labels = self._numbered(column(f"groups[{self.attribute!r}]", groups[self.attribute]).reshape(scores.shape))
         if self.guarantee is not None and not bool(np.isin(labels, list(self.thresholds)).all()):
             raise InputError(
                 f"groups[{self.attribute!r}]",
                 "a label that the calibration rows did not have",
-                "one of " + ", ".join(f"{label:g}" for label in self.thresholds),
+                "one of " + ", ".join(self.words or [f"{label:g}" for label in self.thresholds]),
                 "Nothing was promised to other groups.",
             )
         cut = np.full(scores.shape, self.threshold)
         for label, threshold in self.thresholds.items():
             cut = np.where(labels == label, threshold, cut)
         return np.asarray(scores > cut)
+
+    def _numbered(self, labels: Array) -> Array:
+        """Words by their place among the known ones, −1 for others; numbers as they are."""
+        if not self.words or labels.dtype.kind in "biuf":
+            return labels
+        places = {word: place for place, word in enumerate(self.words)}
+        return np.array([places.get(str(label), -1) for label in labels.reshape(-1)]).reshape(labels.shape)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -123,4 +138,8 @@ class Decision:
             "feasible": self.feasible,
             "margin": self.margin,
         }
-        return plain if self.guarantee is None else plain | {"guarantee": asdict(self.guarantee)}
+        if self.guarantee is not None:
+            plain["guarantee"] = asdict(self.guarantee)
+            if not self.guarantee.best_effort:  # where something is promised there is no need of it
+                del plain["guarantee"]["best_effort"]
+        return plain if self.band is None else plain | {"band": self.band.to_dict()}

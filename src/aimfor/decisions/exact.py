@@ -42,8 +42,8 @@ def tail_probability(share: Share) -> float:
     if k <= 0 or n <= 0 or b >= 1.0:
         return 1.0
     if k <= n * b:  # tails are summed from above their mean
-        return 1.0 - math.exp(log_tail(n - k + 1, n, 1.0 - b)[0])
-    return min(1.0, math.exp(log_tail(k, n, b)[0]))
+        return 1.0 - math.exp(log_tail(n - k + 1, n, 1.0 - b))
+    return min(1.0, math.exp(log_tail(k, n, b)))
 
 
 def divergence(share: float, bound: float) -> float:

@@ -24,6 +24,7 @@ from .. import checks
 from ..constraints.counts import Counts, empty_levels, encode
 from ..constraints.parts import all_parts
 from ..errors import InputError
+from .alone import best_alone
 from .asked import Question, Wish, check_rows
 from .binomial import lower_bound, normal_quantile
 from .certificate import certify
@@ -47,19 +48,22 @@ def guaranteed(wish: Wish, learning: Sequence[tuple[Rows, Rows]]) -> Decision:
         learning: Pairs (learning rows, calibration rows) without a row in common, each run at its share of α.
     """
     checks.number("guarantee", wish.confidence, above=0.5, below=1)
+    return answered(wish, tested(wish, learning)) if wish.constraints else best_alone(wish, learning)
+
+
+def tested(wish: Wish, learning: Sequence[tuple[Rows, Rows]]) -> Run:
+    """The best of the paths that the pairs propose, with its accepted steps."""
     checks.integer("starts", wish.starts, at_least=1)
-    if not wish.constraints:
-        raise InputError("guarantee", "a problem without constraints", "at least one, e.g. precision >= 0.9")
     alpha = (1.0 - wish.confidence) / len(learning)
-    runs = [_run(wish, learn, calibrate, alpha) for learn, calibrate in learning]
-    best = max(runs, key=lambda run: run.rank)
-    if best.chosen is None:
-        return _none(wish, best, alpha)
-    return _given(wish, best)
+    return max((_run(wish, learn, calibrate, alpha) for learn, calibrate in learning), key=lambda run: run.rank)
+
+
+def answered(wish: Wish, run: Run) -> Decision:
+    return _given(wish, run) if run.chosen is not None else _none(wish, run)
 
 
 @dataclass(frozen=True, eq=False)
-class _Run:
+class Run:
     """One path, tested: which steps were accepted, and which of those is best."""
 
     path: Path
@@ -69,6 +73,7 @@ class _Run:
     accepted: tuple[int, ...]
     chosen: int | None
     goal: float
+    alpha: float
     surveyed: Counts | None = None
     copies: int = 0
     clusters: Clusters | None = None
@@ -93,7 +98,7 @@ class _Run:
         return self.path.sequences[0][0]
 
 
-def _run(wish: Wish, learn: Rows, calibrate: Rows, alpha: float) -> _Run:
+def _run(wish: Wish, learn: Rows, calibrate: Rows, alpha: float) -> Run:
     names = tuple(sorted({*wish.attributes, *([wish.per_group] if wish.per_group else [])}))
     codes, levels = encode(calibrate.groups, len(calibrate), empty_levels(names))
     learn_codes, seen = encode(learn.groups, len(learn), levels)
@@ -119,15 +124,26 @@ def _run(wish: Wish, learn: Rows, calibrate: Rows, alpha: float) -> _Run:
     if not accepted:
         at = path.cuts[path.sequences[0][0]]
         together = None if calibrate.cluster is None else clusters_at(wish, at, calibrate, learn, codes, levels)
-        return _Run(
-            path, counts, rows, len(learn), (), None, -math.inf, surveyed, repeated, together, _within(wish, together)
+        return Run(
+            path,
+            counts,
+            rows,
+            len(learn),
+            (),
+            None,
+            -math.inf,
+            alpha,
+            surveyed,
+            repeated,
+            together,
+            _within(wish, together),
         )
     pooled = Counts(levels, counts.table + path.counts.table)
     goals = objective_value(wish.objective, pooled, wish.sign)[list(accepted)]
     chosen = accepted[int(goals.argmax())]
     at = path.cuts[chosen]
     together = None if calibrate.cluster is None else clusters_at(wish, at, calibrate, learn, codes, levels)
-    return _Run(
+    return Run(
         path,
         counts,
         rows,
@@ -135,6 +151,7 @@ def _run(wish: Wish, learn: Rows, calibrate: Rows, alpha: float) -> _Run:
         accepted,
         chosen,
         float(goals.max()),
+        alpha,
         surveyed,
         repeated,
         together,
@@ -148,10 +165,10 @@ def _within(wish: Wish, clusters: Clusters | None) -> str:
         return ""
     rates = {rate for part in all_parts(wish.constraints, clusters.levels) for _, rate in part.terms}
     most = ", ".join(f"{clusters.largest(rate):g} for {rate!r}" for rate in sorted(rates, key=repr))
-    return f"in which at most so many rows count: {most}"
+    return f"of which each counts as at most so many rows: {most}"
 
 
-def _given(wish: Wish, run: _Run) -> Decision:
+def _given(wish: Wish, run: Run) -> Decision:
     assert run.chosen is not None
     cuts = [float(cut) for cut in run.path.cuts[run.chosen]]
     levels = run.counts.levels
@@ -177,7 +194,7 @@ def _given(wish: Wish, run: _Run) -> Decision:
     return Decision(middle, wish.per_group, own, True, "guarantee", certificate, guarantee)
 
 
-def _price(wish: Wish, run: _Run, at: Counts) -> Price:
+def _price(wish: Wish, run: Run, at: Counts) -> Price:
     """Of the chosen step, on the calibration rows; thresholds to compare with are those of the path and its survey."""
     assert run.surveyed is not None
     levels, sign = run.counts.levels, wish.sign
@@ -197,7 +214,7 @@ def _price(wish: Wish, run: _Run, at: Counts) -> Price:
     return Price(sign * kept, sign * without, sign * beside if math.isfinite(beside) else None, nearly, labels)
 
 
-def _copied(run: _Run) -> str:
+def _copied(run: Run) -> str:
     if not run.copies:
         return ""
     return (
@@ -206,10 +223,10 @@ def _copied(run: _Run) -> str:
     )
 
 
-def _none(wish: Wish, run: _Run, alpha: float) -> Decision:
+def _none(wish: Wish, run: Run) -> Decision:
     assert run.surveyed is not None
     missing = shortfall(
-        wish.constraints, run.path, run.counts, run.surveyed, run.rows, alpha, wish.share, run.clusters is not None
+        wish.constraints, run.path, run.counts, run.surveyed, run.rows, run.alpha, wish.share, run.clusters is not None
     )
     if missing.step is None:
         cuts, at = run.path.cuts[run.start], run.counts.table[run.start]
@@ -220,7 +237,7 @@ def _none(wish: Wish, run: _Run, alpha: float) -> Decision:
     sentence = f"No threshold: {promise} cannot be guaranteed at {sure} confidence. {missing.sentence}{_copied(run)}"
     guarantee = Guarantee(
         wish.confidence, promise, run.rows, run.learned_on, 0, sentence, missing.more, missing.today,
-        tuple(float(cut) for cut in cuts), copies=run.copies,
+        tuple(float(cut) for cut in cuts), copies=run.copies, best_effort=_best_effort(wish, run),
     )  # fmt: skip
     at_start = Counts(run.counts.levels, at)
     certificate = certify(
@@ -228,6 +245,20 @@ def _none(wish: Wish, run: _Run, alpha: float) -> Decision:
         lower=run.clusters or lower_bound,
     )  # fmt: skip
     return Decision(None, None, {}, False, "guarantee", certificate, guarantee)
+
+
+def _best_effort(wish: Wish, run: Run) -> tuple[float, ...]:
+    """Thresholds with the best objective among those that keep the bounds on all rows, or that miss them by least."""
+    assert run.surveyed is not None
+    path, levels = run.path, run.counts.levels
+    cuts = np.concatenate((path.cuts, path.survey.cuts))
+    pairs = ((run.counts, path.counts), (run.surveyed, path.survey.counts))
+    counts = Counts(levels, np.concatenate([here.table + other.table for here, other in pairs]))
+    parts = all_parts(wish.constraints, levels)
+    goal, kept = objective_value(wish.objective, counts, wish.sign), kept_bounds(parts, counts)
+    slack = np.min([np.nan_to_num(part.slack(counts), nan=-math.inf) for part in parts], 0)
+    best = np.where(kept, goal, -math.inf) if bool((kept & np.isfinite(goal)).any()) else slack
+    return tuple(cuts[int(best.argmax())].tolist())
 
 
 def guaranteed_by(

@@ -76,6 +76,7 @@ def decide_labels(
     *,
     guarantee: float = 0.95,
     learn: Learn = "split",
+    cluster: Any | None = None,
 ) -> LabelDecisions:
     """One-versus-rest thresholds under floors for single classes; all floors hold together at the confidence asked for.
 
@@ -87,6 +88,7 @@ def decide_labels(
         classes: Their names, in the order of the columns.
         guarantee: Confidence that all constraints hold on new rows.
         learn: As in `RateProblem.decide`; other rows as ``(scores, targets)`` of the same shapes.
+        cluster: Ids ``(n,)`` of rows that belong together; the promises are then for new clusters.
 
     Example:
         >>> import torch, aimfor
@@ -107,7 +109,7 @@ def decide_labels(
     decisions = {}
     for name, constraints in by_class.items():
         place = names.index(name)
-        batch = checked_rows("scores", *columns[place])
+        batch = checked_rows("scores", *columns[place], cluster=cluster)
         pairs = learning_pairs(batch, learn if other is None else other[place])
         wish = Wish(problem.direction, problem.objective, constraints, (), confidence, share=calibration_share(learn))
         decisions[name] = guaranteed(wish, pairs)
@@ -192,6 +194,7 @@ def decide_or_abstain(
     guarantee: float = 0.95,
     learn: Learn = "split",
     cut: float = 0.0,
+    cluster: Any | None = None,
 ) -> Abstention:
     """As many decisions as possible while at most ``error`` of them are wrong, with the confidence asked for.
 
@@ -202,6 +205,7 @@ def decide_or_abstain(
         guarantee: Chance that this truly holds.
         learn: As in `RateProblem.decide`; other rows as ``(scores, targets)`` of the same shapes.
         cut: Of binary scores: 0 for log-odds, 0.5 for probabilities.
+        cluster: Ids ``(n,)`` of rows that belong together; the promise is then for new clusters.
 
     Example:
         >>> import torch
@@ -214,7 +218,7 @@ def decide_or_abstain(
         (True, [-1, 0, 1, 2])
     """
     checks.number("error", error, above=0, below=1)
-    batch = right_or_wrong("scores", scores, targets, cut)
+    batch = right_or_wrong("scores", scores, targets, cut, cluster)
     given: Learn = learn
     if isinstance(learn, tuple):
         other = right_or_wrong("learn", learn[0], learn[1], cut)
@@ -227,7 +231,7 @@ def decide_or_abstain(
     return Abstention(decision, covered, cut)
 
 
-def right_or_wrong(argument: str, scores: Any, targets: Any, cut: float) -> Rows:
+def right_or_wrong(argument: str, scores: Any, targets: Any, cut: float, cluster: Any | None = None) -> Rows:
     """How sure each row's decision is, and whether it is right."""
     scores, targets = column(argument, scores), column("targets", targets)
     if scores.ndim not in (1, 2) or targets.shape != scores.shape[:1] or targets.dtype.kind == "f":
@@ -237,7 +241,7 @@ def right_or_wrong(argument: str, scores: Any, targets: Any, cut: float) -> Rows
             "(n,) or (n, c) and whole numbers (n,)",
         )
     chosen, sureness = _sureness(scores, cut)
-    return checked_rows(argument, sureness, chosen == targets)
+    return checked_rows(argument, sureness, chosen == targets, cluster=cluster)
 
 
 def _sureness(scores: Array, cut: float) -> tuple[Array, Array]:

@@ -1,14 +1,24 @@
-"""Which rows to label: a floor on precision needs labels above the threshold alone, drawn at random there.
+"""Planned labels: what they prove about a rate among the rows of one file, whenever one stops labelling.
 
-A grid of thresholds follows from the scores, a first part of the labels (the pilot, spread over the ranks) places the
-*start* on it, and from then on every round draws its labels uniformly above a *limit*. A label drawn so is, given that
-it lies above a threshold t at or above the limit, right with exactly the precision at t. A gambler bets on it: with k
-of n right the capital against a precision of b is ``∫ p^k (1 − p)^(n−k) dπ(p) / (b^k (1 − b)^(n−k))`` over shares
-p > b, which reaches 1/α with a probability of at most α where the precision is not above b, at any time: labelling may
-stop or go on at will, and limits may follow from what was seen. Thresholds are accepted from the start downwards up to
-the first whose capital has not got so far: the first false one on the way is accepted with a probability of at most α.
-Rows are drawn without replacement. Where a round has taken a good part of the rows above a threshold, the rest are
-those with lower scores, and the answer is on the safe side as long as precision falls with the score.
+A bound on a rate is a claim about a sum: ``precision >= b`` at a threshold says that ``Σ (yᵢ − b)`` over the rows above
+it is at least 0, ``recall >= b`` that ``Σ yᵢ (aboveᵢ − b)`` over all rows is, and so on: every row adds what its cell
+(tp, fp, fn, tn) is worth. Rows are drawn one after the other without replacement, each with a chance q in proportion to
+a weight, so that for any guess pᵢ of the labels
+
+    X = v(y₁ − p₁)/q + Σ values of the labelled rows + Σ guessed values of the rows without a label
+
+has the claimed sum as its mean, where v is the worth of a positive minus that of a negative: exactly, for this file,
+however good the guesses and however weights and guesses follow from earlier labels. If the sum is not above 0, a
+gambler (`betting`) who bets on X ever reaches 1/α with a probability of at most α. Rows that are worth the same under
+both labels need no label, and a claim whose other rows cannot all be drawn is not bet on in that round.
+
+Thresholds are accepted from a start, which a first part of the labels (the pilot) has chosen, towards bolder ones up to
+the first that has not got so far: the first false one on the way is accepted with a probability of at most α. The
+pilot's labels are known rows: they are not bet on, and count like all others in the sums.
+
+References:
+    Waudby-Smith, Ramdas, Confidence sequences for sampling without replacement, 2020. Shekhar, Xu, Lipton, Liang,
+    Ramdas, Risk-limiting financial audits via weighted sampling without replacement, 2023.
 """
 
 from __future__ import annotations
@@ -18,16 +28,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincc, betaln, expit
 
-from ..constraints.counts import Array
+from ..constraints.counts import FN, FP, TN, TP, Array
+from ..constraints.expressions import Constraint, Rate
+from ..constraints.named import fnr, fpr, npv, precision, recall, tnr
+from .betting import Spread, capital
 
-#: Thresholds of the grid, and the fewest rows above the first of them.
-STEPS, FEWEST_ABOVE = 48, 10
-#: The pilot's share of the first budget, its least and its most labels.
-PILOT_SHARE, PILOT_LEAST, PILOT_MOST = 0.3, 20, 60
-#: Rehearsals of a round, and limits that are tried.
-REHEARSALS, LIMITS = 60, 16
+#: Thresholds of the grid among the highest scores and among the lowest, and the fewest rows beyond the outermost.
+STEPS, LOW_STEPS, FEWEST_BEYOND = 64, 16, 10
+#: Share of the capital that is to win within the round; the rest has so many times the round's labels before it.
+NOW, LATER = 0.8, 4.0
+#: Draws that the guessed spread of X counts for.
+GUESSED = 10.0
+#: Points of the grid on which the hardest bound is sought.
+GRID = 32
+#: What can be planned for; those that hold more easily the fewer rows are flagged are walked towards more of them.
+FLAG_MORE = ((precision, ">="), (fpr, "<="), (tnr, ">="))
+FLAG_FEWER = ((recall, ">="), (fnr, "<="), (npv, ">="))
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,149 +52,186 @@ class Design:
     """What a plan fixes before its first test.
 
     Attributes:
-        scores: Of all rows, descending, float64.
-        floor: The precision asked for.
+        rate: Of which a bound is asked for.
+        sense: ``">="`` or ``"<="``.
+        bound: The bound.
         alpha: Error of the promise.
-        above: Rows above each threshold of the grid, ascending: thresholds fall.
-        start: Place of the first threshold that is tested.
+        above: Rows above each threshold of the grid, ascending: thresholds fall. The rows between two are a cell.
+        start: Place in the `walk` of the first threshold that is tested.
     """
 
-    scores: Array
-    floor: float
+    rate: Rate
+    sense: str
+    bound: float
     alpha: float
     above: Array
     start: int = 0
 
     @property
-    def cuts(self) -> Array:
-        """The grid's thresholds: half way to the next lower score; below all scores at the end."""
-        lower = np.append(self.scores, self.scores[-1] - 2.0)[self.above]
-        return np.asarray(0.5 * (self.scores[self.above - 1] + lower))
+    def rows(self) -> Array:
+        """Of each cell."""
+        return np.diff(self.above, prepend=0)
 
-    def step_of(self, ranks: Array) -> Array:
-        """The first step of the grid above whose threshold each rank (0 for the highest score) lies."""
+    @property
+    def walk(self) -> Array:
+        """Steps of the grid from timid to bold."""
+        steps = np.arange(len(self.above))
+        return steps if (self.rate, self.sense) in FLAG_MORE else steps[::-1]
+
+    def cell_of(self, ranks: Array) -> Array:
+        """The cell of each rank, 0 for the highest score: it lies above the threshold of that step and later ones."""
         return np.searchsorted(self.above, ranks, side="right")
 
+    def worth(self, steps: Array, bounds: Array) -> tuple[Array, Array]:
+        """``(claims, cells)``: what a negative adds to each claim, and how much more a positive does.
 
-def design(scores: Array, floor: float, confidence: float) -> Design:
-    """The grid, by the scores alone: even steps in the logarithm of the rows above, between different scores."""
-    order = np.sort(scores)[::-1].astype(np.float64)
-    possible = np.append(np.flatnonzero(order[:-1] > order[1:]) + 1, len(order))
-    wanted = np.geomspace(min(FEWEST_ABOVE, len(order)), len(order), STEPS)
-    places = np.minimum(np.searchsorted(possible, wanted), len(possible) - 1)
-    return Design(order, floor, 1.0 - confidence, np.unique(possible[places]))
+        A claim is that a bound holds at a step; both ``(claims,)``.
+        """
+        sign = 1.0 if self.sense == ">=" else -1.0
+        value = [sign * ((cell in self.rate.numerator) - bounds * (cell in self.rate.denominator)) for cell in range(4)]
+        flagged = np.arange(len(self.above)) <= steps[:, None]
+        one, zero = (np.where(flagged, value[a][:, None], value[b][:, None]) for a, b in ((TP, FN), (FP, TN)))
+        return zero, one - zero
 
-
-def pilot_size(budget: int) -> int:
-    return min(max(round(PILOT_SHARE * budget), min(PILOT_LEAST, budget)), PILOT_MOST)
-
-
-def pilot_ranks(rows: int, number: int, rng: np.random.Generator) -> Array:
-    """Different ranks, spread evenly in their logarithm: what matters lies among the highest scores."""
-    wish = np.exp(rng.uniform(0.0, math.log(rows + 1.0), 50 * number)).astype(np.int64) - 1
-    _, first = np.unique(wish, return_index=True)
-    drawn = wish[np.sort(first)][:number]
-    spare = np.setdiff1d(np.arange(min(rows, 2 * number)), drawn)[: number - len(drawn)]  # few rows: take the next
-    return np.sort(np.concatenate((drawn, spare)))
-
-
-def log_capital(right: Array, drawn: Array, floor: float) -> Array:
-    """Logarithm of the capital against this precision, elementwise; 0 without labels.
-
-    Example:
-        >>> bool(log_capital(np.array([0.0]), np.array([0.0]), 0.9) == 0.0)
-        True
-        >>> bool(log_capital(np.array([60.0]), np.array([60.0]), 0.9) > np.log(20))
-        True
-    """
-    k, wrong = np.asarray(right, dtype=np.float64), np.asarray(drawn, dtype=np.float64) - right
-    with np.errstate(divide="ignore"):
-        beyond = np.log(betaincc(k + 0.5, wrong + 0.5, floor)) - math.log(betaincc(0.5, 0.5, floor))
-    mixed = betaln(k + 0.5, wrong + 0.5) - betaln(0.5, 0.5)
-    return np.asarray(beyond + mixed - k * math.log(floor) - wrong * math.log1p(-floor))
+    def claims(self) -> tuple[Array, Array]:
+        """`worth` of the bound that is asked for, at every step."""
+        steps = np.arange(len(self.above))
+        return self.worth(steps, np.full(len(steps), self.bound))
 
 
 @dataclass(frozen=True, eq=False)
-class Label:
-    """One label: its rank, the step above whose threshold it was drawn (−1 in the pilot), and whether it is right."""
+class Round:
+    """Labels in the order in which their rows were drawn.
 
-    rank: int
-    limit: int
-    right: bool
-
-
-def capitals(plan: Design, labels: Sequence[Label]) -> Array:
-    """The largest capital so far, as a logarithm, at every step of the grid; labels in the order of their rounds."""
-    found = np.zeros(len(plan.above))
-    right, drawn = np.zeros(len(plan.above)), np.zeros(len(plan.above))
-    for label in labels:
-        if label.limit < 0:
-            continue
-        first = int(plan.step_of(np.array([label.rank]))[0])
-        drawn[first : label.limit + 1] += 1.0
-        right[first : label.limit + 1] += float(label.right)
-        found = np.maximum(found, log_capital(right, drawn, plan.floor))
-    return found
-
-
-def accepted(plan: Design, labels: Sequence[Label]) -> int | None:
-    """The last step that is accepted, walking from the start; None where not even that is."""
-    passed = capitals(plan, labels)[plan.start :] >= -math.log(plan.alpha)
-    if not passed[0]:
-        return None
-    return plan.start + (int(np.argmin(passed)) if not passed.all() else len(passed)) - 1
-
-
-def curves(plan: Design, labels: Sequence[Label], rng: np.random.Generator) -> Array:
-    """Precision at every step, as drawn from what the labels leave open: ``(REHEARSALS, steps)``.
-
-    A logistic curve in the logarithm of the rank, by Newton's method with a weak ridge, and its normal approximation.
+    Attributes:
+        ranks: Of the rows, 0 for the highest score.
+        right: Whether each is positive; empty while they are not labelled.
+        weight: Of a row of each cell, while rows are left; empty for the pilot.
+        guess: Share of positives in each cell that the round was planned with.
     """
-    middle = np.log(0.5 * (plan.above + np.append(0, plan.above[:-1])) + 1.0)
-    centre, width = float(middle.mean()), float(middle.std()) or 1.0
-    x = np.array([[1.0, (math.log(label.rank + 1.5) - centre) / width] for label in labels])
-    y = np.array([label.right for label in labels], dtype=np.float64)
-    beta, ridge = np.zeros(2), np.diag([0.05, 0.05])
-    for _ in range(50):
-        p = expit(x @ beta)
-        hessian = (x * (p * (1.0 - p))[:, None]).T @ x + ridge
-        beta = beta - np.clip(np.linalg.solve(hessian, x.T @ (p - y) + ridge @ beta), -2.0, 2.0)
-    drawn = rng.multivariate_normal(beta, np.linalg.inv(hessian), REHEARSALS)
-    local = expit(drawn[:, :1] + drawn[:, 1:] * (middle - centre) / width)
-    mass = np.diff(plan.above, prepend=0)
-    return np.cumsum(local * mass, 1) / plan.above
+
+    ranks: Array
+    right: Array
+    weight: Array
+    guess: Array
 
 
-def next_round(
-    plan: Design, labels: Sequence[Label], budget: int, rng: np.random.Generator, choose_start: bool
-) -> tuple[int, int]:
-    """(start, limit) with the most rows accepted on average over rehearsals of a round with this many labels."""
-    truth, mass = curves(plan, labels, rng), np.diff(plan.above, prepend=0)
-    local = np.clip(np.diff(truth * plan.above, axis=1, prepend=0.0) / mass, 0.0, 1.0)
-    k, n = so_far(plan, labels)
-    before = capitals(plan, labels) >= -math.log(plan.alpha)
-    best, found = -1.0, (plan.start, len(plan.above) - 1)
-    for limit in np.unique(np.linspace(0, len(plan.above) - 1, LIMITS).astype(int)).tolist():
-        share = mass[: limit + 1] / plan.above[limit]
-        drawn = rng.multinomial(budget, share, REHEARSALS)
-        right = rng.binomial(drawn, local[:, : limit + 1])
-        passed = np.broadcast_to(before, truth.shape).copy()
-        won = log_capital(k[: limit + 1] + right.cumsum(1), n[: limit + 1] + drawn.cumsum(1), plan.floor)
-        passed[:, : limit + 1] |= won >= -math.log(plan.alpha)
-        for start in range(limit + 1) if choose_start else [plan.start]:
-            along = np.logical_and.accumulate(passed[:, start:], axis=1)
-            reached = np.where(along, plan.above[start:], 0).max(1)
-            if float(reached.mean()) > best:
-                best, found = float(reached.mean()), (start, limit)
-    return found
+def possible(constraint: Constraint) -> bool:
+    """Whether planned labels can be for this bound."""
+    return (constraint.left, constraint.sense) in FLAG_MORE + FLAG_FEWER and 0.0 < constraint.bound < 1.0
 
 
-def so_far(plan: Design, labels: Sequence[Label]) -> tuple[Array, Array]:
-    """Labels right and drawn that count at every step."""
-    k, n = np.zeros(len(plan.above)), np.zeros(len(plan.above))
-    for label in labels:
-        if label.limit >= 0:
-            first = int(plan.step_of(np.array([label.rank]))[0])
-            n[first : label.limit + 1] += 1.0
-            k[first : label.limit + 1] += float(label.right)
-    return k, n
+def design(scores: Array, constraint: Constraint, confidence: float) -> tuple[Design, Array]:
+    """The grid, by the scores alone, and its thresholds: half way to the next lower score.
+
+    Even steps in the logarithm of the rows above, and a few more in that of the rows below, between different scores.
+    """
+    order = np.sort(scores)[::-1].astype(np.float64)
+    rows = len(order)
+    between = np.append(np.flatnonzero(order[:-1] > order[1:]) + 1, rows)
+    fewest = min(FEWEST_BEYOND, rows)
+    wanted = np.concatenate((np.geomspace(fewest, rows, STEPS), rows - np.geomspace(fewest, rows, LOW_STEPS)))
+    places = np.minimum(np.searchsorted(between, wanted), len(between) - 1)
+    above = np.unique(between[places])
+    assert isinstance(constraint.left, Rate)
+    made = Design(constraint.left, constraint.sense, constraint.bound, 1.0 - confidence, above)
+    lower = np.append(order, order[-1] - 2.0)[above]
+    return made, 0.5 * (order[above - 1] + lower)
+
+
+def counted(plan: Design, rounds: Sequence[Round]) -> tuple[Array, Array]:
+    """Rows labelled and found positive in each cell."""
+    cells = plan.cell_of(np.concatenate([np.zeros(0, dtype=np.int64), *(one.ranks for one in rounds)]))
+    right = np.concatenate([np.zeros(0), *(one.right for one in rounds)])
+    size = len(plan.above)
+    return np.bincount(cells, minlength=size).astype(np.float64), np.bincount(cells, right, minlength=size)
+
+
+def _bets(plan: Design, known: Sequence[Round], one: Round, zero: Array, more: Array) -> tuple[Array, Array]:
+    """X ``(claims, draws)`` of a round and the depth below which it cannot fall; 0 where there is no bet.
+
+    The depth is that of all rows that may be drawn, at most 0 where the claim is beyond doubt.
+    """
+    cells, right, draws = plan.cell_of(one.ranks), one.right.astype(np.float64), len(one.ranks)
+    drawn, positives = counted(plan, known)
+    hit = np.zeros((draws, len(plan.above)))
+    hit[np.arange(draws), cells] = 1.0
+    before = hit.cumsum(0) - hit
+    left = plan.rows - drawn - before  # (draws, cells)
+    found = positives + (hit * right[:, None]).cumsum(0) - hit * right[:, None]
+    base = zero @ (plan.rows - left).T + more @ found.T + (zero + more * one.guess) @ left.T
+    told = more != 0.0
+    pool = (told * one.weight) @ left.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        least = np.minimum(more * -one.guess, more * (1.0 - one.guess)) / one.weight
+        move = more[:, cells] * (right - one.guess[cells]) / one.weight[cells] * pool
+    deepest = np.zeros((len(zero), draws))
+    sure = np.zeros((len(zero), draws), dtype=bool)
+    patterns, of = np.unique(left > 0.0, axis=0, return_inverse=True)
+    for place, pattern in enumerate(patterns):
+        at = np.flatnonzero(of.reshape(-1) == place)
+        open_ = told & pattern
+        deepest[:, at] = np.where(open_, least, 0.0).min(1)[:, None]
+        sure[:, at] = ((one.weight > 0.0) | ~open_).all(1)[:, None]
+    bet = sure & told[:, cells]
+    return np.where(bet, move + base, 0.0), np.where(sure, -(deepest * pool + base), math.inf)
+
+
+def _spread(plan: Design, known: Sequence[Round], one: Round, zero: Array, more: Array) -> Spread:
+    """The mean square of X at the start of a round if the guesses were right, a draw without a bet being 0."""
+    drawn, positives = counted(plan, known)
+    left, told = plan.rows - drawn, more != 0.0
+    mean = zero @ drawn + more @ positives + (zero + more * one.guess) @ left
+    pool, weights = (told * one.weight) @ left, float(one.weight @ left)
+    each = np.divide(one.guess * (1.0 - one.guess), one.weight, out=np.zeros(len(left)), where=one.weight > 0.0)
+    square = (mean**2 + pool * ((more**2 * each) @ left)) * pool / max(weights, 1e-300)
+    return Spread(np.maximum(square, 1e-12), GUESSED)
+
+
+def proven(plan: Design, rounds: Sequence[Round], zero: Array, more: Array) -> Array:
+    """Which claims ``(claims, cells)`` (`Design.worth`) the labels support, each at the full error.
+
+    A capital that has reached 1/α once is a proof for good.
+    """
+    won, wealth = np.zeros(len(zero), dtype=bool), np.zeros(len(zero))
+    for turn, one in enumerate(rounds):
+        if not len(one.weight) or not len(one.ranks):
+            continue
+        sums, depth = _bets(plan, rounds[:turn], one, zero, more)
+        spread, draws = _spread(plan, rounds[:turn], one, zero, more), len(one.ranks)
+        purses = [capital(sums, depth, plan.alpha, spread, wealth + math.log(share), times * draws)
+                  for share, times in ((NOW, 1.0), (1.0 - NOW, LATER))]  # fmt: skip
+        path = np.logaddexp(*purses)
+        won |= (path.max(1) >= -math.log(plan.alpha)) | (depth <= 0.0).any(1)
+        wealth = path[:, -1]
+    return np.asarray(won | certain(plan, rounds, zero, more))
+
+
+def certain(plan: Design, rounds: Sequence[Round], zero: Array, more: Array) -> Array:
+    """Which claims hold whatever the labels of the other rows are."""
+    drawn, positives = counted(plan, rounds)
+    least = zero @ drawn + more @ positives + (zero + np.minimum(more, 0.0)) @ (plan.rows - drawn)
+    return np.asarray(least >= -1e-9)
+
+
+def accepted(plan: Design, rounds: Sequence[Round]) -> int | None:
+    """The last step that is accepted, walking from the start, or a bolder one that is certain; None without any."""
+    zero, more = plan.claims()
+    passed = proven(plan, rounds, zero, more)[plan.walk]
+    passed[: plan.start] = False
+    failed = np.flatnonzero(~passed[plan.start :])
+    end = plan.start + int(failed[0]) if len(failed) else len(passed)
+    passed[end:] = False
+    places = np.flatnonzero(passed | certain(plan, rounds, zero, more)[plan.walk])
+    return int(plan.walk[places[-1]]) if len(places) else None
+
+
+def limit(plan: Design, rounds: Sequence[Round], step: int) -> float:
+    """The hardest bound that the labels support at one step, on a grid and once more within its next step."""
+    low, width, falling = 0.0, 1.0, plan.sense == "<="
+    for _ in range(2):
+        tried = low + width * np.arange(1, GRID + 1) / GRID
+        bounds = 1.0 - tried if falling else tried
+        won = proven(plan, rounds, *plan.worth(np.full(GRID, step), bounds))
+        low, width = low + width * (GRID if won.all() else int(won.argmin())) / GRID, width / GRID
+    return 1.0 - min(low, 1.0) if falling else min(low, 1.0)

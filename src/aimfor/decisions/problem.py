@@ -10,6 +10,7 @@ from ..constraints.counts import Array, Counts, Levels, encode, no_counts, tally
 from ..constraints.expressions import Constraint, Expression
 from ..constraints.feasible import attributes_of, checked_constraints, checked_objective
 from ..errors import InputError
+from .band import Band, band
 from .binomial import lower_bound
 from .certificate import Certificate, certify
 from .clusters import in_clusters
@@ -84,6 +85,23 @@ class Problem:
         counts = tally(predicted, rows.targets, codes, levels)
         lower = lower_bound if rows.cluster is None else in_clusters(rows, predicted, codes, levels)
         return certify(self.objective, self.constraints, counts, confidence, direction=self.direction, lower=lower)
+
+    def band(
+        self,
+        scores: Any,
+        targets: Any,
+        *,
+        groups: Mapping[str, Any] | None = None,
+        learn: Learn = "split",
+        cluster: Any | None = None,
+        confidence: float = 0.95,
+    ) -> Band:
+        """Bounds on the left sides of the constraints at a grid of thresholds, all true together at the confidence.
+
+        Whoever looks at it may choose any of its thresholds and any floors. Arguments as in `decide`; ``learn`` sets
+        the grid, and cannot be folds.
+        """
+        return band(self, checked_rows("scores", scores, targets, groups, cluster=cluster), confidence, learn)
 
     def decide(
         self,

@@ -48,7 +48,8 @@ def clusters_at(wish: Wish, cuts: Array, calibrate: Rows, learn: Rows, codes: Ar
     others = None
     if learn.cluster is not None:
         seen, _ = encode(learn.groups, len(learn), levels)
-        others = in_clusters(learn, _above(wish, cuts, learn, levels), seen, levels).tables
+        none = np.zeros((0, *levels.sizes, 4))
+        others = in_clusters(learn, _above(wish, cuts, learn, levels), seen, levels, none).tables
     return in_clusters(calibrate, _above(wish, cuts, calibrate, levels), codes, levels, others)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedGroupKFold, check_cv
@@ -19,6 +20,40 @@ from ..constraints.parse import parse_constraint, parse_objective
 from ..decisions import Decision, Problem
 
 Array = NDArray[Any]
+
+#: For ``sklearn.utils.estimator_checks.check_estimator(…, expected_failed_checks=EXPECTED_FAILED_CHECKS)``.
+EXPECTED_FAILED_CHECKS = {
+    **dict.fromkeys(
+        (
+            "check_classifier_data_not_an_array",
+            "check_classifiers_classes",
+            "check_classifiers_one_label_sample_weights",
+            "check_dict_unchanged",
+            "check_dont_overwrite_parameters",
+            "check_estimators_dtypes",
+            "check_estimators_fit_returns_self",
+            "check_estimators_nan_inf",
+            "check_estimators_overwrite_params",
+            "check_estimators_pickle",
+            "check_f_contiguous_array_estimator",
+            "check_fit2d_1feature",
+            "check_fit2d_predict1d",
+            "check_fit_score_takes_y",
+            "check_methods_sample_order_invariance",
+            "check_methods_subset_invariance",
+            "check_n_features_in_after_fitting",
+            "check_pipeline_consistency",
+            "check_readonly_memmap_input",
+            "check_supervised_y_2d",
+        ),
+        "fits on fewer than the 20 calibration rows that a promise needs",
+    ),
+    **dict.fromkeys(
+        ("check_dtype_object", "check_estimator_sparse_array", "check_estimator_sparse_matrix", "check_fit_idempotent"),
+        "predicts where its random rows allow no promise at the default floor",
+    ),
+    "check_classifiers_train": "expects decisions at probability one half; another threshold is the point",
+}
 
 
 def _has(method: str) -> Any:
@@ -95,14 +130,16 @@ class GuaranteedThreshold(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         """Fits on a part of the rows and decides on the others.
 
         Raises:
-            ValueError: Fewer than 20 rows to decide on, one class only, or scores that are not finite.
+            ValueError: Fewer than 20 rows to decide on, one class only, scores that are not finite, or ``params`` for
+                an estimator that is fitted already.
 
         Args:
             X: Rows, as the estimator takes them.
             y: ``(n,)`` labels of two classes.
             groups: Labels ``(n,)`` by the name that constraints use: a dict, or a data frame.
             cluster: Ids ``(n,)`` of rows that belong together: they stay in one part, the promise is for new ones.
-            params: For the estimator's own `fit`, by metadata routing.
+            params: For the estimator's own `fit`, such as ``sample_weight``, by metadata routing where that is
+                enabled. The promise counts rows, whatever their weights.
         """
         problem = self._problem()
         X, y = indexable(X, y)
@@ -124,13 +161,16 @@ class GuaranteedThreshold(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         codes = _codes(groups, problem.attributes, len(y))
         ids = None if cluster is None else np.unique(np.asarray(cluster), return_inverse=True)[1]
         if self.cv == "prefit":
+            if params:
+                raise ValueError(f"cv='prefit' fits nothing, so {sorted(params)} would be ignored: leave them out.")
             check_is_fitted(self.estimator)
             self.estimator_ = self.estimator
             self._copy_facts()
             scores = self._scores(X)
             self.decision_ = problem.decide(scores, target, groups=codes, guarantee=self.confidence, cluster=ids)
         else:
-            routed = process_routing(self, "fit", **params).estimator.fit if params else {}
+            routing = params and get_config()["enable_metadata_routing"]
+            routed = process_routing(self, "fit", **params).estimator.fit if routing else params
             self.decision_ = self._fit_and_decide(problem, X, y, target, codes, routed, ids)
         self.threshold_ = self.decision_.threshold
         return self

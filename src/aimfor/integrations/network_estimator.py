@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..errors import refusal
-from ..fitting.calibrate import class_scaling, platt
-from ..fitting.committee.members.base import Job, Rows
-from ..fitting.committee.members.network import loss_for_metric
-from ..fitting.committee.members.training import Schedule
-from ..fitting.losses import why_untrainable
-from ..fitting.models import build, scores_of
-from ..fitting.objective import Objective
-from ..fitting.one_network import Candidate, refit_candidate, train_candidate, with_class_weights
+from ..learners.ensemble.members.base import Job, Rows
+from ..learners.ensemble.members.network import loss_for_metric
+from ..learners.ensemble.members.training import Schedule
+from ..learners.networks.losses import why_untrainable
+from ..learners.networks.models import build, scores_of
+from ..learners.networks.one_network import Candidate, refit_candidate, train_candidate, with_class_weights
 from ..refit import HeadFitter
+from ..targets.calibrate import class_scaling, platt
+from ..targets.objective import Objective
 
 Array = NDArray[Any]
 #: Steps of the metric's own loss, at least, and passes without a better value before an end.
@@ -60,7 +60,7 @@ class FittedNetwork:
     threshold: float
     calibration: Any
     found: float
-    looks: int
+    checkpoints: int
 
     def scores(self, X: Array) -> Tensor:
         """``(n,)``, or ``(n, c)`` for several classes."""
@@ -105,9 +105,9 @@ def fit_network(
         Rows(x[part], y[part], None if weights is None else torch.from_numpy(counted[part])) for part in (train, held)
     ]
     job = Job(parts[0], parts[1], objective, outputs, seed % 2**20)
-    best, looks = _best_candidate(job, settings)
+    best, checkpoints = _best_candidate(job, settings)
     threshold, calibration = _decided(job, best)
-    return FittedNetwork(best.network, mean, scale, outputs, threshold, calibration, best.value, looks)
+    return FittedNetwork(best.network, mean, scale, outputs, threshold, calibration, best.value, checkpoints)
 
 
 def _best_candidate(job: Job, settings: NetworkSettings) -> tuple[Candidate, int]:
@@ -119,30 +119,30 @@ def _best_candidate(job: Job, settings: NetworkSettings) -> tuple[Candidate, int
     schedule = Schedule(
         rate=settings.learning_rate,
         batch=len(job.train.y),
-        looks=settings.epochs,
+        checkpoints=settings.epochs,
         steps=1,
         patience=max(_PATIENCE, settings.epochs // 4),
         decay=0.0,
         weight_decay=settings.weight_decay,
         cosine=True,
     )
-    best, looks = None, 0
+    best, checkpoints = None, 0
     with torch.random.fork_rng(devices=[]):
         for number, rows in enumerate((job.train, with_class_weights(job.train))):
             torch.manual_seed(job.seed * 1009 + number)
             # Without dropout: its masks depend on the number of rows, and weights would not mean repetition.
             network = build(settings.model, tuple(job.train.x.shape[1:]), job.outputs, settings.hidden, 0.0)
             found = train_candidate(network.to(job.train.x.dtype), replace(job, train=rows), schedule)
-            best, looks = found if found.beats(best) else best, looks + found.checkpoints
+            best, checkpoints = found if found.beats(best) else best, checkpoints + found.checkpoints
         assert best is not None
         if why_untrainable(job.objective) is None:
-            more = replace(schedule, rate=0.3 * schedule.rate, looks=max(settings.epochs, _LEAST_STEPS))
+            more = replace(schedule, rate=0.3 * schedule.rate, checkpoints=max(settings.epochs, _LEAST_STEPS))
             found = train_candidate(best.network, job, more, loss_for_metric(job.objective, best.threshold))
-            best, looks = found if found.beats(best) else best, looks + found.checkpoints
+            best, checkpoints = found if found.beats(best) else best, checkpoints + found.checkpoints
         if refusal(lambda: HeadFitter(job.objective.metric)) is None:
             found = refit_candidate(best, job)
-            best, looks = found if found.beats(best) else best, looks + 1
-    return best, looks
+            best, checkpoints = found if found.beats(best) else best, checkpoints + 1
+    return best, checkpoints
 
 
 def _scaled(X: Array, mean: Array, scale: Array) -> Array:

@@ -13,12 +13,12 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
+from ..data.executors import cores
 from ..errors import InputError
-from ..fitting.calibrate import probability
-from ..fitting.executors import cores
-from ..fitting.objective import Objective
 from ..metrics import Metric
-from .committee_estimator import FittedTable, fit_table, is_frame
+from ..targets.calibrate import probability
+from ..targets.objective import Objective
+from .ensemble_estimator import FittedTable, fit_table, is_frame
 from .guaranteed_threshold import GuaranteedThreshold
 from .network_estimator import NetworkSettings, fit_network
 
@@ -26,12 +26,12 @@ __all__ = ["GuaranteedThreshold", "MetricClassifier"]
 
 Array = NDArray[Any]
 
-#: What only one network has; under a committee these must be left as they are.
+#: What only one network has; under an ensemble these must be left as they are.
 _NETWORK_ONLY = {"hidden": 32, "epochs": 100, "learning_rate": 1e-2, "weight_decay": 1e-3, "validation_fraction": 0.2}
 
 
 class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """What `aimfor train` makes of a table: a committee weighed by the metric on out-of-fold rows.
+    """What `aimfor train` makes of a table: an ensemble weighed by the metric on out-of-fold rows.
 
     Data frames with text, dates and missing values are taken as they are. With ``model="mlp"`` or ``"linear"`` it is
     one small network instead, for numbers: cross-entropy, weighted cross-entropy, the metric's own loss and a refitted
@@ -41,10 +41,10 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Args:
         metric: A `Metric` or its name: ``"auroc"``, ``"f1"``, ``"recall@precision=0.9"``, …; for more than two classes
             a multi-class metric such as ``"auroc_ovr"``.
-        model: ``"committee"``, ``"mlp"`` or ``"linear"``.
-        members: Kinds of members of the committee; also as one text, ``"linear,trees"``.
+        model: ``"ensemble"``, ``"mlp"`` or ``"linear"``.
+        members: Kinds of members of the ensemble; also as one text, ``"linear,trees"``.
         pos_label: The positive class of a binary metric; by default the second in order.
-        n_jobs: Processes for the committee's folds; -1 takes one per core.
+        n_jobs: Processes for the ensemble's folds; -1 takes one per core.
         hidden: Width of the hidden layers.
         epochs: Passes over the data per candidate.
         learning_rate: Of AdamW.
@@ -56,7 +56,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes_: The labels, in order.
         threshold_: Tuned on out-of-fold (or held-out) rows; `decision_function` is the score minus it.
         metric_: The metric estimated from out-of-fold rows (or found on the held-out ones).
-        committee_: The fitted `aimfor.fitting.committee.Committee`; its ``seats`` hold the members' weights.
+        ensemble_: The fitted `aimfor.learners.ensemble.Ensemble`; its ``seats`` hold the members' weights.
 
     Example:
         >>> from sklearn.datasets import load_breast_cancer
@@ -70,7 +70,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         metric: str | Metric = "auroc",
         *,
-        model: str = "committee",
+        model: str = "ensemble",
         members: tuple[str, ...] | str = ("linear", "trees", "network"),
         pos_label: Any = None,
         n_jobs: int = 1,
@@ -99,13 +99,13 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             tags.classifier_tags.multi_class = not _objective(self.metric).binary
         except ValueError:  # an unknown name is refused by fit, not by a question about tags
             tags.classifier_tags.multi_class = False
-        tags.input_tags.allow_nan = self.model == "committee"
+        tags.input_tags.allow_nan = self.model == "ensemble"
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> MetricClassifier:
         """Trains on the rows of ``X`` ``(n, d)`` with labels ``y`` ``(n,)``.
 
-        Rows with one value of ``groups`` ``(n,)`` never stand on both sides of a fold (committee only).
+        Rows with one value of ``groups`` ``(n,)`` never stand on both sides of a fold (ensemble only).
         """
         objective = _objective(self.metric)
         X, y = self._validated(X, y)
@@ -118,10 +118,10 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_classes(objective, y, ids, weights)
         ids = self._ids(objective, ids)
         seed = int(check_random_state(self.random_state).randint(0, 2**31 - 1))
-        if self.model == "committee":
-            return self._fit_committee(objective, X, ids, weights, seed, groups)
+        if self.model == "ensemble":
+            return self._fit_ensemble(objective, X, ids, weights, seed, groups)
         if groups is not None:
-            raise InputError("groups", f"some for model={self.model!r}", "none, or model='committee'")
+            raise InputError("groups", f"some for model={self.model!r}", "none, or model='ensemble'")
         self.network_ = fit_network(
             X,
             ids,
@@ -132,19 +132,19 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             settings=NetworkSettings(self.model, self.hidden, self.epochs, self.learning_rate, self.weight_decay),
             seed=seed,
         )
-        self.metric_, self.n_iter_ = self.network_.found, self.network_.looks
+        self.metric_, self.n_iter_ = self.network_.found, self.network_.checkpoints
         self.calibration_: Any = self.network_.calibration
         if objective.binary:
             self.threshold_ = self.network_.threshold
         return self
 
     def _validated(self, X: Any, *y: Any) -> Any:
-        """Data frames are kept as they are for the committee; anything else becomes a float64 matrix."""
-        committee = self.model == "committee"
-        if committee and is_frame(X):
+        """Data frames are kept as they are for the ensemble; anything else becomes a float64 matrix."""
+        ensemble = self.model == "ensemble"
+        if is_frame(X) and ensemble:
             validate_data(self, X, skip_check_array=True, reset=bool(y))
             return (X, np.asarray(y[0])) if y else X
-        checks: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan" if committee else True}
+        checks: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan" if ensemble else True}
         if y:
             return validate_data(self, X, y[0], multi_output=False, **checks)
         return validate_data(self, X, reset=False, **checks)
@@ -158,7 +158,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError("pos_label", repr(self.pos_label), f"one of {self.classes_.tolist()}")
         return np.asarray((ids == place[0]).astype(np.int64))
 
-    def _fit_committee(
+    def _fit_ensemble(
         self, objective: Objective, X: Any, ids: Array, weights: Array | None, seed: int, groups: Any
     ) -> MetricClassifier:
         changed = [name for name, usual in _NETWORK_ONLY.items() if getattr(self, name) != usual]
@@ -166,7 +166,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 changed[0],
                 repr(getattr(self, changed[0])),
-                "its default for model='committee'",
+                "its default for model='ensemble'",
                 "It is about one network: set model='mlp' as well.",
             )
         outputs = 1 if objective.binary else len(self.classes_)
@@ -182,11 +182,11 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             seed=seed,
             workers=jobs,
         )
-        self.committee_ = self.table_.committee
-        self.metric_, self.n_iter_ = self.committee_.promised, len(self.committee_.seats)
+        self.ensemble_ = self.table_.ensemble
+        self.metric_, self.n_iter_ = self.ensemble_.cross_validated, len(self.ensemble_.weighted_members)
         self.calibration_ = (1.0, 0.0) if outputs == 1 else (1.0, [0.0] * outputs)
         if outputs == 1:
-            self.threshold_ = self.committee_.threshold.value
+            self.threshold_ = self.ensemble_.threshold.value
         return self
 
     def _check_classes(self, objective: Objective, y: Array, ids: Array, weights: Array | None) -> None:
@@ -205,7 +205,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _scores(self, X: Any) -> Tensor:
         check_is_fitted(self)
         X = self._validated(X)
-        return self.table_.scores(X) if self.model == "committee" else self.network_.scores(X)
+        return self.table_.scores(X) if self.model == "ensemble" else self.network_.scores(X)
 
     def decision_function(self, X: Any) -> Array:
         """Scores: ``(n,)``, above 0 where the positive class is decided; ``(n, c)`` log-odds for several classes."""

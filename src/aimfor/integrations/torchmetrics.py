@@ -108,6 +108,11 @@ class ExactMetric(TorchMetric):
             scores, targets, masses = scores[None], targets[None], masses[None]
         return self.metric.exact(Batch(scores, targets, masses))
 
+    def reset(self) -> None:
+        """To the state before the first batch, in new lists: `Running` holds those of its window."""
+        self.scores, self.targets, self.masses = [], [], []
+        super().reset()
+
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """One value or several over time, as every torchmetrics metric draws them."""
         return self._plot(val, ax)

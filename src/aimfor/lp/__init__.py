@@ -17,6 +17,7 @@ from .solvers.base import Method
 from .solvers.methods import InteriorPoint, PenaltyNewton
 from .solvers.plain import PlainResult, plain_scheme
 from .solvers.sketch import Sketch
+from .solvers.warm import Highs
 
 __all__ = [
     "ActiveSet",
@@ -24,6 +25,7 @@ __all__ = [
     "Envelope",
     "GradientRule",
     "HasProgram",
+    "Highs",
     "Implicit",
     "InteriorPoint",
     "LPEngine",

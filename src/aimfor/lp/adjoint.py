@@ -61,9 +61,17 @@ def argmin_with_adjoint(
 ) -> Tensor:
     """``x`` ``(b, v)``, attached to the program's parts by the product of a vector with its Jacobian.
 
-    ``costs_alone`` is the sentence that refuses a backward pass which reaches c and nothing else.
+    ``costs_alone`` is the sentence that refuses a backward pass which reaches c and nothing else. Then c has a node of
+    its own: torch tells a node which of its inputs could receive a gradient, not which of them do.
     """
-    attached = _Argmin.apply(x, adjoint, solved, costs_alone, program.pairs, *program.parts)
+    c, *rest = program.parts
+    if costs_alone is None or not program.c.requires_grad or not torch.is_grad_enabled():
+        attached = _Argmin.apply(x, adjoint, solved, None, program.pairs, c, *rest)
+    else:
+        reached: set[str] = set()
+        costs = _Costs.apply(program.c, reached, costs_alone)  # made before the other, so that it runs after it
+        attached = _Argmin.apply(x, adjoint, solved, reached, program.pairs, program.c.detach(), *rest)
+        attached = _Join.apply(costs, attached, reached)
     return once(attached, REASON, *program.parts)
 
 
@@ -79,19 +87,19 @@ class _Argmin(torch.autograd.Function):
         x: Tensor,
         adjoint: Adjoint,
         solved: Solved,
-        costs_alone: str | None,
+        reached: set[str] | None,
         pairs: PairRows | None,
         *parts: Tensor | None,
     ) -> Tensor:
-        ctx.adjoint, ctx.solved, ctx.costs_alone, ctx.parts = adjoint, solved, costs_alone, _shapes(parts, pairs)
+        ctx.adjoint, ctx.solved, ctx.reached, ctx.parts = adjoint, solved, reached, _shapes(parts, pairs)
         return x.clone()
 
     @staticmethod
     @unrecorded(REASON)
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         solved: Solved = ctx.solved
-        if ctx.costs_alone and not any(ctx.needs_input_grad[-6:]):
-            raise SolverError(ctx.costs_alone)
+        if ctx.reached is not None:
+            ctx.reached.add("constraints")
         scale, layout = solved.scaling, solved.layout
         gradient = torch.where(solved.good[:, None], gradients[0] * scale.column * scale.size, 0.0)
         found = ctx.adjoint(solved, gradient)
@@ -109,6 +117,35 @@ class _Argmin(torch.autograd.Function):
             for left, left_equality, right in found.outer
         ]
         return (None,) * 5 + _distribute(ctx, layout, solved.point.y, c, h, f, outer)
+
+
+class _Costs(torch.autograd.Function):
+    """The zero gradient of c, for a pass that has reached the constraints; a pass that has not is refused."""
+
+    @staticmethod
+    def forward(ctx: Any, c: Tensor, reached: set[str], sentence: str) -> Tensor:
+        ctx.reached, ctx.sentence = reached, sentence
+        return torch.zeros_like(c)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        if not ctx.reached:
+            raise SolverError(ctx.sentence)
+        return torch.zeros_like(gradients[0]), None, None
+
+
+class _Join(torch.autograd.Function):
+    """x, with a node for c beside that of the constraints; every pass goes through here first."""
+
+    @staticmethod
+    def forward(ctx: Any, costs: Tensor, x: Tensor, reached: set[str]) -> Tensor:
+        ctx.reached = reached
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        ctx.reached.clear()
+        return gradients[0], gradients[0], None
 
 
 class _Value(torch.autograd.Function):

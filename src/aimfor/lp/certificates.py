@@ -69,10 +69,9 @@ class Residuals:
 
 def residuals(program: Standard, at: Point) -> Residuals:
     """The certificate: all three at zero prove optimality, whoever found the point."""
-    g, z = program.operator, at.z.clamp_min(0.0)
-    over = (g.inequality(at.x[:, :, None])[:, :, 0] - program.h).clamp_min(0.0)
-    off = g.equality(at.x[:, :, None])[:, :, 0] - program.f
-    balance = program.c + g.inequality_t(z[:, :, None])[:, :, 0] + g.equality_t(at.y[:, :, None])[:, :, 0]
+    z, (rows, equal) = at.z.clamp_min(0.0), program.operator.at(at.x)
+    over, off = (rows - program.h).clamp_min(0.0), equal - program.f
+    balance = program.c + program.operator.combined(z, at.y)
     cost = (program.c * at.x).sum(1)
     bound = -(program.h * z).sum(1) - (program.f * at.y).sum(1)
     return Residuals(
@@ -93,9 +92,9 @@ def polish(program: Standard, at: Point, rounds: int = 2) -> Point:
     mask = on.mask
     x, y, z = at.x, at.y, at.z * mask
     for _ in range(rounds):
-        slack = mask * (g.inequality(x[:, :, None])[:, :, 0] - program.h)
-        x = x - on.step(slack, g.equality(x[:, :, None])[:, :, 0] - program.f)
-        more, more_equal = on.weigh(program.c + program.transposed(z, y))
+        rows, equal = g.at(x)
+        x = x - on.step(mask * (rows - program.h), equal - program.f)
+        more, more_equal = on.weigh(program.c + g.combined(z, y))
         z, y = z - more, y - more_equal
     firm = on.factor.pivot() >= PARALLEL
     return Point(_on_bounds(program, x, mask), y, z.clamp_min(0.0), at.active, firm)

@@ -29,15 +29,18 @@ class CostRule(GradientRule):
     """A rule for c made of further solves. Right-hand sides, rows and bounds keep `ActiveSet`'s gradient."""
 
     def argmin(self, program: Program, solved: Solved, x: Tensor) -> Tensor:
-        mine = self.attach(program.c, x, solved.again)
+        mine = self.attach(program.c, solved.again, x)
         if any(part is not None and part.requires_grad for part in program.parts[1:]):
             rest = ActiveSet().argmin(replace(program, c=program.c.detach()), solved, x)
             mine = mine + (rest - rest.detach())
         return mine
 
     @abstractmethod
-    def attach(self, c: Tensor, x: Tensor, again: Again) -> Tensor:
-        """What stands for the optimum ``x`` ``(b, v)`` of costs ``c``, attached to them; NaN has gradient zero."""
+    def attach(self, c: Tensor, again: Again, x: Tensor | None = None) -> Tensor:
+        """What stands for the optimum of costs ``c`` ``(b, v)``, attached to them; NaN has gradient zero.
+
+        ``x`` is that optimum where it is known.
+        """
 
 
 class BlackBox(CostRule):
@@ -66,7 +69,8 @@ class BlackBox(CostRule):
     def __init__(self, strength: float) -> None:
         self.strength = checks.number("strength", strength, above=0)
 
-    def attach(self, c: Tensor, x: Tensor, again: Again) -> Tensor:
+    def attach(self, c: Tensor, again: Again, x: Tensor | None = None) -> Tensor:
+        x = again(c.detach()) if x is None else x
         return once(_Interpolated.apply(c, x, again, self.strength), REASON, c) if c.requires_grad else x
 
 
@@ -89,8 +93,9 @@ class _Interpolated(torch.autograd.Function):
 class Perturbed(CostRule):
     """``x = E x*(c + σZ)`` with Z standard normal, whose Jacobian is ``E x*(c + σZ) Zᵀ / σ`` (Berthet 2020).
 
-    Both means are over the same samples: so many solves forward, in one batch, and none backward. x is then a mean of
-    vertices, feasible and smooth in c; the solution's value is still that of the optimum.
+    Both means are over the same samples: so many solves forward, in one batch, and none backward. In the second each
+    solution is taken less the mean of the others, which changes nothing but the noise. x is then a mean of vertices,
+    feasible and smooth in c; the solution's value is still that of the optimum.
 
     Args:
         samples: N.
@@ -120,10 +125,9 @@ class Perturbed(CostRule):
         shape = (self.samples, *c.shape)
         return torch.randn(shape, generator=self.generator, dtype=torch.float64).to(c)
 
-    def attach(self, c: Tensor, x: Tensor, again: Again) -> Tensor:
+    def attach(self, c: Tensor, again: Again, x: Tensor | None = None) -> Tensor:
         z = self.noise(c)
         drawn = again((c.detach() + self.sigma * z).reshape(-1, c.shape[-1])).reshape(z.shape)
-        drawn = torch.where(x.isfinite().all(-1, keepdim=True), drawn, torch.nan)
         return once(_Mean.apply(c, drawn, z, self.sigma), REASON, c) if c.requires_grad else drawn.mean(0)
 
 
@@ -139,4 +143,6 @@ class _Mean(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         drawn, z = ctx.saved_tensors
         along = (drawn * gradients[0]).sum(-1, keepdim=True)
+        if len(z) > 1:  # less the mean over the other samples, which are independent of this Z: same mean, less noise
+            along = (along - along.mean(0)) * (len(z) / (len(z) - 1))
         return torch.where(along.isfinite(), along * z, 0.0).mean(0) / ctx.sigma, None, None, None

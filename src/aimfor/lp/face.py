@@ -41,8 +41,7 @@ class Face(ABC):
         """`weigh` with refinement, which removes the effect of the ridge."""
         g, (z, y) = self.operator, self.weigh(right)
         for _ in range(rounds):
-            rest = right - g.inequality_t(z[:, :, None])[:, :, 0] - g.equality_t(y[:, :, None])[:, :, 0]
-            more, more_equal = self.weigh(rest)
+            more, more_equal = self.weigh(right - g.combined(z, y))
             z, y = z + more, y + more_equal
         return z, y
 
@@ -60,12 +59,11 @@ class GramFace(Face):
         self.factor = operator.factor(self.mask, ridge)
 
     def step(self, rows: Tensor, equal: Tensor) -> Tensor:
-        g = self.operator
-        return self.factor.solve(g.inequality_t(rows[:, :, None]) + g.equality_t(equal[:, :, None]))[:, :, 0]
+        return self.factor.solve(self.operator.combined(rows, equal)[:, :, None])[:, :, 0]
 
     def weigh(self, right: Tensor) -> Pair:
-        along = self.factor.solve(right[:, :, None])
-        return self.mask * self.operator.inequality(along)[:, :, 0], self.operator.equality(along)[:, :, 0]
+        rows, equal = self.operator.at(self.factor.solve(right[:, :, None])[:, :, 0])
+        return self.mask * rows, equal
 
 
 class RowFace(Face):

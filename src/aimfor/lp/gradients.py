@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .. import checks
+from ..checks.probabilities import callers_level
 from ..errors import SolverError
 from .adjoint import Sensitivity, Solved, argmin_with_adjoint
 from .face import Face, face
@@ -102,7 +104,8 @@ class Implicit(_AdjointRule):
 
     Args:
         epsilon: ε, in the units of the formula. None chooses it for each program: so small that the rows are the
-            optimum's, and that y(ε) is within 1e-5 of x. A larger one smooths over more constraints.
+            optimum's, and that y(ε) is within 1e-5 of x. A larger one smooths over more constraints; where that
+            changes a gradient of rows, right-hand sides or bounds, one warning says so.
         ridge: ρ, which counts only in directions that no row holds.
 
     Example:
@@ -119,6 +122,27 @@ class Implicit(_AdjointRule):
     def __init__(self, epsilon: float | None = None, ridge: float = 1e-10) -> None:
         self.epsilon = None if epsilon is None else checks.number("epsilon", epsilon, above=0)
         self.ridge = checks.number("ridge", ridge, at_least=0)
+        self.reported = False
+
+    def argmin(self, program: Program, solved: Solved, x: Tensor) -> Tensor:
+        beside_costs = any(part is not None and part.requires_grad for part in program.parts[1:])
+        return argmin_with_adjoint(program, solved, x, self.checked if beside_costs else self.adjoint)
+
+    def checked(self, solved: Solved, gradient: Tensor) -> Sensitivity:
+        """`adjoint`, with a word where ε is so large that other rows count than those that hold the optimum."""
+        if self.epsilon is not None and not self.reported:
+            violated = penalised_optimum(solved, self.epsilon).rows > 0
+            other = (violated & ~solved.point.active) | (~violated & (solved.point.z > 1e-9))
+            changed = int((other.any(1) & solved.good).sum())
+            if changed:
+                self.reported = True
+                text = (
+                    f"Implicit(epsilon={self.epsilon:g}): in {changed} of {len(other)} programs other rows count than "
+                    "those that hold the optimum, so that gradients of rows, right-hand sides and bounds are those of "
+                    "a smoothed program. Next: a smaller epsilon, or Implicit(), which chooses it."
+                )
+                warnings.warn(text, stacklevel=callers_level())
+        return self.adjoint(solved, gradient)
 
     def adjoint(self, solved: Solved, gradient: Tensor) -> Sensitivity:
         raw, scale = solved.raw, solved.scaling
@@ -127,7 +151,7 @@ class Implicit(_AdjointRule):
         h, f = held.multipliers(gradient)
         step = held.step(h, f)  # (ÃᵀÃ)⁻¹g is Ã⁺Ã⁺ᵀg
         if self.ridge:  # and 1/ρ in directions that no row holds
-            rest = gradient - raw.transposed(h, f)
+            rest = gradient - raw.operator.combined(h, f)
             free = largest(rest) > 1e-8 * largest(gradient)
             step = step + torch.where(free[:, None], rest / self.ridge, 0.0)
         row, equality_row, column = scale.row, scale.equality_row, scale.column
@@ -153,8 +177,8 @@ class Implicit(_AdjointRule):
         w = torch.where(good, scale.dual_equality(solved.point.y), 0.0)
         # While the rows stay those of the optimum, y(ε) is a straight line: Ã(y − x) = ε times the duals.
         way = held.step(z, w)
-        along = raw.operator.inequality(way[:, :, None])[:, :, 0]
-        slack = (raw.h - raw.operator.inequality(x[:, :, None])[:, :, 0]).clamp_min(0.0)
+        along, _ = raw.operator.at(way)
+        slack = (raw.h - raw.operator.at(x)[0]).clamp_min(0.0)
         reach = torch.where(~active & (along > 0), slack / along, torch.inf)
         reach = 0.5 * reach.amin(1, keepdim=True) if reach.shape[1] else torch.full_like(x[:, :1], torch.inf)
         near = 1e-5 * (1e-5 + largest(x)) / largest(way).clamp_min(torch.finfo(dtype).tiny)

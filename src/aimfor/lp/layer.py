@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ..engine import Status
 from ..errors import InputError
 from .gradients import GradientRule
 from .operators.structured import PairRows
-from .public import solve
-from .solution import LPSolution
+from .problem import read_program
+from .public import raise_unless_solved, read_method, solve
+from .solution import LPSolution, at_costs
 from .solvers.base import Method
+from .solvers.chain import solve_standard
+from .standard import Scaling, Standard, equilibrate, standard_form
 
 PARTS = ("c", "A", "b", "A_eq", "b_eq", "lower", "upper")
 
@@ -37,7 +42,7 @@ class LinearProgram(nn.Module):
         self,
         *,
         gradient: GradientRule | None = None,
-        method: Method | None = None,
+        method: Method | str | None = None,
         tol: float = 1e-9,
         on_failure: str = "fallback",
         c: Tensor | None = None,
@@ -49,8 +54,10 @@ class LinearProgram(nn.Module):
         upper: Tensor | float | None = None,
     ) -> None:
         super().__init__()
-        self.gradient, self.method, self.tol, self.on_failure = gradient, method, tol, on_failure
+        self.gradient, self.tol, self.on_failure = gradient, tol, on_failure
+        self.method = read_method(method)  # made once: what a method keeps between calls is kept here
         self.numbers: dict[str, float] = {}
+        self._scaled: tuple[dict[str, Tensor], Standard, Scaling] | None = None
         for name, part in zip(PARTS, (c, A, b, A_eq, b_eq, lower, upper), strict=True):
             if part is None:
                 continue
@@ -82,19 +89,46 @@ class LinearProgram(nn.Module):
             raise InputError("c", "nothing", "costs, here or when the layer is made")
         return solve(**given, gradient=self.gradient, method=self.method, tol=self.tol, on_failure=self.on_failure)
 
-    def repeated(self, costs: Tensor) -> LPSolution:
-        """Solve for costs ``(s·b, v)``: s copies, one after another, of the batch that the kept parts stand for."""
-        kept = {**dict(self.named_parameters()), **dict(self.named_buffers())}
-        leads = {name: part.shape[: part.ndim - 1 - (name in ("A", "A_eq"))] for name, part in kept.items()}
-        lead = max(leads.values(), key=len, default=torch.Size())
-        if lead and costs.shape[0] % lead.numel():
-            raise InputError("costs", f"{costs.shape[0]} items", f"{lead.numel()}, as the parts of the program")
-        shape = (-1, *lead, costs.shape[-1]) if lead else costs.shape
-        costs = costs.reshape(shape)
-        copies = costs.shape[: 1 if lead else 0]
-        parts = {name: part.expand(*copies, *part.shape) for name, part in kept.items() if leads[name]}
-        return self.forward(c=costs, **parts)
+    @torch.no_grad()
+    def optima(self, costs: Tensor) -> tuple[Tensor, list[Status]]:
+        """x in float64, detached, and how each item ended, for finite costs ``(s·b, v)``: s copies of the batch.
+
+        b is what the kept parts stand for. They are checked and scaled once, and again when any of them has changed.
+        """
+        kept = {name: part.detach() for name, part in (*self.named_parameters(), *self.named_buffers()) if name != "c"}
+        if self._scaled is None or not _alike(self._scaled[0], kept):
+            c = costs.new_zeros(costs.shape[-1])
+            program = read_program(c, *(kept.get(name, self.numbers.get(name)) for name in PARTS[1:]))
+            copies = {name: part.clone() for name, part in kept.items()}
+            self._scaled = (copies, *equilibrate(standard_form(program)[0]))
+        _, scaled, scaling = self._scaled
+        b = scaled.c.shape[0]
+        if costs.shape[0] % b or costs.shape[-1] != scaled.c.shape[1]:
+            expected = f"({b}, {scaled.c.shape[1]}) or whole copies of it, as the parts of the program"
+            raise InputError("costs", f"shape {tuple(costs.shape)}", expected)
+        rerun = partial(solve_standard, method=self.method, tol=self.tol, fallback=self.on_failure != "status")
+        x, statuses, _ = at_costs(scaled, scaling, rerun, costs)
+        if self.on_failure == "raise":
+            raise_unless_solved(statuses)
+        return x, statuses
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_scaled": None}
 
     def extra_repr(self) -> str:
         kept = [*self.numbers, *(name for name, _ in self.named_parameters()), *(n for n, _ in self.named_buffers())]
         return "kept: " + (", ".join(kept) or "nothing")
+
+
+def _alike(kept: dict[str, Tensor], parts: dict[str, Tensor]) -> bool:
+    """Whether nothing has changed, by the numbers themselves: a version does not count what `.data` does."""
+    return kept.keys() == parts.keys() and all(
+        mine.device == part.device and all(map(torch.equal, _values(mine), _values(part)))
+        for mine, part in zip(kept.values(), parts.values(), strict=True)
+    )
+
+
+def _values(part: Tensor) -> tuple[Tensor, ...]:
+    if part.layout == torch.sparse_csr:
+        return part.crow_indices(), part.col_indices(), part.values()
+    return (part,)

@@ -64,10 +64,8 @@ class Oracle(nn.Module):
     def forward(self, costs: Tensor) -> Tensor:
         """Solutions for ``(…, v)`` costs, in their shape and dtype."""
         flat = read_costs("costs", costs).reshape(-1, costs.shape[-1])
-        x = self.optima(flat)
-        if self.gradient is not None:
-            x = self.gradient.attach(flat, x, self.optima)
-        elif flat.requires_grad:
+        x = self.optima(flat) if self.gradient is None else self.gradient.attach(flat, self.optima)
+        if self.gradient is None and flat.requires_grad:
             x = _Refused.apply(x, flat)
         return x.reshape(costs.shape).to(costs.dtype)
 
@@ -112,9 +110,8 @@ class Oracle(nn.Module):
 
 
 def _by_program(program: LinearProgram, costs: Tensor) -> tuple[Tensor, dict[int, str]]:
-    solution = program.repeated(costs)
-    bad = {i: s for i, s in enumerate(solution.statuses) if s not in (Status.ok, Status.fallback)}
-    x = solution.x.detach().double().reshape(costs.shape)
+    x, statuses = program.optima(costs)
+    bad = {i: s for i, s in enumerate(statuses) if s not in (Status.ok, Status.fallback)}
     return x, {i: f"{status.message}. Next: {status.remedy}." for i, status in bad.items()}
 
 

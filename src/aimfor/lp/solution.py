@@ -18,6 +18,9 @@ from .problem import Program
 from .solvers.base import INFEASIBLE, UNBOUNDED, Found
 from .standard import Layout, Scaling, Standard, largest, positive
 
+#: From an equilibrated program to what was found, and how each item ended.
+Rerun = Callable[[Standard], tuple[Found, list[Status]]]
+
 #: Worst first: the status of a batch is the first of these that any item has.
 _SEVERITY = (Status.not_converged, Status.infeasible, Status.unbounded, Status.fallback, Status.ok)
 
@@ -82,7 +85,7 @@ def assemble(
     found: Found,
     statuses: list[Status],
     rule: GradientRule,
-    rerun: Callable[[Standard], tuple[Found, list[Status]]],
+    rerun: Rerun,
 ) -> LPSolution:
     point, outcome, m, k = found.point, found.outcome, layout.general, layout.equalities
     infeasible, unbounded = outcome == INFEASIBLE, outcome == UNBOUNDED
@@ -101,7 +104,8 @@ def assemble(
     lower.index_add_(1, layout.fixed, -y[:, k:].clamp_max(0.0))
     upper.index_add_(1, layout.fixed, y[:, k:].clamp_min(0.0))
     ray = torch.where(unbounded[:, None], raw / positive(raw.abs().amax(1, keepdim=True)), 0.0)
-    held = point.active.sum(1) + scaled.operator.equalities
+    pins = (scaled.operator.pinned.coefficients != 0).sum(1)  # none where another item of the batch fixes a variable
+    held = point.active.sum(1) + scaled.operator.equal + pins
     single = good & (held == x.shape[1])
     if point.firm is not None:
         single &= point.firm
@@ -126,24 +130,23 @@ def assemble(
     )
 
 
-def _again(
-    program: Standard,
-    scaling: Scaling,
-    good: Tensor,
-    rerun: Callable[[Standard], tuple[Found, list[Status]]],
-    costs: Tensor,
-) -> Tensor:
-    """The optima of other costs, s copies of the batch ``(s·b, v)``; NaN for items that had none before."""
-    b = len(good)
+def at_costs(program: Standard, scaling: Scaling, rerun: Rerun, costs: Tensor) -> tuple[Tensor, list[Status], Tensor]:
+    """The optima of other costs, s copies of the batch ``(s·b, v)``; how each ended; which item of the batch it is."""
+    b = program.c.shape[0]
     items = torch.arange(b, device=costs.device).repeat(costs.shape[0] // b)
     part = program if costs.shape[0] == b else program.take(items)
     with torch.no_grad():
-        c = costs * scaling.column[items]
+        c, size = costs * scaling.column[items], scaling.column[items] * scaling.size[items]
         found, statuses = rerun(Standard(part.operator, c / positive(largest(c)[:, None]), part.h, part.f))
+        return found.point.x * size, statuses, items
+
+
+def _again(program: Standard, scaling: Scaling, good: Tensor, rerun: Rerun, costs: Tensor) -> Tensor:
+    """The optima of other costs, as `at_costs`; NaN for items that had none before."""
+    x, statuses, items = at_costs(program, scaling, rerun, costs)
     for item, status in zip(items.tolist(), statuses, strict=True):
         if good[item] and status not in (Status.ok, Status.fallback):
             raise SolverError(
                 f"item {item}: {status.message} at the costs that the gradient rule tries. Next: {status.remedy}."
             )
-    x = found.point.x * scaling.column[items] * scaling.size[items]
     return torch.where(good[items, None], x, torch.nan)

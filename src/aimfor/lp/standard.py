@@ -27,11 +27,6 @@ class Standard:
     def take(self, items: Tensor) -> Standard:
         return Standard(self.operator.take(items), self.c[items], self.h[items], self.f[items])
 
-    def transposed(self, z: Tensor, y: Tensor) -> Tensor:
-        """``G'z + E'y``, for ``(b, inequalities)`` and ``(b, equalities)``."""
-        g = self.operator
-        return g.inequality_t(z[:, :, None])[:, :, 0] + g.equality_t(y[:, :, None])[:, :, 0]
-
 
 @dataclass(frozen=True)
 class Layout:
@@ -105,7 +100,9 @@ def standard_form(program: Program) -> tuple[Standard, Layout]:
         ),
         1,
     )
-    bounds = Bounds(torch.cat((layout.lower, layout.upper)), torch.cat((-left.to(c.dtype), right.to(c.dtype)), 1))
+    runs = [part.numel() // c.shape[1] for part in (layout.lower, layout.upper) if part.numel()]
+    columns, signs = torch.cat((layout.lower, layout.upper)), torch.cat((-left.to(c.dtype), right.to(c.dtype)), 1)
+    bounds = Bounds(columns, signs, sum(runs) if all(runs) else 0)
     pinned = equal[:, layout.fixed]
     f = torch.cat((program.equality_rhs, torch.where(pinned, lower[:, layout.fixed], 0.0)), 1)
     return Standard(_operator(program, bounds, layout, pinned), c, h, f), layout

@@ -99,4 +99,4 @@ def _kappa(decided: Tensor, targets: Tensor, mass: Tensor) -> Tensor:
     there = torch.zeros_like(classes).index_add_(0, targets, mass)
     weighted = mass[:, None] * decided
     observed = (weighted * distances[targets]).sum()
-    return 1.0 - observed * mass.sum() / (there @ distances @ weighted.sum(0))
+    return 1.0 - observed * mass.sum() / there.dot(distances @ weighted.sum(0))

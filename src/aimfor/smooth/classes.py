@@ -67,78 +67,77 @@ class ClassDecisions(SmoothForm):
 
     def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
         softness.refuse_bounds("decisions for the highest of several scores")
-        x = self.rows.detach()
+        x, targets = self.rows.detach(), self.targets.unsqueeze(-1)
         scaled = x if softness.temperature == 1.0 else x / softness.temperature
         soft = torch.softmax(scaled, -1)
-        truth = torch.zeros_like(x).scatter_(-1, self.targets.unsqueeze(-1), 1.0)
+        own = soft.gather(-1, targets)  # what is said of the true class; no table of truths is made
         few = self.ratio is not None and len(x) == 1 and x.shape[-1] <= FEW
         value, up, down, positives, enlarge, counts = (self._from_few if few else self._from_tensors)(
-            soft, truth, softness.past
+            soft, own, softness.past
         )
         if value != value:
             return self.rows.sum() * 0.0, value, counts
         loss, share = (1.0 - softness.anchor) * (1.0 - value), softness.anchor
         wanted, gradient, each = wants_gradient(self.rows), None, None
         if share < 1.0 and wanted:
-            worth = torch.addcmul(down, up - down, truth)
-            worth = worth if self.mass is None else worth * self.mass[..., None]
-            worth = soft * (worth - (soft * worth).sum(-1, keepdim=True))
-            gradient = worth.mul_(-(1.0 - share) * enlarge / softness.temperature)
+            gain = self._of_targets(up - down).mul_(own)
+            scale = -(1.0 - share) * enlarge / softness.temperature
+            gradient = (down - (soft @ down.mT + gain)).mul_(soft).scatter_add_(-1, targets, gain)
+            gradient = gradient.mul_(scale) if self.mass is None else gradient.mul_(self.mass[..., None] * scale)
         if share:
             # What one example of its class is worth: a right decision instead of a wrong one for any other class.
             others = (down.sum(-1, keepdim=True) - down) / max(x.shape[-1] - 1, 1)
             price = (up - others).clamp_min_(0.0)
             total = float((price * positives).sum()) / enlarge
             if total > 0:
-                each = (truth * (price * (share / total))).sum(-1, keepdim=True)
+                each = self._of_targets(price * (share / total))
                 each = each if self.mass is None else each * self.mass[..., None]
                 same = softness.anchor_temperature == softness.temperature
-                logs = torch.log_softmax(scaled if same else x / softness.anchor_temperature, -1)
-                loss -= float((each * logs * truth).sum())
+                tempered = scaled if same else x / softness.anchor_temperature
+                certain = soft if same else torch.softmax(tempered, -1)
+                loss -= float((each * _log_of(tempered, certain, targets)).sum())
                 if wanted:
-                    off, steepness = (soft if same else logs.exp()) - truth, 1.0 / softness.anchor_temperature
-                    slope = off.mul_(each) if steepness == 1.0 else off.mul_(each).mul_(steepness)
-                    gradient = slope if gradient is None else gradient.add_(slope)
+                    tilt = each if softness.anchor_temperature == 1.0 else each / softness.anchor_temperature
+                    gradient = certain * tilt if gradient is None else gradient.addcmul_(certain, tilt)
+                    gradient.scatter_add_(-1, targets, -tilt)
         if not wanted:
             return x.new_full((), loss), value, counts
         gradient = torch.zeros_like(x) if gradient is None else gradient
-        return found(self.rows, loss, gradient, self._plain(softness, truth, each)), value, counts
+        return found(self.rows, loss, gradient, self._plain(softness, each)), value, counts
 
-    def _plain(self, softness: Softness, truth: Tensor, each: Tensor | None) -> Plain:
+    def _of_targets(self, numbers: Tensor) -> Tensor:
+        """``(b, 1, c)`` or ``(1, 1, c)`` numbers of the classes to ``(b, l, 1)`` of the examples."""
+        return numbers[:, 0].expand(len(self.targets), -1).gather(1, self.targets).unsqueeze(-1)
+
+    def _plain(self, softness: Softness, each: Tensor | None) -> Plain:
         held = self.holds(softness)
         if held:
             return held_constant(held)
-        mass = torch.ones_like(truth[..., 0]) if self.mass is None else self.mass
+        targets = self.targets.unsqueeze(-1)
 
         def plain(rows: Tensor) -> Tensor:
-            counts = _counts(torch.softmax(rows / softness.temperature, -1), truth, mass)
+            soft = torch.softmax(rows / softness.temperature, -1)
+            counts = self._counts(soft, soft.gather(-1, targets))
             loss = (1.0 - softness.anchor) * (1.0 - self.measure(*counts.unbind(0)))
             if each is None:
                 return loss
-            return loss - (each * torch.log_softmax(rows / softness.anchor_temperature, -1) * truth).sum()
+            return loss - (each * torch.log_softmax(rows / softness.anchor_temperature, -1).gather(-1, targets)).sum()
 
         return plain
 
-    def _from_few(self, soft: Tensor, truth: Tensor, past: Tensor | None) -> Priced:
+    def _from_few(self, soft: Tensor, own: Tensor, past: Tensor | None) -> Priced:
         """Counts, value and slopes as plain numbers."""
         assert self.ratio is not None
-        if self.mass is None:
-            sums = torch.stack(((soft * truth).sum(-2), soft.sum(-2), truth.sum(-2))).view(3, -1).tolist()
-            everything = float(self.targets.shape[-1])
-        else:
-            mass = self.mass[..., None]
-            weighted, weights = mass * soft, mass * truth
-            sums = torch.stack(((weighted * truth).sum(-2), weighted.sum(-2), weights.sum(-2))).view(3, -1).tolist()
-            everything = float(self.mass.sum())
+        *sums, (everything,) = (part[0].tolist() for part in self._sums(soft, own))
         book = ledger(self.ratio, sums, [everything] * len(sums[0]), past)
         counts = torch.tensor(book.own, dtype=torch.float64, device=soft.device).unsqueeze(1)
         positives = list(map(float.__add__, book.joined[0], book.joined[2]))
         up, down, positive = soft.new_tensor([book.up, book.down, positives]).view(3, 1, 1, -1).unbind(0)
         return book.value, up, down, positive, book.enlarge, counts
 
-    def _from_tensors(self, soft: Tensor, truth: Tensor, past: Tensor | None) -> Priced:
+    def _from_tensors(self, soft: Tensor, own: Tensor, past: Tensor | None) -> Priced:
         """The same in tensors: for many classes, for images, and for any measure."""
-        counts = _counts(soft, truth, soft.new_ones(self.targets.shape) if self.mass is None else self.mass)
+        counts = self._counts(soft, own)
         joined, enlarge = with_past(counts, past)
         if self.ratio is not None and len(soft) == 1:
             value, *worth = self.ratio.of_many(joined.reshape(4, -1))
@@ -149,11 +148,25 @@ class ClassDecisions(SmoothForm):
         positives = joined[0] + joined[2]
         return value, up.to(soft)[:, None], down.to(soft)[:, None], positives.to(soft)[:, None], enlarge, counts
 
+    def _sums(self, soft: Tensor, own: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """float64 ``(b, c)``: true positives, what is decided, positives; and ``(b, 1)`` everything."""
+        b, _, c = soft.shape
+        own = own.squeeze(-1)
+        mass = torch.ones_like(own) if self.mass is None else self.mass
+        decided = (soft if self.mass is None else mass[..., None] * soft).sum(-2)
+        both = torch.stack((mass * own, mass)).double().flatten(1)
+        at = self.targets if b == 1 else self.targets + c * torch.arange(b, device=soft.device)[:, None]
+        tp, positives = both.new_zeros(2, b * c).index_add(1, at.reshape(-1), both).view(2, b, c).unbind(0)
+        return tp, decided.double(), positives, mass.sum(-1, keepdim=True, dtype=torch.float64)
 
-def _counts(soft: Tensor, truth: Tensor, mass: Tensor) -> Tensor:
-    """float64 ``(4, b, c)``."""
-    weighted = mass[..., None] * soft
-    tp, decided = (weighted * truth).sum(-2).double(), weighted.sum(-2).double()
-    positives, everything = (mass[..., None] * truth).sum(-2).double(), mass.sum(-1, keepdim=True).double()
-    fp = (decided - tp).clamp_min(0.0)
-    return torch.stack((tp, fp, (positives - tp).clamp_min(0.0), (everything - positives - fp).clamp_min(0.0)))
+    def _counts(self, soft: Tensor, own: Tensor) -> Tensor:
+        """float64 ``(4, b, c)``."""
+        tp, decided, positives, everything = self._sums(soft, own)
+        fp = (decided - tp).clamp_min(0.0)
+        return torch.stack((tp, fp, (positives - tp).clamp_min(0.0), (everything - positives - fp).clamp_min(0.0)))
+
+
+def _log_of(x: Tensor, soft: Tensor, targets: Tensor) -> Tensor:
+    """``log_softmax(x)`` of these classes alone: the highest score is 1 of the sum to within c, so that its log is."""
+    highest, first = x.max(-1, keepdim=True)
+    return x.gather(-1, targets) - highest + soft.gather(-1, first).log()

@@ -105,35 +105,36 @@ class Passage:
         def decay(gaps: Tensor) -> Tensor:
             return _powers(gaps.div_(-temperature).clamp_max_(0.0).exp_(), degree)
 
-        size = self.blocks if self.blocks <= MOST else GROUP
-        groups = -(-self.blocks // size)
-        last = high[:, -1:].expand(-1, groups * size - self.blocks)
-        low, high = (torch.cat((ends, last), 1).view(lists, groups, size) for ends in (low, high))
-        # (d + 1, b, groups, size, size): only from a row's block to the columns' above it.
-        self.across = decay(low.unsqueeze(2) - high.unsqueeze(3)).mul_(low.new_ones(size, size).triu_(1))
-        if groups > 1:
-            self.to_low, self.to_high = (
-                decay(ends).unsqueeze(3) for ends in (low - low[..., :1], high[..., -1:] - high)
-            )
+        self.size = self.blocks if self.blocks <= MOST else GROUP
+        self.groups = -(-self.blocks // self.size)
+        if self.groups * self.size > self.blocks:
+            last = high[:, -1:].expand(-1, self.groups * self.size - self.blocks)
+            low, high = (torch.cat((ends, last), 1) for ends in (low, high))
+        low, high = (ends.view(lists, self.groups, self.size) for ends in (low, high))
+        # (2, d + 1, b, groups, size, size), from a column's block to a row's: from those below it, and those above.
+        later = low.unsqueeze(3) - high.unsqueeze(2)
+        ones = low.new_ones(self.size, self.size).tril_(-1)
+        below = decay(later).mul_(ones)
+        self.across = torch.stack((below, below.mT))
+        if self.groups > 1:
+            self.to_low, self.to_high = decay(torch.stack((low - low[..., :1], high[..., -1:] - high))).unbind(1)
             self.outer = Passage(low[..., 0], high[..., -1], degree, temperature)
 
-    def pass_on(self, up: Tensor, down: Tensor) -> tuple[Tensor, Tensor]:
+    def pass_on(self, sent: Tensor) -> Tensor:
         """What reaches each block from all those below it, and from all those above.
 
         Args:
-            up: ``(d + 1, b, n, m)``: what each block sends up, as it is at its highest score.
-            down: What it sends down, as it is at its lowest.
+            sent: ``(2, d + 1, b, n, m)``: what each block sends up, as it is at its highest score; what it sends down,
+                as it is at its lowest.
 
         Returns:
-            The same shapes: from below, as it is at the block's lowest score; from above, at its highest.
+            The same shape: from below, as it is at the block's lowest score; from above, at its highest.
         """
-        *_, groups, size, _ = self.across.shape
-        spare = groups * size - self.blocks
-        up, down = (functional.pad(sent, (0, 0, 0, spare)).unflatten(2, (groups, size)) for sent in (up, down))
-        below, above = self.across.mT @ up, self.across @ down
+        spare = self.groups * self.size - self.blocks
+        sent = (functional.pad(sent, (0, 0, 0, spare)) if spare else sent).unflatten(3, (self.groups, self.size))
+        found = self.across @ sent
         if self.outer is not None:
-            sent = (self.to_high @ up).squeeze(3), (self.to_low @ down).squeeze(3)
-            from_below, from_above = (found.unsqueeze(3) for found in self.outer.pass_on(*sent))
-            below.addcmul_(self.to_low.mT, from_below)
-            above.addcmul_(self.to_high.mT, from_above)
-        return below.flatten(2, 3)[:, :, : self.blocks], above.flatten(2, 3)[:, :, : self.blocks]
+            ends = torch.stack((self.to_high, self.to_low)).unsqueeze(4)
+            further = self.outer.pass_on((ends @ sent).squeeze(4)).unsqueeze(4)
+            found.addcmul_(ends.flip(0).mT, further)
+        return found.flatten(3, 4)[:, :, :, : self.blocks]

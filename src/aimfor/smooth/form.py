@@ -134,16 +134,15 @@ class HasSmooth(ABC):
         """The batch as decisions or ranks, with the metric's own formula."""
 
 
-def value_and_slopes(measure: Callable[[Tensor], Tensor], at: Tensor) -> tuple[float, Tensor]:
-    """A scalar function's value and gradient; entries on which it is undefined have gradient 0."""
+def value_and_slopes(measure: Callable[..., Tensor], *at: Tensor) -> tuple[Any, ...]:
+    """A scalar function's value and its gradient by each argument; entries on which it is undefined have gradient 0."""
     with torch.enable_grad():
-        leaf = at.detach().requires_grad_()
-        value = measure(leaf)
+        leaves = [one.detach().requires_grad_() for one in at]
+        value = measure(*leaves)
         if not value.requires_grad:
-            return float(value), torch.zeros_like(at)
-        (slopes,) = torch.autograd.grad(value, leaf, allow_unused=True)
-    slopes = torch.zeros_like(at) if slopes is None else slopes.nan_to_num(0.0, 0.0, 0.0)
-    return float(value.detach()), slopes
+            return float(value), *map(torch.zeros_like, at)
+        slopes = torch.autograd.grad(value, leaves, allow_unused=True, materialize_grads=True)
+    return float(value.detach()), *(slope.nan_to_num(0.0, 0.0, 0.0) for slope in slopes)
 
 
 #: A loss of the scores in operations that autograd can differentiate again, or why there is none.

@@ -35,8 +35,8 @@ def plain_ranking(form: Ranking, softness: Softness) -> Plain:
         if share < 1.0:
             own = masses.gather(1, places[..., None].expand(-1, -1, masses.shape[2]))
             above = torch.bmm(torch.sigmoid(gaps / softness.temperature), masses) + 0.5 * own
-            # Nobody looks at the second argument: cuts, which do, hold their width constant and are refused above.
-            loss = (1.0 - share) * (1.0 - form.measure(above.double().movedim(2, 0), above))
+            relative = form.relative(scores, softness) if form.cuts else above  # without cuts nobody looks at it
+            loss = (1.0 - share) * (1.0 - form.measure(above.double().movedim(2, 0), relative))
         if share:
             pairs = functional.softplus(gaps / softness.anchor_temperature, threshold=40.0)
             loss = loss + (form.pairs(scores.detach(), share) * (pairs @ masses[..., -1:])[..., 0]).sum()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -137,15 +137,15 @@ class Ranking(SmoothForm):
     ones: bool = False
 
     def spread(self) -> float:
+        variances = self._variances(self.scores.detach())
         if self.counted is None:
-            return float(self._variances().mean().sqrt()) if self.scores.numel() else 0.0
+            return float(variances.mean().sqrt()) if self.scores.numel() else 0.0
         size = self.counted.double().sum(1)
-        mean = (self._variances() * size).sum() / size.sum().clamp_min(torch.finfo(torch.float64).tiny)
-        return float(mean.sqrt())
+        return float(((variances * size).sum() / size.sum().clamp_min(torch.finfo(torch.float64).tiny)).sqrt())
 
-    def _variances(self) -> Tensor:
+    def _variances(self, scores: Tensor) -> Tensor:
         """``(b,)`` float64, of the items that count in each list."""
-        x = self.scores.detach().double()
+        x = scores.double()
         if self.counted is None and x.numel():
             return x.var(1, correction=0)
         mass = torch.ones_like(x) if self.counted is None else self.counted.double()
@@ -159,7 +159,7 @@ class Ranking(SmoothForm):
             found = float(self.scores.detach().var(correction=0))
             if found < math.inf:
                 return found
-        return float(self._variances())
+        return float(self._variances(self.scores.detach()))
 
     @cached_property
     def stacked(self) -> Tensor:
@@ -168,9 +168,16 @@ class Ranking(SmoothForm):
             return self.masses[0].to(self.scores.dtype).unsqueeze(2)
         return torch.stack(self.masses).to(self.scores.dtype).movedim(0, 2)
 
+    def _width_counts(self, softness: Softness) -> bool:
+        """Whether the gradient knows that a cut is as wide as the scores' spread says.
+
+        Without an anchor that is much of it. With one it is 3 % at most, and the slopes known without it cost less.
+        """
+        return self.cuts and softness.relative is None and (self.priced is None or softness.anchor == 0.0)
+
     def holds(self, softness: Softness) -> tuple[str, ...]:
         learns = softness.anchor < 1.0
-        width = self.cuts and learns and softness.relative is None
+        width = self.cuts and learns and softness.relative is None and not self._width_counts(softness)
         names = ("the width of the cut",) * width + softness.constants()
         return names if learns else tuple(name for name in names if name != "the scores' spread")
 
@@ -181,10 +188,10 @@ class Ranking(SmoothForm):
         ranks = None if sharp else self._ranks(x, softness)
         value: Shown
         if ranks is None and self.exact is not None:
-            value, slopes = self.exact(), x
+            value, slopes, wider = self.exact(), x, None
         else:
             above = sharp_above(x, self.asked.places, self.stacked) if ranks is None else ranks.above().double()
-            value, slopes = self._priced(above.movedim(2, 0), softness, learns=ranks is not None)
+            value, slopes, wider = self._priced(above.movedim(2, 0), softness, learns=ranks is not None)
         if value != value:
             return self.scores.sum() * 0.0, value, None
         loss, gradient = 0.0 if share == 1.0 else (1.0 - share) * (1.0 - number(value)), None
@@ -195,13 +202,16 @@ class Ranking(SmoothForm):
             loss += float(ranks.logistic(pairs))
         if wanted and ranks is not None:
             steep = slopes.movedim(0, 2).to(x) * (-(1.0 - share) * softness.enlarge)
-            if self.asked.there is not None and self.priced is None:  # autograd's slopes cover padding too
+            by_autograd = self.priced is None or wider is not None  # whose slopes cover padding too
+            if self.asked.there is not None and by_autograd:
                 steep = steep * self.asked.there.unsqueeze(2)
             if pairs is None:
                 gradient = ranks.gradient(steep)
             else:
                 pairs = pairs if softness.enlarge == 1.0 else pairs * softness.enlarge
                 gradient = ranks.gradient(steep, pairs)  # type: ignore[call-arg]
+            if wider is not None:
+                gradient.sub_(wider.to(gradient), alpha=(1.0 - share) * softness.enlarge)
         if share and pairs is None:
             companion, slope = self._companion(x / unit)
             loss += share * companion
@@ -212,14 +222,17 @@ class Ranking(SmoothForm):
             return x.new_full((), loss), value, None
         return found(self.scores, loss, gradient, plain_ranking(self, softness)), value, None
 
-    def _priced(self, above: Tensor, softness: Softness, learns: bool) -> tuple[float, Tensor]:
-        """The metric of what stands above the items, and its slopes where something is learned from them."""
-        relative = self._relative(softness) if self.cuts else above  # without cuts nobody looks at it
+    def _priced(self, above: Tensor, softness: Softness, learns: bool) -> tuple[Any, ...]:
+        """The metric of what stands above the items; its slopes; and those by the scores, through the cut's width."""
+        x = self.scores.detach()
+        if learns and self._width_counts(softness):
+            return value_and_slopes(lambda at, wide: self.measure(at, self.relative(wide, softness)), above, x)
+        relative = self.relative(x, softness) if self.cuts else above  # without cuts nobody looks at it
         if not learns:
-            return float(self.measure(above, relative)), above
+            return float(self.measure(above, relative)), above, None
         if self.priced is not None:
-            return self.priced(above, relative)
-        return value_and_slopes(lambda leaf: self.measure(leaf, relative), above)
+            return *self.priced(above, relative), None
+        return *value_and_slopes(lambda leaf: self.measure(leaf, relative), above), None
 
     @property
     def in_pairs(self) -> bool:
@@ -249,14 +262,18 @@ class Ranking(SmoothForm):
             softness.refuse_bounds("a metric that cuts the list at a place or a rate")
         return BoundedRanks(x, places, masses, temperature, softness.indicator, hits=self.hits)
 
-    def _relative(self, softness: Softness) -> Tensor | float:
-        """The temperature in units of each list's own spread, ``(b, 1)``, or one number for all."""
+    def relative(self, scores: Tensor, softness: Softness) -> Tensor | float:
+        """The temperature in units of each list's own spread, ``(b, 1)``, or one number for all.
+
+        It is at most 1 where the gradient knows of it, or scores that are all alike would meet every cut.
+        """
         if softness.relative is not None:
             return softness.relative
-        if len(self.scores) == 1:
-            return softness.temperature / (math.sqrt(self._variance_of_one()) or 1.0)
-        spreads = self._variances().sqrt()[:, None]
-        return softness.temperature / torch.where(spreads > 0, spreads, 1.0)
+        least = softness.temperature**2 if self._width_counts(softness) else 0.0
+        if len(scores) == 1 and not scores.requires_grad:
+            return softness.temperature / (math.sqrt(max(self._variance_of_one(), least)) or 1.0)
+        variances = self._variances(scores)[:, None].clamp_min(least)
+        return softness.temperature / torch.where(variances > 0, variances, 1.0).sqrt()
 
     def _companion(self, scaled: Tensor) -> tuple[float, Tensor]:
         """Mean over the lists of the mean logistic loss of their pairs with different grades, and its gradient."""

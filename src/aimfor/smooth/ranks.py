@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..ordering import ordered
+from .grid import grid_of
 from .series import Series
 from .sums import Blocks, DifferenceSums, Term, blocks, bounded_scores
 
@@ -87,10 +88,13 @@ def sharp_above(scores: Tensor, places: Tensor, masses: Tensor) -> Tensor:
 
 
 def sums_of(scores: Tensor, places: Tensor, temperature: float = 1.0) -> DifferenceSums:
-    """By one sort; where few items are asked, one by one. How the scores lie makes no difference."""
+    """Where few items are asked, one by one; else on cells, or by one sort, where the scores lie far apart."""
+    scores = scores.contiguous()
     if places.shape[1] <= FEW or scores.device.type == "mps":
-        return Blocks(scores.contiguous(), places, temperature)
-    return Series(scores, places, temperature)
+        return Blocks(scores, places, temperature)
+    # Elsewhere to look at the scores would make the device wait.
+    grid = grid_of(scores, places, temperature) if scores.device.type == "cpu" else None
+    return Series(scores, places, temperature) if grid is None else grid
 
 
 def binary_logistic(weight: Tensor, below: Tensor, sums: DifferenceSums) -> tuple[float, Tensor]:

@@ -25,7 +25,7 @@ from .sums import DifferenceSums, Kernel, Term, bounded_scores, kernel_of
 #: Items of one block.
 SIZE = 32
 #: Numbers at a time, which stay in the cache; up to so many in all are kept instead of being found again.
-PART, KEPT = 1 << 18, 1 << 23
+PART, KEPT = 1 << 19, 1 << 23
 
 
 class Series(DifferenceSums):
@@ -51,8 +51,10 @@ class Series(DifferenceSums):
         self.scores = rows.reshape(-1, SIZE)
         low, high = (self.scores[:, end].view(self.lists, -1).double() for end in (0, -1))
         self.passage = Passage(low, high, self.degree, temperature)
-        self.width = 2 * self.degree + 1 + SIZE
-        self._kept: dict[tuple[str, int], Tensor] | None = {} if self.scores.numel() * self.width <= KEPT else None
+        self.width = 4 * self.degree + 2 + SIZE
+        self._keeps = self.scores.numel() * self.width <= KEPT
+        self._bases: dict[int, tuple[Tensor, Tensor]] = {}
+        self._nears: dict[int, Tensor] = {}
         self._moved: tuple[Tensor, Tensor, Tensor] | None = None
         self._sums: dict[Kernel, Tensor] = {}
 
@@ -80,7 +82,7 @@ class Series(DifferenceSums):
                 known = self._sums.get(slope)
                 at_asked = self._read(slope, own, states) if known is None else known[:, -q:]
                 at_items = self._read(slope, weight, state, backwards=True)
-            total += (own * at_items).sub_(weight * at_asked).sum(1)  # of an item's own part nothing is left, exactly
+            total += (own * at_items).sub_(weight * at_asked).sum(1)  # of an item's own part nothing is left
         found = total.view(self.lists, -1)[:, : self.items]
         return torch.empty_like(found).scatter_(1, self.order, found)
 
@@ -108,23 +110,22 @@ class Series(DifferenceSums):
 
     def _passed(self, own: Tensor) -> Tensor:
         """``(blocks, m, size)`` masses to float64 ``(blocks, m, 2 (d + 1))``: from lower blocks, and higher ones."""
-        moments = [torch.bmm(own[rows], self._basis(rows).permute(1, 2, 0)) for rows in self._parts()]
-        powers = torch.cat(moments).double() @ to_powers(self.degree, own.device)
-        up, down = powers.view(self.lists, self.blocks, own.shape[1], 2, -1).permute(3, 4, 0, 1, 2).contiguous()
-        found = torch.cat(self.passage.pass_on(up, down))
-        return found.permute(1, 2, 3, 0).reshape(*own.shape[:2], -1)
+        moments = [torch.bmm(own[rows], self._basis(rows)[1]) for rows in self._parts()]
+        powers = joined(moments).double() @ to_powers(self.degree, own.device)
+        sent = powers.view(self.lists, self.blocks, own.shape[1], 2, -1).permute(3, 4, 0, 1, 2).contiguous()
+        return self.passage.pass_on(sent).permute(2, 3, 4, 0, 1).reshape(*own.shape[:2], -1)
 
     def _read(self, kernel: Kernel, own: Tensor, states: Tensor, backwards: bool = False) -> Tensor:
         """``(blocks, m, size)``: Σ w_j κ(s_j − s_i) over j at every i; backwards, of κ(s_i − s_j)."""
         own, states = own.contiguous(), states.contiguous()  # else products go one by one
         weights = (states @ worth(kernel, self.degree, backwards, own.device)).to(own.dtype)
+        if backwards:  # κ is the sigmoid, and 1 less that of the difference the other way
+            own, weights[..., -1] = -own, weights[..., -1] + own.sum(2)
         parts = []
         for rows in self._parts():
-            near = self._near(kernel, rows)
-            part = torch.bmm(own[rows], near.mT if backwards else near)  # `baddbmm_` takes six times as long
-            part += torch.bmm(weights[rows, :, :-1], self._basis(rows)[:-1].transpose(0, 1))
-            parts.append(part.add_(weights[rows, :, -1:]))  # the count last, as it may be the largest
-        found = parts[0] if len(parts) == 1 else torch.cat(parts)
+            part = torch.bmm(own[rows], self._near(kernel, rows))  # `baddbmm_` takes six times as long
+            parts.append(part.add_(torch.bmm(weights[rows], self._basis(rows)[0])))
+        found = joined(parts)
         return found.add_(self._straight(own)) if kernel == "softplus" else found
 
     def _straight(self, own: Tensor) -> Tensor:
@@ -140,27 +141,35 @@ class Series(DifferenceSums):
         some = max(1, PART // (self.width * SIZE))
         return (slice(start, start + some) for start in range(0, len(self.scores), some))
 
-    def _basis(self, rows: slice) -> Tensor:
-        """``(2 d + 1, blocks, size)``: `polynomials` of the decays from a block's lowest score, and to its highest."""
-        kept = None if self._kept is None else self._kept.get(("basis", rows.start))
-        if kept is not None:
-            return kept
+    def _basis(self, rows: slice) -> tuple[Tensor, Tensor]:
+        """``(blocks, 2 d + 1, size)``: `polynomials` of the decays from a block's lowest score, and to its highest.
+
+        And the same the other way round, as products of many small matrices want it.
+        """
+        if rows.start in self._bases:
+            return self._bases[rows.start]
         scores = self.scores[rows]
         ends = torch.stack((scores[:, :1] - scores, scores - scores[:, -1:]))
         found = polynomials((ends if self.temperature == 1.0 else ends.div_(self.temperature)).exp_(), self.degree)
-        if self._kept is not None:
-            self._kept["basis", rows.start] = found
-        return found
+        both = found.transpose(0, 1).contiguous(), found.permute(1, 2, 0).contiguous()
+        if self._keeps:
+            self._bases[rows.start] = both
+        return both
 
     def _near(self, kernel: Kernel, rows: slice) -> Tensor:
         """``(blocks, size, size)``: κ of a row's item to a column's, within a block; softplus without `_straight`."""
-        soft = None if self._kept is None else self._kept.get(("near", rows.start))
+        soft = self._nears.get(rows.start)
         if soft is None:
             scores = self.scores[rows]
             gaps = scores.unsqueeze(2) - scores.unsqueeze(1)
             soft = (gaps if self.temperature == 1.0 else gaps.div_(self.temperature)).sigmoid_()
-            if self._kept is not None:
-                self._kept["near", rows.start] = soft
+            if self._keeps:
+                self._nears[rows.start] = soft
         if kernel == "softplus":  # log(1 + u) is −log of the sigmoid of |gap|
-            return torch.maximum(soft, soft.mT).log_().neg_()
+            other = 1.0 - soft
+            return torch.maximum(soft, other, out=other).log_().neg_()
         return kernel_of(kernel, soft, soft)
+
+
+def joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)

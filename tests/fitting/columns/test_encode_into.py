@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from aimfor.fitting.columns.cells import Column, from_arrow
-from aimfor.fitting.columns.kinds import LARGEST, Remarks, Scale
-from aimfor.fitting.columns.numbers import PLAIN, Number
+from aimfor.data.columns.cells import Column, from_arrow
+from aimfor.data.columns.kinds import LARGEST, Remarks, Scale
+from aimfor.data.columns.numbers import PLAIN, Number
 
 ODD = (np.nan, np.inf, -np.inf, 1e300, -1e300, 1e10, 5e-324)
 

@@ -10,18 +10,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from aimfor.data.columns import TableEncoder, columns_of
+from aimfor.data.columns.dates import calendar, parse
+from aimfor.data.columns.encoder import VERSION
+from aimfor.data.columns.kinds import Remarks, Scale
+from aimfor.data.columns.numbers import PLAIN, STYLES, Style
+from aimfor.data.columns.suspects import near_perfect
 from aimfor.errors import InputError
-from aimfor.fitting.columns import TableEncoder, columns_of
-from aimfor.fitting.columns.dates import calendar, parse
-from aimfor.fitting.columns.encoder import VERSION
-from aimfor.fitting.columns.kinds import Remarks, Scale
-from aimfor.fitting.columns.numbers import PLAIN, STYLES, Style
-from aimfor.fitting.columns.suspects import near_perfect
 
 
 def fitted(cells: list[Any], wish: str | None = None) -> TableEncoder:
     table = columns_of({"c": cells, "other": np.random.default_rng(0).normal(size=len(cells))})
-    return TableEncoder.fit(table, wishes={"c": wish} if wish else None)
+    return TableEncoder.fit(table, requested={"c": wish} if wish else None)
 
 
 def spec(encoder: TableEncoder) -> Any:
@@ -195,7 +195,7 @@ def test_wishes_that_cannot_be_met_are_refused(wish: str, line: str) -> None:
     with pytest.raises(InputError, match=line):
         fitted(repeated("a", "b"), wish)
     with pytest.raises(InputError, match="Did you mean 'other'"):
-        TableEncoder.fit(columns_of({"other": [1, 2, 3]}), wishes={"othr": "number"})
+        TableEncoder.fit(columns_of({"other": [1, 2, 3]}), requested={"othr": "number"})
 
 
 def test_row_numbers_are_left_out_and_ids_named() -> None:
@@ -336,7 +336,7 @@ def test_lists_and_structures_are_left_out_and_may_lie_in_new_rows() -> None:
     with pytest.raises(InputError, match=r"list<.*> in the column 'x'"):
         encoder.transform(columns_of({"x": [[1.0], [2.0]]}))
     with pytest.raises(InputError, match="column: got tags=text for the type list<"):
-        TableEncoder.fit(columns_of(plain | {"tags": [["a"]] * 4}), wishes={"tags": "text"})
+        TableEncoder.fit(columns_of(plain | {"tags": [["a"]] * 4}), requested={"tags": "text"})
 
 
 def test_a_column_that_is_used_already_is_not_proposed_for_a_missing_one() -> None:

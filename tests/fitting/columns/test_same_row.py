@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aimfor.fitting.columns import TableEncoder, columns_of
+from aimfor.data.columns import TableEncoder, columns_of
 from kinds_of_cells import CELLS, ROW, N, guessed, routes, training_table
 
 

@@ -8,7 +8,7 @@ stored once, with a leading dimension of 1.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -26,32 +26,48 @@ class Bounds:
     Attributes:
         columns: ``(k,)`` int64.
         coefficients: ``(b, k)`` or ``(1, k)``: +1 (upper), −1 (lower), or 0 where an item has no such bound.
+        runs: How often ``columns`` counts through all variables, 0 where it leaves any out. Then nothing is indexed,
+            which costs several times what it moves.
     """
 
     columns: Tensor
     coefficients: Tensor
+    runs: int = 0
+
+    @cached_property
+    def signs(self) -> tuple[Tensor, ...]:
+        """The coefficients of each run, ``(b or 1, v, 1)``."""
+        return self.coefficients[:, :, None].chunk(self.runs, 1)
 
     def take(self, items: Tensor) -> Bounds:
-        return self if self.coefficients.shape[0] == 1 else Bounds(self.columns, self.coefficients[items])
+        return self if self.coefficients.shape[0] == 1 else replace(self, coefficients=self.coefficients[items])
 
     def scaled(self, rows: Tensor, columns: Tensor) -> Bounds:
         """Rows ``(b or 1, k)`` and columns ``(b or 1, v)`` multiplied."""
-        return Bounds(self.columns, self.coefficients * rows * columns[:, self.columns])
+        return replace(self, coefficients=self.coefficients * rows * columns[:, self.columns])
 
     def rows(self, x: Tensor) -> Tensor:
         """``(b, v, k)`` to ``(b, rows, k)``."""
+        if self.runs:
+            return torch.cat([signs * x for signs in self.signs], 1)
         return self.coefficients[:, :, None] * x[:, self.columns]
 
     def add_transposed(self, total: Tensor, z: Tensor) -> Tensor:
         """``total + rowsᵀ z``, for ``(b, v, k)`` and ``(b, rows, k)``."""
         if not self.columns.numel():
             return total
-        return total.index_add(1, self.columns, self.coefficients[:, :, None] * z)
+        if not self.runs:
+            return total.index_add(1, self.columns, self.coefficients[:, :, None] * z)
+        for signs, run in zip(self.signs, z.chunk(self.runs, 1), strict=True):
+            total = torch.addcmul(total, signs, run)
+        return total
 
     def diagonal(self, weights: Tensor, variables: int) -> Tensor:
         """``rowsᵀ diag(weights) rows``, which is diagonal: ``(b, v)``."""
-        total = weights.new_zeros(weights.shape[0], variables)
-        return total.index_add(1, self.columns, self.coefficients.square() * weights) if self.columns.numel() else total
+        parts = self.coefficients.square() * weights
+        if self.runs:
+            return parts.reshape(len(parts), self.runs, variables).sum(1)
+        return parts.new_zeros(len(parts), variables).index_add(1, self.columns, parts)
 
 
 class Factor(ABC):
@@ -84,6 +100,11 @@ class Operator(ABC):
     equal: int
     bounds: Bounds
     pinned: Bounds
+
+    @property
+    def shared(self) -> bool:
+        """Whether all items have the same general and equality rows."""
+        return True
 
     @property
     def inequalities(self) -> int:
@@ -122,6 +143,19 @@ class Operator(ABC):
         """``(b, v, k)`` to ``(b, equalities, k)``."""
         rows = self.equal_rows(x)
         return torch.cat((rows, self.pinned.rows(x)), 1) if self.pinned.columns.numel() else rows
+
+    def at(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Inequality and equality rows at one point for each item, ``(b, v)``."""
+        column = x[:, :, None]
+        equality = self.equality(column)[:, :, 0] if self.equalities else x[:, :0]
+        return self.inequality(column)[:, :, 0], equality
+
+    def combined(self, z: Tensor, y: Tensor) -> Tensor:
+        """``G'z + E'y`` for ``(b, inequalities)`` and ``(b, equalities)``."""
+        total = self.inequality_t(z[:, :, None])
+        if self.equalities:
+            total = total + self.equality_t(y[:, :, None])
+        return total[:, :, 0]
 
     def equality_t(self, y: Tensor) -> Tensor:
         """``(b, equalities, k)`` to ``(b, v, k)``."""

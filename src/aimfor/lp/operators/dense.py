@@ -21,13 +21,13 @@ class CholeskyFactor(Factor):
     def __init__(self, gram: Tensor, ridge: float = RIDGE) -> None:
         diagonal = gram.diagonal(dim1=-2, dim2=-1)
         # A column without any row would have a zero diagonal: the ridge alone then keeps it solvable.
-        self.scale = torch.where(diagonal > 0, diagonal, 1.0).rsqrt()
-        unit = gram * self.scale[:, :, None] * self.scale[:, None, :]
+        self.scale = torch.where(diagonal > 0, diagonal, 1.0).rsqrt_()[:, :, None]
+        unit = (gram * self.scale).mul_(self.scale.mT)
         unit.diagonal(dim1=-2, dim2=-1).add_(ridge)
         self.lower: Tensor
         self.lower, info = torch.linalg.cholesky_ex(unit)
         self.broken = info > 0
-        while bool((info > 0).any()) and ridge < 1e-2:
+        while bool(info.any()) and ridge < 1e-2:
             ridge *= 100.0
             broken = (info > 0).nonzero().squeeze(1)
             again = unit[broken]
@@ -40,8 +40,7 @@ class CholeskyFactor(Factor):
         return torch.where(self.broken, 0.0, self.lower.diagonal(dim1=-2, dim2=-1).amin(1).square())
 
     def solve(self, right: Tensor) -> Tensor:
-        scale = self.scale[:, :, None]
-        return scale * torch.cholesky_solve(scale * right, self.lower)
+        return self.scale * torch.cholesky_solve(self.scale * right, self.lower)
 
 
 class DenseOperator(Operator):
@@ -60,31 +59,39 @@ class DenseOperator(Operator):
         self.variables = rows.shape[-1]
         self.general, self.equal = rows.shape[-2], equality_rows.shape[-2]
 
+    @property
+    def shared(self) -> bool:
+        return max(self.rows.shape[0], self.equality_rows.shape[0]) == 1
+
     def general_rows(self, x: Tensor) -> Tensor:
-        return self.rows @ x
+        return _times(self.rows, x)
 
     def general_rows_t(self, z: Tensor) -> Tensor:
-        return self.rows.mT @ z
+        return _times(self.rows.mT, z)
 
     def equal_rows(self, x: Tensor) -> Tensor:
-        return self.equality_rows @ x
+        return _times(self.equality_rows, x)
 
     def equal_rows_t(self, y: Tensor) -> Tensor:
-        return self.equality_rows.mT @ y
+        return _times(self.equality_rows.mT, y)
 
     @cached_property
     def matrix(self) -> Tensor:
-        """All rows but those of one entry, ``(b or 1, m + k, v)``."""
-        if not self.general or not self.equal:
-            return self.rows if self.general else self.equality_rows
+        """All rows but those of one entry, ``(b, m + k, v)``; a view where the batch shares them."""
         size = max(self.rows.shape[0], self.equality_rows.shape[0])
-        return torch.cat([part.expand(size, -1, -1) for part in (self.rows, self.equality_rows)], 1)
+        parts = [part for part in (self.rows, self.equality_rows) if part.shape[1]] or [self.rows]
+        whole = torch.cat([part.expand(size, -1, -1) for part in parts], 1) if len(parts) > 1 else parts[0]
+        return whole.expand(self.batch, -1, -1)
+
+    @cached_property
+    def turned(self) -> Tensor:
+        return self.matrix.mT
 
     def stacked(self, x: Tensor) -> Tensor:
-        return self.matrix @ x
+        return torch.bmm(self.matrix, x)
 
     def stacked_t(self, z: Tensor) -> Tensor:
-        return self.matrix.mT @ z
+        return torch.bmm(self.turned, z)
 
     def gram_factor(self, weights: Tensor, diagonal: Tensor, ridge: float) -> Factor:
         gram = (self.rows * weights[:, :, None]).mT @ self.rows
@@ -94,7 +101,8 @@ class DenseOperator(Operator):
         return CholeskyFactor(gram, ridge)
 
     def row_factor(self, theta: Tensor, diagonal: Tensor, keep: Tensor | None = None, ridge: float = RIDGE) -> Factor:
-        return CholeskyFactor(masked((self.matrix * theta[:, None, :]) @ self.matrix.mT, diagonal, keep), ridge)
+        square = torch.bmm(self.matrix * theta[:, None, :], self.turned)
+        return CholeskyFactor(masked(square, diagonal, keep), ridge)
 
     def take(self, items: Tensor) -> DenseOperator:
         rows = self.rows if self.rows.shape[0] == 1 else self.rows[items]
@@ -122,9 +130,17 @@ class DenseOperator(Operator):
         return _amax(size, 2), torch.cat((equality_largest, pins), 1), columns
 
     def to_scipy(self) -> tuple[Any, Any]:
-        pins = self.pinned.rows(torch.eye(self.variables, dtype=self.rows.dtype, device=self.rows.device)[None])
-        equality = torch.cat((self.equality_rows[:1], pins[:1]), 1)
+        equality = self.equality_rows[:1]
+        if self.pinned.columns.numel():
+            pins = self.pinned.rows(torch.eye(self.variables, dtype=self.rows.dtype, device=self.rows.device)[None])
+            equality = torch.cat((equality, pins[:1]), 1)
         return self.rows[0].cpu().numpy(), equality[0].cpu().numpy()
+
+
+def _times(a: Tensor, b: Tensor) -> Tensor:
+    """``a @ b`` with either shared by the batch: in two operations, where `matmul` takes six."""
+    size = max(a.shape[0], b.shape[0])
+    return torch.bmm(*(part if part.shape[0] == size else part.expand(size, -1, -1) for part in (a, b)))
 
 
 def masked(square: Tensor, diagonal: Tensor, keep: Tensor | None) -> Tensor:

@@ -11,10 +11,13 @@ from ..standard import Standard
 from . import highs
 from .base import INFEASIBLE, OPTIMAL, STALLED, UNBOUNDED, Found, Method
 from .methods import InteriorPoint
+from .warm import Auto
 
 
 def solve_standard(program: Standard, method: Method, tol: float, fallback: bool) -> tuple[Found, list[Status]]:
     """The method, then the interior point for what it could not certify, then HiGHS."""
+    if isinstance(method, Auto):
+        method = method.choose(program)
     found = method.run(program, tol)
     by_highs = torch.zeros_like(found.outcome, dtype=torch.bool)
     if not isinstance(method, InteriorPoint):

@@ -62,17 +62,26 @@ def _solve_one(program: Standard, tol: float) -> Found:
 
 
 def _numpy(program: Standard) -> _Item:
+    rows, equality_rows = program.operator.to_scipy()
+    lower, upper = column_limits(program)
+    h, m = program.h[0].cpu().numpy(), program.operator.general
+    return _Item(program.c[0].cpu().numpy(), rows, h[:m], equality_rows, program.f[0].cpu().numpy(), lower[0], upper[0])
+
+
+def column_limits(program: Standard) -> tuple[Any, Any]:
+    """Lower and upper bounds of the variables in numpy, ``(b, v)`` each, infinite where there are none."""
     import numpy as np
 
-    operator = program.operator
-    rows, equality_rows = operator.to_scipy()
-    h, bounds, m = program.h[0].cpu().numpy(), operator.bounds, operator.general
-    lower, upper = np.full(operator.variables, -np.inf), np.full(operator.variables, np.inf)
-    columns, coefficients = bounds.columns.cpu().numpy(), bounds.coefficients[0].cpu().numpy()
-    below, above = coefficients < 0, coefficients > 0
-    lower[columns[below]] = -h[m:][below]
-    upper[columns[above]] = h[m:][above]
-    return _Item(program.c[0].cpu().numpy(), rows, h[:m], equality_rows, program.f[0].cpu().numpy(), lower, upper)
+    bounds, shape = program.operator.bounds, tuple(program.c.shape)
+    columns, coefficients = bounds.columns.cpu().numpy(), bounds.coefficients.cpu().numpy()
+    ends = program.h[:, program.operator.general :].cpu().numpy()
+    limits = []
+    for sign in (-1.0, 1.0):
+        limit, here = np.full(shape, sign * np.inf), (coefficients * sign > 0).any(0)
+        given = coefficients[:, here] * sign > 0
+        limit[:, columns[here]] = np.where(given, sign * ends[:, here], sign * np.inf)
+        limits.append(limit)
+    return limits[0], limits[1]
 
 
 def _linprog(c: Any, rows: Any, rhs: Any, equality_rows: Any, equality_rhs: Any, lower: Any, upper: Any) -> Any:
@@ -111,7 +120,7 @@ def _optimal(program: Standard, result: Any, tol: float) -> Found:
     general = -result.ineqlin.marginals if operator.general else ()
     z = _row([*general, *_bound_duals(program, result)], x).clamp_min(0.0)
     y = _row(-result.eqlin.marginals if operator.equalities else (), x)
-    slack = program.h - program.operator.inequality(x[:, :, None])[:, :, 0]
+    slack = program.h - program.operator.at(x)[0]
     rough = Point(x, y, z, (z > slack) | (slack <= 1e-9))
     sharp = polish(program, rough)
     best = min((rough, sharp), key=lambda point: float(residuals(program, point).worst()))

@@ -15,14 +15,16 @@ References:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from ..standard import Standard, largest
+from ..operators.base import Operator
+from ..standard import Standard
 from .base import INFEASIBLE, OPTIMAL, RUNNING, STALLED, UNBOUNDED
-from .kkt import kkt
+from .kkt import kkt, product, split
 
 #: How well a certificate of infeasibility or unboundedness must balance, whatever the tolerance of the optimum.
 PROOF = 1e-9
@@ -31,46 +33,77 @@ PROOF = 1e-9
 COARSE = 1e-5
 
 
-@dataclass
-class Iterate:
-    """A point of the homogeneous program; all ``(b, ·)``."""
+@dataclass(frozen=True)
+class Path:
+    """A point of the homogeneous program, in as few tensors as can be.
 
-    x: Tensor
-    y: Tensor
-    z: Tensor
+    Attributes:
+        u: τ, then the unknowns of `kkt`, ``(b, 1 + n)``.
+        s: κ, then the slacks of the cone, which stand against the first entries of ``u``.
+    """
+
+    u: Tensor
     s: Tensor
-    tau: Tensor
-    kappa: Tensor
 
-    def take(self, items: Tensor) -> Iterate:
-        return Iterate(*(getattr(self, field.name)[items] for field in fields(self)))
+    @property
+    def tau(self) -> Tensor:
+        return self.u[:, 0]
 
-    def put(self, items: Tensor, part: Iterate) -> None:
-        for field in fields(self):
-            getattr(self, field.name)[items] = getattr(part, field.name)
+    @cached_property
+    def product(self) -> Tensor:
+        """Of the cone with its slacks; its mean is μ."""
+        return self.u[:, : self.s.shape[1]] * self.s
 
-    def step(self, length: Tensor, direction: Iterate) -> Iterate:
-        pairs = ((getattr(self, field.name), getattr(direction, field.name)) for field in fields(self))
-        return Iterate(*(here + length * there for here, there in pairs))
+    def take(self, items: Tensor) -> Path:
+        return Path(self.u[items], self.s[items])
+
+    def put(self, items: Tensor, part: Path) -> None:
+        self.u[items], self.s[items] = part.u, part.s
+
+    def apart(self, g: Operator) -> tuple[Tensor, ...]:
+        """x, y, z and s, in the order of `Point`, not divided by τ."""
+        bounds, rows, pins, x = split(g, self.u[:, 1:])
+        k = bounds.shape[1]
+        z = torch.cat((rows[:, : g.general], bounds), 1)
+        s = torch.cat((self.s[:, 1 + k :], self.s[:, 1 : 1 + k]), 1)
+        return x, torch.cat((rows[:, g.general :], pins), 1), z, s
 
 
-def _dot(a: Tensor, b: Tensor) -> Tensor:
-    return (a * b).sum(1, keepdim=True)
+@dataclass(frozen=True)
+class Data:
+    """``[h, f, −c]``, ``(b, n)``, in the order of the unknowns, and ``[0, 0, c], [h, f, 0]``, ``(b, 2, n)``."""
+
+    operator: Operator
+    right: Tensor
+    value: Tensor
+
+    @classmethod
+    def of(cls, program: Standard) -> Data:
+        g, (h, f, c) = program.operator, (program.h, program.f, program.c)
+        sides = (h[:, g.general :], h[:, : g.general], f)
+        value = torch.cat((*sides, c), 1)[:, None].repeat(1, 2, 1)
+        value[:, 0, : -g.variables], value[:, 1, -g.variables :] = 0.0, 0.0
+        return cls(g, torch.cat((*sides, -c), 1), value)
+
+    def sums(self, u: Tensor) -> Tensor:
+        """``c·x`` and ``h·z + f·y`` of ``(b, n, k)``, ``(b, 2, k)``; NaN where anything in u is not finite."""
+        return torch.bmm(self.value, u)
+
+    def take(self, items: Tensor) -> Data:
+        return Data(self.operator.take(items), self.right[items], self.value[items])
 
 
-def starting_point(program: Standard) -> Iterate:
+def starting_point(data: Data, cone: int) -> Path:
     """Least-squares primal and least-norm dual, shifted inside: within a few steps of the path on most programs."""
-    g, (b, total) = program.operator, program.h.shape
-    system = kkt(g, program.h.new_ones(b, total))
-    zero_c, zero_h, zero_f = (torch.zeros_like(v) for v in (program.c, program.h, program.f))
-    p, q, r = (
-        torch.stack((zero_c, -program.c), 2),
-        torch.stack((program.f, zero_f), 2),
-        torch.stack((program.h, zero_h), 2),
-    )
-    x, y, z = system.solve(p, q, r, refine=False)
-    one = program.c.new_ones(b, 1)
-    return Iterate(x[:, :, 0], y[:, :, 1], _inside(z[:, :, 1]), _inside(-z[:, :, 0]), one, one.clone())
+    b, n = data.right.shape
+    primal, dual = torch.zeros_like(data.right), torch.zeros_like(data.right)
+    costs = n - data.operator.variables
+    primal[:, :costs], dual[:, costs:] = data.right[:, :costs], data.right[:, costs:]
+    system = kkt(data.operator, primal.new_ones(b, cone))
+    primal, dual = system.solve(torch.stack((primal, dual), 2), refine=False).unbind(2)
+    one = primal.new_ones(b, 1)
+    u = torch.cat((one, _inside(dual[:, :cone]), dual[:, cone:costs], primal[:, costs:]), 1)
+    return Path(u, torch.cat((one, _inside(-primal[:, :cone])), 1))
 
 
 def _inside(v: Tensor) -> Tensor:
@@ -83,141 +116,113 @@ def _inside(v: Tensor) -> Tensor:
 
 
 def interior_point(
-    program: Standard, tol: float = 1e-9, limit: int = 60, start: Iterate | None = None
-) -> tuple[Iterate, Tensor, Tensor]:
+    program: Standard, tol: float = 1e-9, limit: int = 60, start: Path | None = None
+) -> tuple[Path, Tensor, Tensor]:
     """Follow the path to the tolerance.
 
     Returns:
-        The iterates (divide by ``tau`` for the solution of an optimal item), the outcome of each item (one of the
+        The points (divide by ``tau`` for the solution of an optimal item), the outcome of each item (one of the
         codes above) and its number of steps.
     """
-    b = program.c.shape[0]
-    point = starting_point(program) if start is None else start
-    final = point.take(torch.arange(b, device=program.c.device))
-    outcome = torch.full((b,), RUNNING, device=program.c.device)
-    steps = torch.zeros_like(outcome)
-    items = torch.arange(b, device=program.c.device)
-    residuals = _residuals(program, point)
+    data, b = Data.of(program), program.c.shape[0]
+    at = last = starting_point(data, program.h.shape[1]) if start is None else start
+    final, items = Path(at.u.clone(), at.s.clone()), torch.arange(b, device=program.c.device)
+    outcome, steps = torch.full_like(items, STALLED), torch.full_like(items, limit)
+    rest, length = _residual(data, at), torch.ones_like(at.u[:, 0])
     for count in range(limit + 1):
-        found = _outcome(program, point, residuals, tol)
-        if tol >= COARSE and bool((found > OPTIMAL).any()):  # a proof is not taken from a recurrence
-            residuals = _residuals(program, point)
-            found = _outcome(program, point, residuals, tol)
-        done = found != RUNNING
-        if bool(done.any()):
-            final.put(items[done], point.take(done))
-            outcome[items[done]], steps[items[done]] = found[done], count
+        found, rest = _outcome(data, at, rest, length, tol)
+        if found is not None:
+            done = found != RUNNING
+            ended = items[done]
+            final.put(ended, at.take(done))
+            stuck = found == STALLED
+            if bool(stuck.any()):
+                final.put(items[stuck], last.take(stuck))
+            outcome[ended], steps[ended] = found[done], count
             keep = (~done).nonzero().squeeze(1)
             if not keep.numel():
                 break
-            items, program, point = items[keep], program.take(keep), point.take(keep)
-            residuals = tuple(part[keep] for part in residuals)
+            items, data, at, rest = items[keep], data.take(keep), at.take(keep), rest[keep]
         if count == limit:
+            final.put(items, at)
             break
-        moved, length, rest = _advance(program, point, residuals, refine=tol < COARSE)
-        stuck = (length < 1e-10) | ~torch.isfinite(moved.x).all(1) | ~torch.isfinite(moved.z).all(1)
-        if bool(stuck.any()):
-            final.put(items[stuck], point.take(stuck))
-            outcome[items[stuck]], steps[items[stuck]] = STALLED, count
-            keep = (~stuck).nonzero().squeeze(1)
-            if not keep.numel():
-                break
-            items, program, moved = items[keep], program.take(keep), moved.take(keep)
-            residuals, rest = tuple(part[keep] for part in residuals), rest[keep]
-        point = moved
-        if tol < COARSE:
-            residuals = _residuals(program, point)
-        else:
-            # A step leaves exactly this share of every linear residual; near enough on the coarse part of the path.
-            residuals = _with_gap(program, point, *(rest * part for part in residuals[:3]))
-    unfinished = outcome == RUNNING
-    if bool(unfinished.any()):
-        final.put(items, point)
-        outcome[unfinished], steps[unfinished] = STALLED, limit
+        last = at
+        at, length, share = _advance(data, at, rest, refine=tol < COARSE)
+        # A step leaves exactly this share of every linear residual; near enough on the coarse part of the path.
+        rest = _residual(data, at) if tol < COARSE else share * rest
     return final, outcome, steps
 
 
-def _residuals(program: Standard, at: Iterate) -> tuple[Tensor, ...]:
-    """Dual, equality, inequality and gap residuals of the homogeneous program, then c·x and f·y + h·z."""
-    g = program.operator
-    dual = -g.inequality_t(at.z[:, :, None])[:, :, 0] - program.c * at.tau
-    if g.equalities:
-        dual = dual - g.equality_t(at.y[:, :, None])[:, :, 0]
-    equal = g.equality(at.x[:, :, None])[:, :, 0] - program.f * at.tau
-    inequal = at.s + g.inequality(at.x[:, :, None])[:, :, 0] - program.h * at.tau
-    return _with_gap(program, at, dual, equal, inequal)
+def _residual(data: Data, at: Path) -> Tensor:
+    """What is missing: ``−(κ + c·x + f·y + h·z)``, then ``τ [h, f, −c] − [Gx + s, Ex, G'z + E'y]``, ``(b, 1 + n)``."""
+    cone, u = at.s.shape[1] - 1, at.u[:, 1:]
+    rest = torch.addcmul(-product(data.operator, u[:, :, None])[:, :, 0], data.right, at.u[:, :1])
+    rest[:, :cone] -= at.s[:, 1:]
+    return torch.cat((-at.s[:, :1] - data.sums(u[:, :, None]).sum(1), rest), 1)
 
 
-def _with_gap(program: Standard, at: Iterate, dual: Tensor, equal: Tensor, inequal: Tensor) -> tuple[Tensor, ...]:
-    cost, bound = _dot(program.c, at.x), _dot(program.f, at.y) + _dot(program.h, at.z)
-    return dual, equal, inequal, at.kappa + cost + bound, cost, bound
+def _outcome(data: Data, at: Path, rest: Tensor, length: Tensor, tol: float) -> tuple[Tensor | None, Tensor]:
+    """The code of each item, None while all are on their way; and the residual, measured anew where it is a proof."""
+    v, (tau, kappa) = data.operator.variables, (at.u[:, 0], at.s[:, 0])
+    cost, bound = data.sums(at.u[:, 1:, None])[:, :, 0].unbind(1)
+    gap = at.product.sum(1) / (tau * (tau + cost.abs()))  # NaN where anything is not finite
+    if bool(((gap > tol) & (tau > 1e-2 * kappa) & (length > 1e-10)).all()):
+        return None, rest
+    size = torch.stack((rest[:, 1:], at.u[:, 1:])).abs()
+    off, long = size[:, :, -v:].amax(2), _amax(size[:, :, :-v])
+    # Primal errors are relative to x, dual errors to the duals.
+    good = (long[0] <= tol * (tau + off[1])) & (off[0] <= tol * (tau + long[1])) & (gap <= tol)
+    found = torch.where(good, OPTIMAL, RUNNING)
+    dead = tau < 1e-2 * kappa  # certificates are read where τ has died away against κ
+    if bool(dead.any()):
+        if tol >= COARSE:  # a proof is not taken from a recurrence
+            rest = _residual(data, at)
+        left = torch.addcmul(-rest[:, 1:], data.right, at.u[:, :1]).abs()
+        ray, farkas = _amax(left[:, :-v]) <= PROOF * -cost, left[:, -v:].amax(1) <= PROOF * -bound
+        found[(found == RUNNING) & dead & (cost < 0) & ray] = UNBOUNDED
+        found[(found != OPTIMAL) & dead & (bound < 0) & farkas] = INFEASIBLE
+    found[((length <= 1e-10) & ~good) | ~(gap.abs() < torch.inf)] = STALLED
+    return (found if bool((found != RUNNING).any()) else None), rest
 
 
-def _outcome(program: Standard, at: Iterate, residuals: tuple[Tensor, ...], tol: float) -> Tensor:
-    dual, equal, inequal, _, cost, bound = residuals
-    tau, cost, bound = at.tau[:, 0], cost[:, 0], bound[:, 0]
-    size_x, size_z = largest(at.x), torch.maximum(largest(at.z), largest(at.y))
-    primal_error = torch.maximum(largest(equal), largest(inequal)) / (tau + size_x)
-    dual_error = largest(dual) / (tau + size_z)
-    gap = _dot(at.s, at.z)[:, 0] / tau / (tau + cost.abs())
-    found = torch.full_like(tau, RUNNING, dtype=torch.int64)
-    found[(primal_error <= tol) & (dual_error <= tol) & (gap <= tol)] = OPTIMAL
-    # Certificates are read off the direction alone: τ must have died away against κ.
-    dead = tau < 1e-2 * at.kappa[:, 0]
-    if not bool(dead.any()):
-        return found
-    farkas = largest(dual + program.c * at.tau) <= PROOF * -bound
-    ray = torch.maximum(largest(equal + program.f * at.tau), largest(inequal + program.h * at.tau)) <= PROOF * -cost
-    found[(found == RUNNING) & dead & (cost < 0) & ray] = UNBOUNDED
-    found[((found == RUNNING) | (found == UNBOUNDED)) & dead & (bound < 0) & farkas] = INFEASIBLE
-    return found
+def _amax(size: Tensor) -> Tensor:
+    """The largest of the last dimension, 0 where it is empty."""
+    return size.amax(-1) if size.shape[-1] else size.new_zeros(size.shape[:-1])
 
 
-def _advance(
-    program: Standard, at: Iterate, residuals: tuple[Tensor, ...], refine: bool
-) -> tuple[Iterate, Tensor, Tensor]:
-    """One predictor-corrector step, its length, and the share of the linear residuals that it leaves."""
-    system = kkt(program.operator, at.z / at.s)
-    degree = at.s.shape[1] + 1
-    mu = (_dot(at.s, at.z) + at.tau * at.kappa) / degree
-    dual, equal, inequal, gap = residuals[:4]
-    affine_s, affine_k = -at.s * at.z, -at.tau * at.kappa
-    first = (-program.c, program.f, program.h)
-    second = (dual, -equal, -inequal - affine_s / at.z)
-    both = system.solve(*(torch.stack(pair, 2) for pair in zip(first, second, strict=True)), refine=refine)
-    u1 = tuple(part[:, :, 0] for part in both)
-    u2 = tuple(part[:, :, 1] for part in both)
-    slope = _dot(program.c, u1[0]) + _dot(program.f, u1[1]) + _dot(program.h, u1[2]) - at.kappa / at.tau
-    predictor = _direction(program, at, u1, u2, slope, -gap, affine_s, affine_k)
-    length = _longest(at, predictor)
+def _advance(data: Data, at: Path, rest: Tensor, refine: bool) -> tuple[Path, Tensor, Tensor]:
+    """One predictor-corrector step, its length, and the share of the linear residuals that it leaves.
+
+    With ``r = dz/z`` along a direction, ``ds = −t − s r``; t is s in the predictor, and less the centring after it.
+    """
+    s, cone = at.s, at.s.shape[1]
+    z = at.u[:, :cone]
+    ratio = z / s
+    system = kkt(data.operator, ratio[:, 1:])
+    right = rest.clone()
+    right[:, :cone] += s
+    both = system.solve(torch.stack((data.right, right[:, 1:]), 2), refine=refine)
+    along = data.sums(both).sum(1)
+    home, slope = both[:, :, 0], along[:, :1] - ratio[:, :1].reciprocal()
+
+    def direction(right: Tensor, there: Tensor, along: Tensor) -> tuple[Tensor, Tensor]:
+        tau = (right[:, :1] - along) / slope
+        du = torch.cat((tau, torch.addcmul(there, tau, home)), 1)
+        return du, du[:, :cone] / z
+
+    _, r = direction(right, both[:, :, 1], along[:, 1:])
+    low, high = torch.aminmax(r, dim=1, keepdim=True)
+    length = torch.maximum(-low, high + 1.0).clamp_min(0.99).reciprocal()
     sigma = (1.0 - length) ** 3
     keep = 1.0 - sigma
-    centre_s = affine_s + sigma * mu - predictor.s * predictor.z
-    centre_k = affine_k + sigma * mu - predictor.tau * predictor.kappa
-    right = (keep * dual, -keep * equal, -keep * inequal - centre_s / at.z)
-    u2 = tuple(part[:, :, 0] for part in system.solve(*(part[:, :, None] for part in right), refine=refine))
-    direction = _direction(program, at, u1, u2, slope, -keep * gap, centre_s, centre_k)
-    length = (0.99 * _longest(at, direction)).clamp_max(1.0)
-    return at.step(length, direction), length[:, 0], 1.0 - length * keep
-
-
-def _direction(
-    program: Standard,
-    at: Iterate,
-    u1: tuple[Tensor, ...],
-    u2: tuple[Tensor, ...],
-    slope: Tensor,
-    gap: Tensor,
-    product_s: Tensor,
-    product_k: Tensor,
-) -> Iterate:
-    along = _dot(program.c, u2[0]) + _dot(program.f, u2[1]) + _dot(program.h, u2[2])
-    tau = (gap - product_k / at.tau - along) / slope
-    x, y, z = (b + tau * a for a, b in zip(u1, u2, strict=True))
-    return Iterate(x, y, z, (product_s - at.s * z) / at.z, tau, (product_k - at.kappa * tau) / at.tau)
-
-
-def _longest(at: Iterate, direction: Iterate) -> Tensor:
-    """The longest step, at most 1/0.99, that keeps s, z, τ and κ nonnegative."""
-    shrink = torch.cat((direction.s / at.s, direction.z / at.z, direction.tau / at.tau, direction.kappa / at.kappa), 1)
-    return 1.0 / (-shrink).amax(1, keepdim=True).clamp_min(0.99)
+    t = torch.addcdiv(
+        torch.addcmul(s, s, r + r * r, value=-1.0), sigma * at.product.mean(1, keepdim=True), z, value=-1.0
+    )
+    right = keep * rest
+    right[:, :cone] += t
+    there = system.solve(right[:, 1:, None], refine=refine)
+    du, r = direction(right, there[:, :, 0], data.sums(there)[:, :, 0].sum(1, keepdim=True))
+    ds = torch.addcmul(t, s, r).neg_()
+    length = -0.99 * torch.cat((r, ds / s), 1).amin(1, keepdim=True).clamp_max(-0.99).reciprocal()
+    moved = Path(torch.addcmul(at.u, length, du), torch.addcmul(s, length, ds))
+    return moved, length[:, 0], 1.0 - length * keep

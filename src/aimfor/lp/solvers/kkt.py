@@ -1,4 +1,8 @@
-"""The linear system of an interior step, solved with one unknown per variable or one per row, whichever are fewer."""
+"""The linear system of an interior step, solved with one unknown per variable or one per row, whichever are fewer.
+
+The unknowns stand in one tensor ``(b, n, k)``: the duals of bounds, of rows (inequalities, then equalities) and of
+fixed variables, then x. So the cone is one slice, the rows are one slice, and a small program costs few operations.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +11,55 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from ..operators.base import Operator
+from ..operators.base import RIDGE, Operator
 from ..operators.dense import CholeskyFactor
 
-Triple = tuple[Tensor, Tensor, Tensor]
+
+def split(g: Operator, u: Tensor) -> tuple[Tensor, ...]:
+    """Bounds, rows, fixed variables and x."""
+    sizes = [g.bounds.columns.numel(), g.general + g.equal, g.pinned.columns.numel(), g.variables]
+    return u.split_with_sizes(sizes, 1)
+
+
+def product(g: Operator, u: Tensor) -> Tensor:
+    """``[Gx, Ex, G'z + E'y]``, in the order of the unknowns."""
+    bounds, rows, pins, x = split(g, u)
+    parts = [g.bounds.rows(x), g.stacked(x), g.bounds.add_transposed(g.stacked_t(rows), bounds)]
+    if g.pinned.columns.numel():
+        parts[2:] = [g.pinned.rows(x), g.pinned.add_transposed(parts[2], pins)]
+    return torch.cat(parts, 1)
 
 
 class Kkt(ABC):
-    """Solves ``G'z + E'y = p, Ex = q, Gx − z/weights = r`` for x, y and z; all ``(b, ·, k)``."""
+    """Solves ``Gx − z/weights = r, Ex = q, G'z + E'y = p``; ``weights`` ``(b, bounds + inequalities)``.
+
+    Attributes:
+        exact: How many of the first unknowns solve their own equation to rounding.
+    """
+
+    exact: int
+
+    def __init__(self, operator: Operator, weights: Tensor) -> None:
+        self.operator, self.weights = operator, weights[:, :, None]
+        self.bound_weights = self.weights[:, : operator.bounds.columns.numel()]
 
     @abstractmethod
-    def once(self, p: Tensor, q: Tensor, r: Tensor) -> Triple: ...
+    def once(self, right: Tensor) -> Tensor:
+        """The unknowns for right-hand sides ``[r, q, p]`` in their order."""
 
-    @abstractmethod
-    def residual(self, p: Tensor, q: Tensor, r: Tensor, x: Tensor, y: Tensor, z: Tensor) -> Triple: ...
-
-    def solve(self, p: Tensor, q: Tensor, r: Tensor, *, refine: bool) -> Triple:
+    def solve(self, right: Tensor, *, refine: bool) -> Tensor:
         """One step of refinement is needed near the end of the path, where the regularised factor loses digits."""
-        x, y, z = self.once(p, q, r)
+        u = self.once(right)
         if refine:
-            dx, dy, dz = self.once(*self.residual(p, q, r, x, y, z))
-            x, y, z = x + dx, y + dy, z + dz
-        return x, y, z
+            rest, cone = right - product(self.operator, u), self.weights.shape[1]
+            rest[:, :cone] += u[:, :cone] / self.weights
+            rest[:, : self.exact] = 0.0
+            u = u + self.once(rest)
+        return u
 
 
 def kkt(operator: Operator, weights: Tensor) -> Kkt:
-    """The system for ``weights`` ``(b, inequalities)``."""
+    """The system of the kind that suits the operator."""
     return RowKkt(operator, weights) if operator.wide else GramKkt(operator, weights)
 
 
@@ -44,28 +71,32 @@ class GramKkt(Kkt):
     """
 
     def __init__(self, operator: Operator, weights: Tensor) -> None:
-        self.operator, self.weights = operator, weights[:, :, None]
-        self.factor = operator.factor(weights)
-        if operator.equalities:
-            identity = torch.eye(operator.equalities, dtype=weights.dtype, device=weights.device)
-            columns = operator.equality_t(identity.expand(weights.shape[0], -1, -1))
-            self.schur = CholeskyFactor(operator.equality(self.factor.solve(columns)))
+        super().__init__(operator, weights)
+        g, bounds = operator, self.bound_weights.shape[1]
+        self.exact = weights.shape[1]
+        held = g.bounds.diagonal(weights[:, :bounds], g.variables)
+        if g.pinned.columns.numel():
+            held = held + g.pin_diagonal()
+        self.row_weights = self.weights[:, bounds:]
+        self.factor = g.gram_factor(weights[:, bounds:], held, RIDGE)
+        if g.equalities:
+            identity = torch.eye(g.equalities, dtype=weights.dtype, device=weights.device)
+            columns = g.equality_t(identity.expand(weights.shape[0], -1, -1))
+            self.schur = CholeskyFactor(g.equality(self.factor.solve(columns)))
 
-    def once(self, p: Tensor, q: Tensor, r: Tensor) -> Triple:
-        g, right = self.operator, p + self.operator.inequality_t(self.weights * r)
-        if not g.equalities:
-            x, y = self.factor.solve(right), q
-        else:
-            right = right + g.equality_t(q)
-            y = self.schur.solve(g.equality(self.factor.solve(right)) - q)
-            x = self.factor.solve(right - g.equality_t(y))
-        return x, y, self.weights * (g.inequality(x) - r)
-
-    def residual(self, p: Tensor, q: Tensor, r: Tensor, x: Tensor, y: Tensor, z: Tensor) -> Triple:
-        # z solves its own row exactly, so only the first two rows can have a residual.
+    def once(self, right: Tensor) -> Tensor:
         g = self.operator
-        rest = p - g.inequality_t(z)
-        return rest - g.equality_t(y) if g.equalities else rest, q - g.equality(x), torch.zeros_like(r)
+        bounds, rows, pins, p = split(g, right)
+        general, w, wb = rows[:, : g.general], self.row_weights, self.bound_weights
+        p = g.bounds.add_transposed(p + g.general_rows_t(w * general), wb * bounds)
+        y = rows[:, g.general :]
+        if g.equalities:
+            q = torch.cat((y, pins), 1)
+            p = p + g.equality_t(q)
+            y = self.schur.solve(g.equality(self.factor.solve(p)) - q)
+            p = p - g.equality_t(y)
+        x = self.factor.solve(p)
+        return torch.cat((wb * (g.bounds.rows(x) - bounds), w * (g.general_rows(x) - general), y, x), 1)
 
 
 class RowKkt(Kkt):
@@ -77,16 +108,23 @@ class RowKkt(Kkt):
     """
 
     def __init__(self, operator: Operator, weights: Tensor) -> None:
-        self.operator, g = operator, operator
-        self.bound_weights = weights[:, g.general :, None]
-        held = g.bound_diagonal(weights)
-        pins = g.pin_diagonal() > 0
-        self.theta = torch.where(pins, 0.0, torch.where(held > 0, 1.0 / held, 1.0))
-        self.spread = torch.cat((1.0 / weights[:, : g.general], weights.new_zeros(weights.shape[0], g.equal)), 1)
-        self.factor = g.row_factor(self.theta, self.spread)
+        super().__init__(operator, weights)
+        g, self.exact = operator, self.bound_weights.shape[1]
+        held = g.bounds.diagonal(weights[:, : self.exact], g.variables)
+        theta = held.reciprocal()
+        if g.pinned.columns.numel():
+            pins = g.pin_diagonal() > 0
+            theta = torch.where(pins, 0.0, theta)
+        if g.loose.numel():
+            free = held == 0 if not g.pinned.columns.numel() else (held == 0) & ~pins
+            theta = torch.where(free, 1.0, theta)
+        spread = weights[:, self.exact :].reciprocal()
+        if g.equal:
+            spread = torch.cat((spread, weights.new_zeros(weights.shape[0], g.equal)), 1)
+        self.theta, self.factor = theta[:, :, None], g.row_factor(theta, spread)
         self.free: Tensor | None = None
         if g.loose.numel():
-            self.free = ((held == 0) & ~pins)[:, g.loose, None]
+            self.free = free[:, g.loose, None]
             unit = weights.new_zeros(1, g.variables, g.loose.numel())
             unit[0, g.loose, torch.arange(g.loose.numel(), device=unit.device)] = 1.0
             columns = g.stacked(unit.expand(weights.shape[0], -1, -1)) * self.free.mT
@@ -95,31 +133,27 @@ class RowKkt(Kkt):
             corner.diagonal(dim1=-2, dim2=-1).add_(1.0 - self.free[:, :, 0].to(corner.dtype))
             self.corner = CholeskyFactor(corner)
 
-    def once(self, p: Tensor, q: Tensor, r: Tensor) -> Triple:
-        g, theta = self.operator, self.theta[:, :, None]
-        p = g.bounds.add_transposed(p, self.bound_weights * r[:, g.general :])
+    def once(self, right: Tensor) -> Tensor:
+        g, theta = self.operator, self.theta
+        bounds, sides, pins, p = split(g, right)
+        weighted = self.bound_weights * bounds
+        p = g.bounds.add_transposed(p, weighted)
         known = theta * p
         if g.pinned.columns.numel():
             size = g.pinned.coefficients[:, :, None]
-            pinned = torch.where(size > 0, q[:, g.equal :] / size, 0.0)
-            known = known.index_add(1, g.pinned.columns, pinned)
-        rows = self.factor.solve(g.stacked(known) - torch.cat((r[:, : g.general], q[:, : g.equal]), 1))
+            fixed = torch.where(size > 0, pins / size, 0.0)
+            known = known.index_add(1, g.pinned.columns, fixed)
+        rows = self.factor.solve(g.stacked(known) - sides)
         if self.free is not None:
             over = torch.where(self.free, p[:, g.loose] - self.columns.mT @ rows, 0.0)
             loose = self.corner.solve(over)
             rows = rows + self.reached @ loose
-        rest = p - g.stacked_t(rows)
-        x = known + theta * (rest - p)
+        reached = g.stacked_t(rows)
+        x = torch.addcmul(known, theta, reached, value=-1.0)
         if self.free is not None:
             x[:, g.loose] = torch.where(self.free, loose, x[:, g.loose])
-        y = rows[:, g.general :]
+        parts = [self.bound_weights * g.bounds.rows(x) - weighted, rows, x]
         if g.pinned.columns.numel():
-            y = torch.cat((y, torch.where(size > 0, rest[:, g.pinned.columns] / size, 0.0)), 1)
-        bounds = self.bound_weights * (g.bounds.rows(x) - r[:, g.general :])
-        return x, y, torch.cat((rows[:, : g.general], bounds), 1)
-
-    def residual(self, p: Tensor, q: Tensor, r: Tensor, x: Tensor, y: Tensor, z: Tensor) -> Triple:
-        g, m = self.operator, self.operator.general
-        rows = r[:, :m] - g.general_rows(x) + self.spread[:, :m, None] * z[:, :m]
-        rest = p - g.inequality_t(z) - g.equality_t(y)
-        return rest, q - g.equality(x), torch.cat((rows, torch.zeros_like(r[:, m:])), 1)
+            rest = (p - reached)[:, g.pinned.columns]
+            parts.insert(2, torch.where(size > 0, rest / size, 0.0))
+        return torch.cat(parts, 1)

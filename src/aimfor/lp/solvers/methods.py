@@ -41,9 +41,9 @@ class InteriorPoint(Method):
         final = tol * 0.1
         for stage in (*(s for s in self.stages if s > tol), final):
             path, outcome, steps = interior_point(left, stage, self.limit, start)
-            scale = torch.where(outcome == INFEASIBLE, -(_dot(left.h, path.z) + _dot(left.f, path.y)), path.tau[:, 0])
-            scale = torch.where(outcome == UNBOUNDED, -_dot(left.c, path.x), scale)[:, None]
-            x, y, z, s = path.x / scale, path.y / scale, path.z / scale, path.s / scale
+            parts = path.apart(left.operator)
+            scale = _scale(left, parts, outcome, path.tau)
+            x, y, z, s = (part / scale for part in parts)
             point, errors = certified(left, Point(x, y, z, z > s), tol, last=stage == final)
             proof = (outcome == INFEASIBLE) | (outcome == UNBOUNDED)
             point = Point(x, y, z, point.active).where(proof, point)
@@ -53,7 +53,7 @@ class InteriorPoint(Method):
                 found = part
             else:
                 found.put(items, part)
-            more = (outcome == STALLED) & torch.isfinite(path.x).all(1) & (path.tau[:, 0] > 0)
+            more = (outcome == STALLED) & torch.isfinite(path.u).all(1) & (path.tau > 0)
             if not bool(more.any()):
                 break
             items, left, start = items[more], left.take(more.nonzero().squeeze(1)), path.take(more)
@@ -123,6 +123,15 @@ class PenaltyNewton(Method):
             x, y, z = x[more], y[more], z[more]
             epsilon = max(epsilon * self.factor, self.smallest)
         return found
+
+
+def _scale(program: Standard, parts: tuple[Tensor, ...], outcome: Tensor, tau: Tensor) -> Tensor:
+    """What the parts are divided by: τ, or what a certificate promises."""
+    if bool((outcome == INFEASIBLE).any()):
+        tau = torch.where(outcome == INFEASIBLE, -(_dot(program.h, parts[2]) + _dot(program.f, parts[1])), tau)
+    if bool((outcome == UNBOUNDED).any()):
+        tau = torch.where(outcome == UNBOUNDED, -_dot(program.c, parts[0]), tau)
+    return tau[:, None]
 
 
 def _dot(a: Tensor, b: Tensor) -> Tensor:

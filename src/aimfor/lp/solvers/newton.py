@@ -63,7 +63,7 @@ def minimise_penalty(
     for count in range(limit + 1):
         eps = epsilon[items]
         over, off = _violation(part, point)
-        gradient = eps * part.c + part.transposed(over.clamp_min(0.0), off)
+        gradient = eps * part.c + part.operator.combined(over.clamp_min(0.0), off)
         done = largest(gradient) <= tol * eps[:, 0]
         steps[items] = count
         if bool(done.any()) or count == limit:
@@ -82,15 +82,13 @@ def minimise_penalty(
 
 
 def _violation(program: Standard, y: Tensor) -> tuple[Tensor, Tensor]:
-    g = program.operator
-    return g.inequality(y[:, :, None])[:, :, 0] - program.h, g.equality(y[:, :, None])[:, :, 0] - program.f
+    rows, equal = program.operator.at(y)
+    return rows - program.h, equal - program.f
 
 
 def _exact_step(program: Standard, epsilon: Tensor, over: Tensor, off: Tensor, direction: Tensor) -> Tensor:
     """The minimiser t of ``g(y + t d)``, ``(b, 1)``: its derivative is increasing and linear between breakpoints."""
-    g = program.operator
-    along = g.inequality(direction[:, :, None])[:, :, 0]
-    along_equal = g.equality(direction[:, :, None])[:, :, 0]
+    along, along_equal = program.operator.at(direction)
     square, product = along * along, along * over
     inside = (over > 0) | ((over == 0) & (along > 0))
     slope = (square * inside).sum(1, keepdim=True) + (along_equal * along_equal).sum(1, keepdim=True)

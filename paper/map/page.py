@@ -1,0 +1,142 @@
+"""What pages say of the map: the chapter of EVIDENCE.md, its figure, and the table of docs/choosing.md."""
+
+from __future__ import annotations
+
+import collections
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..report.figures import COLOURS, drawing, tidy
+from ..report.scoreboard import markdown
+from . import curves
+from .board import Entries, contrasts, found_in, summary_lines
+
+REGIMES = {
+    "map_regret": "predict, then optimise",
+    "map_masks": "masks with rare classes",
+    "map_rare": "rare positives",
+    "map_untuned": "no threshold can be tuned",
+    "map_lists": "documents ranked for queries",
+    "map_unseen": "neighbours of unseen classes",
+}
+#: What to do about it, of each regime.
+ADVICE = {
+    "map_regret": """Where predicted costs go into a program and the model is too simple for them, train on the
+        decisions (`aimfor.lp.SPOPlus`): less regret than squared and absolute error, at twice the steps as well.
+        The costs are synthetic; on real electricity prices a first trial saw no gain.""",
+    "map_masks": """Never plain cross-entropy where a class is rare: `MetricLoss(IoU(classes="mean"))` is ahead of it
+        by points, also where offsets are tuned for both. Weights of 1/√frequency win back most of that; mean IoU by
+        argmax at twice the steps is the one number where the loss is surely ahead of them. One data set.""",
+    "map_rare": """Nothing here says that a metric's loss finds more of few positives than tuned cross-entropy.""",
+    "map_untuned": """Over small tables ahead of plain cross-entropy; ahead of tuned cross-entropy by two points at the
+        budget, mostly by one table that it had not learned yet, and by nothing at twice the steps: speed, if anything.
+        No contrast is decided within a point. Weigh cross-entropy and train longer, or take the metric's loss and have
+        nothing to weigh.""",
+}
+MAP = """## The map: where a loss for the metric pays
+
+The same networks, steps, batches and choices for every loss, nine trials each on a seed that judges nothing, five
+paired splits; the protocol (`paper/map/PROTOCOL.md`) was written before the first run. The
+contrast is `MetricLoss(name)` as it comes against *tuned cross-entropy*: whichever of plain, 1/frequency, 1/√frequency
+and balanced batches did best in the trials (for costs: squared or absolute error). "helps" and "hurts" are significant
+after Holm over the contrasts of a regime; "level" means that the 95 % interval lies within ± 1 point. "Against plain"
+is the difference to what is trained on where nobody thinks about it; no verdict rests on it.
+"""
+
+
+SCENE = """The rarest classes in one test picture, the one that has most of them (`python -m paper.map.scene`):
+
+![Truth, the metric's loss, cross-entropy and 1/√frequency: cross-entropy hardly finds a cyclist](docs/map_masks.png)"""
+CURVES = """The clearest gain of the map, and its largest loss, which no test decides (five splits with about twenty
+positives to judge by). On shortest paths the lead is there at the first checkpoint and stays. On `us_crime` the loss is
+ahead at first and then overfits: its best checkpoint is an early one, and twenty positives cannot point to it.
+
+![Values by steps, the metric's loss and its rival](docs/map_curves.svg)
+"""
+
+
+def map_lines(results: Mapping[str, Entries]) -> list[str]:
+    """The chapter of the evidence page: a table for each regime that was run."""
+    there = {name: results[name] for name in REGIMES if results.get(name)}
+    if not there:
+        return []
+    text = [MAP, "![Points gained or lost against tuned cross-entropy](docs/map.svg)", ""]
+    for name, entries in there.items():
+        advice = [*textwrap.wrap(" ".join(ADVICE[name].split()), 120), ""] if name in ADVICE else []
+        text += [f"### {REGIMES[name].capitalize()} (`{name}`)", "", *advice, *summary_lines(entries), ""]
+        text += [SCENE, ""] if name == "map_masks" else []
+    if missing := [f"`{name}`" for name in REGIMES if name not in there]:
+        text += [f"In the protocol and not run yet: {', '.join(missing)} (`python -m paper NAME`).", ""]
+    if results.get("map_curves"):
+        text += ["### How it is learned (`map_curves`)", "", CURVES, *curves.lines(results["map_curves"])]
+    return text
+
+
+#: Of each regime: the task, the loss, and a training step's time over that with cross-entropy (the map's networks).
+CHOICES = {
+    "map_regret": ("costs that a program decides by", "`aimfor.lp.SPOPlus(program)`", "one more solve a row"),
+    "map_masks": ("masks with rare classes", '`MetricLoss(IoU(classes="mean"))`', "1.1 ×"),
+    "map_lists": ("lists, ranked", '`MetricLoss("ndcg@10")`', "1.2 ×"),
+    "map_untuned": ("yes or no at a threshold that nobody tunes", '`MetricLoss("f1")`', "1.4 ×"),
+    "map_rare": ("few positives, judged by a curve", '`MetricLoss("ap")`', "2 ×"),
+    "map_unseen": ("neighbours of unseen classes", '`RetrievalLoss("map@r")`', "1.5 ×"),
+}
+_CHOICES = re.compile(r"(?<=<!-- map -->\n).*?(?=<!-- map end -->)", re.DOTALL)
+
+
+def choice_lines(results: Mapping[str, Entries]) -> str:
+    """Your task, the loss, what to expect of it and what it costs: a row for each regime that was run."""
+    rows = []
+    for name, (task, loss, cost) in CHOICES.items():
+        made = contrasts(found_in(results.get(name, [])))
+        if made:
+            gains = (_range([getattr(one, when).mean for one in made]) for when in ("plain", "once", "twice"))
+            verdicts = (_counted([getattr(one, which) for one in made]) for which in ("verdict", "ending"))
+            (plain, once, twice), (early, late) = gains, verdicts
+            rows.append((task, loss, plain, f"{once}: {early}", f"{twice}: {late}", cost))
+    head = ("your task", "loss", "above plain", "above tuned", "above tuned, at twice the steps", "a step takes")
+    return markdown(head, rows) + "\n"
+
+
+def _counted(verdicts: Sequence[str]) -> str:
+    return ", ".join(f"{verdict} in {count}" for verdict, count in collections.Counter(verdicts).most_common())
+
+
+def _range(values: Sequence[float]) -> str:
+    low, high = f"{min(values):+.1f}", f"{max(values):+.1f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def write_choices(results: Mapping[str, Entries], page: Path) -> None:
+    """Puts them between the marks of a page."""
+    text = page.read_text(encoding="utf8")
+    page.write_text(_CHOICES.sub(lambda _: choice_lines(results), text), encoding="utf8")
+
+
+def draw(results: Mapping[str, Entries], path: Path) -> None:
+    """One row for each contrast: the difference with its interval, and the one at twice the steps as a ring."""
+    rows = [
+        (f"{REGIMES[name]}: {one.data}, {one.metric}", one)
+        for name in REGIMES
+        if results.get(name)
+        for one in contrasts(found_in(results[name]))
+    ]
+    if not rows:
+        return
+    colours = {"helps": COLOURS[2], "hurts": COLOURS[5], "level": COLOURS[0], "undecided": "#8a8a8a"}
+    with drawing(path, (8.0, 0.9 + 0.24 * len(rows))) as figure:
+        axes = figure.subplots()
+        for place, (_, one) in enumerate(rows):
+            axes.plot([one.once.low, one.once.high], [place, place], color=colours[one.verdict], linewidth=2)
+            axes.plot(one.once.mean, place, "o", color=colours[one.verdict], markersize=5)
+            axes.plot(one.twice.mean, place, "o", color=colours[one.verdict], markersize=8, fillstyle="none")
+        for verdict, colour in colours.items():
+            axes.plot([], [], "o", color=colour, label=verdict)
+        axes.plot([], [], "o", color="black", fillstyle="none", markersize=8, label="at twice the steps")
+        axes.axvline(0.0, color="black", linewidth=0.8)
+        axes.set_yticks(range(len(rows)), [label for label, _ in rows])
+        axes.invert_yaxis()
+        tidy(axes, "points: the metric's loss − tuned cross-entropy")
+        figure.legend(loc="outside lower center", ncols=5, frameon=False)

@@ -1,1 +1,0 @@
-"""Where examples come from: tables, arrays, folders of pictures, built-in sets; read, never guessed twice."""

@@ -1,1 +1,0 @@
-"""Masks in the program: pictures with a class for every pixel, from ``aimfor train --masks`` to PNG files."""

@@ -1,0 +1,86 @@
+"""Rows that belong together: a column that says so, or signs in the file that nobody has said so."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...constraints.counts import Array
+from ...decisions.copies import rising
+from .rows import ScoredTable, column_of
+
+#: Standard deviations from which on agreement is no chance: 1 file in 30,000 of independent rows.
+CLEAR = 4.0
+#: Rows of a column's value, on average, from which on it may be what rows belong to; and the fewest values.
+FEWEST_ROWS, FEWEST_VALUES = 1.2, 10
+#: Labels that change so much less often than in a shuffled file are sorted, which says nothing about clusters.
+SORTED = 0.2
+
+
+def clusters_of(table: ScoredTable, name: str | None) -> Array | None:
+    """The cluster of every row as text, None where the cell is empty; None without such a column."""
+    return None if name is None else column_of(table.columns, "cluster", name)
+
+
+def suspected(table: ScoredTable, rows: tuple[Array, Array, object], taken: set[str]) -> list[str]:
+    """Sentences that name a column, or the order of the file, by which rows agree more than independent ones do."""
+    residual = _residuals(rows[0], rows[1].astype(bool))
+    found = []
+    for name, column in table.columns.items():
+        if name not in taken and not _is_measured(column):
+            z, values = _agreement(residual, column)
+            if z > CLEAR:
+                found.append((z, name, values))
+    if found:
+        z, name, values = max(found)
+        return [
+            f"rows with the same {name} agree more than chance allows ({values} values, {z:.1f} standard deviations), "
+            f"and the promise counts rows as independent. For a promise about new values of {name}: --cluster {name}"
+        ]
+    if _in_order(residual, rows[1]) > CLEAR:
+        return [
+            "neighbouring rows of the file agree more than chance allows, and the promise counts rows as independent. "
+            "Name the column of what they belong to with --cluster"
+        ]
+    return []
+
+
+def _residuals(scores: Array, targets: Array) -> Array:
+    """Label minus the rate of positives at its score, which rises with the score."""
+    _, place = np.unique(scores, return_inverse=True)
+    size, hits = np.bincount(place).astype(np.float64), np.bincount(place, targets)
+    return np.asarray(targets - rising(hits, size, size)[place])
+
+
+def _is_measured(column: Array) -> bool:
+    """Numbers with fractions are measurements (other scores, the label in finer words), by which rows may well agree
+    without belonging together; ids are words or whole."""
+    try:
+        values = column[[cell is not None for cell in column]].astype(np.float64)
+    except ValueError:
+        return False
+    return bool((values != np.round(values)).any())
+
+
+def _agreement(residual: Array, column: Array) -> tuple[float, int]:
+    """How far the sums of residuals by value are from those of independent rows, in deviations; and the values."""
+    _, place = np.unique(np.array([str(cell) for cell in column]), return_inverse=True)
+    sizes = np.bincount(place)
+    if len(sizes) < FEWEST_VALUES or len(column) < FEWEST_ROWS * len(sizes):
+        return 0.0, len(sizes)
+    sums, squares = np.bincount(place, residual), np.bincount(place, residual**2)
+    # Σ over pairs within a value; pairs of independent rows have mean 0 and variance v², and are uncorrelated.
+    pairs = 0.5 * float((sums**2 - squares).sum())
+    number = 0.5 * float((sizes * (sizes - 1.0)).sum())
+    return pairs / (float((residual**2).mean()) * math.sqrt(number) or 1.0), len(sizes)
+
+
+def _in_order(residual: Array, targets: Array) -> float:
+    """The same for each row and the next one of the file; 0 where the file is sorted by its labels."""
+    share = float(targets.mean())
+    changes = float((targets[1:] != targets[:-1]).sum())
+    if changes < SORTED * 2.0 * share * (1.0 - share) * len(targets):
+        return 0.0
+    product = float((residual[1:] * residual[:-1]).sum())
+    return product / (float((residual**2).mean()) * math.sqrt(len(residual) - 1) or 1.0)

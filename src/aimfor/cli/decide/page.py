@@ -1,0 +1,210 @@
+"""One self-contained HTML page about a decision: the verdict, then numbers, choices by two sliders, and the curve."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from .figure import Scale, decision_curves
+from .looks import SCRIPT, STYLE
+from .rows import in_words
+from .sliders import bands, number, places, sliders
+
+
+def page(document: dict[str, Any]) -> str:
+    """The page for what ``decision.json`` holds; every text of the user's is escaped."""
+    document = _worded(document, document.get("groups", {}))
+    found = [_Part(*one) for one in questions(document)]
+    title = f"{document['data']}: thresholds for {', '.join(document.get('constraints', []))}"
+    parts = [_head(title)]
+    if len(found) == 1:
+        parts += [found[0].verdict("h1"), f'<p class="about">{escape(_heading(document))}</p>']
+    else:
+        parts += [f"<h1>{escape(_heading(document))}</h1>", _overview(document, found)]
+    if document["kind"] == "abstention":
+        parts.append(
+            "<p>The class with the largest score is decided where it is clearly ahead; the other rows go to a person. "
+            "Coverage is the share of rows decided, error the share of those decisions that are wrong.</p>"
+        )
+    parts.append(_notes(document))
+    parts += [part.html(number) for number, part in enumerate(found, 1)]
+    parts.append(
+        "<p>The guarantee is for independent rows drawn as these were; it says nothing about a population that has "
+        f"changed. <code>aimfor check</code> watches it on new labelled rows. aimfor {escape(document['aimfor'])}.</p>"
+        f"\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
+    )
+    return "\n".join(parts)
+
+
+def _head(title: str) -> str:
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>"
+    )
+
+
+def _worded(part: Any, groups: dict[str, list[str]]) -> Any:
+    """The document with groups by the file's own words in every text."""
+    if isinstance(part, dict):
+        return {in_words(key, groups): _worded(value, groups) for key, value in part.items()}
+    if isinstance(part, list):
+        return [_worded(one, groups) for one in part]
+    return in_words(part, groups) if isinstance(part, str) else part
+
+
+def _heading(document: dict[str, Any]) -> str:
+    if document["kind"] == "decision":
+        return f"{document['data']}: scores in “{document['score']}”, positive means “{document['positive']}”"
+    if document["kind"] == "decisions":
+        return f"{document['data']}: floors for {', '.join(document['classes'])}"
+    return f"{document['data']}: decide, or hand to a person"
+
+
+def questions(
+    document: dict[str, Any],
+) -> list[tuple[str, list[tuple[str, str]], dict[str, Any], dict[str, Any]]]:
+    """(name, rows of the table of thresholds, the decision, what is described) for each question answered."""
+    if document["kind"] == "decision":
+        return [("", thresholds(document), document["decision"], document)]
+    if document["kind"] == "abstention":
+        cut = document["decision"]["threshold"]
+        who = "every row whose largest score is ahead of the next by more than"
+        return [("", [] if cut is None else [(who, f"{cut:.10g}")], document["decision"], document)]
+    found = []
+    for name, described in document["classes"].items():
+        decision = document["decisions"][name]
+        cut = decision["threshold"]
+        rows = [] if cut is None else [(f"{name}, where {document['scores'][name]} is above", f"{cut:.10g}")]
+        found.append((name, rows, decision, described))
+    return found
+
+
+def _overview(document: dict[str, Any], parts: list[_Part]) -> str:
+    sure = f"{100 * document['confidence']:g}%"
+    rows = [
+        [f'<a href="#part{number}">{escape(part.name)}</a>', escape(part.cuts[0][1] if part.cuts else "none"),
+         part.objective_value if part.cuts else "–"]
+        for number, part in enumerate(parts, 1)
+    ]  # fmt: skip
+    return (
+        "<p>Each class is decided against the rest by its own scores, at its share of the error: together the promises "
+        f"hold at {sure} confidence. A row may be several classes, or none.</p>"
+        + _table(["class", "threshold", escape(document["objective"])], rows)
+    )
+
+
+class _Part:
+    """One question and its answer."""
+
+    def __init__(
+        self, name: str, cuts: list[tuple[str, str]], decision: dict[str, Any], described: dict[str, Any]
+    ) -> None:
+        self.name, self.cuts, self.promise, self.described = name, cuts, decision["guarantee"], described
+        self.marked = decision["threshold"] if decision["attribute"] is None else None
+        self.objective = escape(described["objective"])
+        self.objective_value = number(described["certificate"]["objective_value"])
+        self.choices = described["choices"]
+        curve = described["curve"]
+        self.lines = {line: values for line, values in curve.items() if line != "threshold"}
+        self.scale = Scale.of(curve["threshold"], self.lines)
+
+    def html(self, place: int) -> str:
+        parts = []
+        if self.name:
+            parts = [f'<h2 class="part" id="part{place}">{escape(self.name)}</h2>', self.verdict("p")]
+        return "\n".join([*parts, self._answer(), self._on_rows(), self._curve(place), self._prices()])
+
+    def verdict(self, tag: str) -> str:
+        kind = "answer" if self.cuts else "answer none"
+        return f'<{tag} class="{kind}">{escape(self.described["verdict"])}</{tag}>'
+
+    def _answer(self) -> str:
+        rows = [[escape(who), escape(cut)] for who, cut in self.cuts]
+        return (
+            _table(["for", "threshold"], rows) if rows else ""
+        ) + f"<p>{escape(self.promise['sentence'])}</p><pre>{escape(self.described['problem'])}</pre>"
+
+    def _on_rows(self) -> str:
+        value = f"{self.objective} is {self.objective_value}. " if self.cuts else ""
+        text = (
+            f"<h2>On the {self.promise['rows']} calibration rows</h2>\n<p>{value}The order of the tests was learned "
+            f"from {self.promise['learned_on']} other rows.</p>"
+        )
+        rows = [
+            [escape(one["constraint"]), number(one["value"]), f"{number(one['low'])} to {number(one['high'])}"]
+            for one in self.described["certificate"]["findings"]
+        ]
+        return text + (_table(["constraint", "value", "confidence bounds"], rows) if self.cuts else "")
+
+    def _curve(self, place: int) -> str:
+        figure, legend = decision_curves(
+            self.scale, self.described["curve"]["threshold"], self.lines, self.promise["region"], self.marked,
+            {} if self.choices is None else bands(self.choices, self.scale),
+        )  # fmt: skip
+        shaded = (
+            " The green part holds the thresholds that were tested and accepted: the constraints hold at all of them "
+            "together with the stated confidence. The dashed line is the threshold chosen."
+        )
+        band = (
+            " The grey band holds at every threshold at once; the dotted lines are what the sliders ask for."
+            if self.choices
+            else ""
+        )
+        names = " &ensp;".join(f'<span style="color: {shade}">■</span> {escape(name)}' for shade, name in legend)
+        drawn = (
+            "<h2>Every threshold</h2>\n<p>Rates by threshold, on the calibration rows."
+            f"{shaded if self.cuts else ''}{band}</p>\n<p>{names}</p>\n{figure}"
+        )
+        if self.choices is None:
+            return drawn
+        moving = places(self.choices, self.scale, self.described["prices"], self.marked, self.objective_value)
+        return f'<section class="choose">{sliders(self.choices, self.objective, place, moving)}{drawn}</section>'
+
+    def _prices(self) -> str:
+        if not self.described["prices"]:
+            return ""
+        rows = [
+            [
+                escape(line["constraint"]),
+                "no threshold" if line["objective"] is None else number(line["objective"]),
+                "–" if line["threshold"] is None else f"{line['threshold']:.6g}",
+            ]
+            for line in self.described["prices"]
+        ]
+        return (
+            f"<h2>What another bound would cost</h2>\n<p>The best {self.objective} that could be guaranteed with one "
+            "bound changed. Each line answers its own question; choosing a line after looking at all of them is not "
+            "covered by the guarantee.</p>" + _table(["with", self.objective, "threshold"], rows)
+        )
+
+
+def _notes(document: dict[str, Any]) -> str:
+    lines = [
+        f"{name}: " + ", ".join(f"{place} is “{label}”" for place, label in enumerate(labels))
+        for name, labels in document.get("groups", {}).items()
+    ]
+    lines += document["notes"]
+    items = "".join(f"<li>{escape(line)}</li>\n" for line in lines)
+    return f"<ul>\n{items}</ul>" if items else ""
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    """Cells are HTML."""
+    lines = ["".join(f'<th scope="col">{cell}</th>' for cell in head)]
+    lines += ["".join(f"<td>{cell}</td>" for cell in row) for row in rows]
+    return '\n<div class="wide"><table>\n' + "".join(f"<tr>{line}</tr>\n" for line in lines) + "</table></div>"
+
+
+def thresholds(document: dict[str, Any]) -> list[tuple[str, str]]:
+    """(who, threshold) with the words of the file for groups; empty where none can be guaranteed."""
+    decision = document["decision"]
+    if decision["threshold"] is None:
+        return []
+    if decision["attribute"] is None:
+        return [("everyone", f"{decision['threshold']:.10g}")]
+    words = document["groups"][decision["attribute"]]
+    return [
+        (f"{decision['attribute']} = {words[int(float(label))]}", f"{cut:.10g}")
+        for label, cut in decision["thresholds"].items()
+    ]

@@ -1,0 +1,66 @@
+"""Commands of the base install: their words by argparse, whatever is wrong in one line, nothing heavy imported."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NoReturn
+
+from ..errors import AimforError
+
+
+class Words(argparse.ArgumentParser):
+    """A parser whose refusals are one line, as everywhere in the program."""
+
+    def __init__(self, command: str, help_text: str, examples: Sequence[str]) -> None:
+        super().__init__(
+            prog=f"aimfor {command}",
+            description=help_text,
+            epilog="Examples:\n" + "\n".join(f"  {line}" for line in examples),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        raise AimforError(f"{message}. `{self.prog} --help` shows the options.")
+
+
+def one_line(command: Callable[[Any], int], parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
+    """The command's exit code; 2 and one line on stderr for bad input, 130 where the user stops it."""
+    try:
+        given = parser.parse_args(list(words))
+        with _standard_input(given):
+            return command(given)
+    except AimforError as error:
+        complain(str(error))
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except MemoryError:
+        complain("not enough memory for this data. Read fewer rows with --rows, or use a machine with more memory.")
+        return 2
+    except OSError as error:
+        complain(f"{error.filename or 'file'}: {error.strerror or error}")
+        return 2
+
+
+@contextmanager
+def _standard_input(given: argparse.Namespace) -> Iterator[None]:
+    """``-`` for DATA is what comes on standard input, kept in a file as long as the command runs."""
+    if given.data != Path("-"):
+        yield
+        return
+    with TemporaryDirectory() as folder:
+        given.data = Path(folder) / "stdin.csv"
+        with given.data.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        yield
+
+
+def complain(text: str) -> None:
+    print("aimfor: " + " ".join(text.split()), file=sys.stderr)

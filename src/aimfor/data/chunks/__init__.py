@@ -1,0 +1,1 @@
+"""A table larger than memory, read in chunks."""

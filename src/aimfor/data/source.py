@@ -1,0 +1,157 @@
+"""Examples as they came, and the columns of a table that are no features: groups, queries, rows without a label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError, nearest
+from .columns.cells import Column
+from .columns.copies import copied_rows
+from .pictures import Pictures
+
+Array = NDArray[Any]
+#: Groups that the report tells apart, at most.
+MOST_IN_TABLE = 50
+#: So many groups or more (patients, sites) are kept whole in every split; fewer (sexes, regions) could not be spread.
+LEAST_WHOLE = 20
+
+
+@dataclass
+class Source:
+    """Examples as they came, before any encoding.
+
+    Attributes:
+        name: Short name for folders and titles.
+        columns: Feature columns of a table; empty for images.
+        images: ``(n, h, w, c)`` uint8, all of one size, or None.
+        pictures: Pictures that are read one by one, for a pretrained network, or None.
+        labels: One label per row as text, or None when there is no target (prediction).
+        row_names: What to call each row in predictions (image paths), or None for row numbers.
+        test: True for rows that the data itself sets aside for testing, or None.
+        groups: Group of each row for the group table, or None.
+        queries: The query of each row as text, for ranked lists, or None.
+        whole: Group of each row where rows of one group must stay in one part of every split, or None.
+        extras: Further values per row that are not features (only from npz files).
+        notes: Sentences about what was dropped or assumed.
+        hashes: Of the pictures' contents, where they were computed.
+        label_names: Of several labels at once, where ``labels`` is ``(n, l)``.
+    """
+
+    name: str
+    columns: dict[str, Column]
+    images: Array | None = None
+    labels: Array | None = None
+    row_names: list[str] | None = None
+    test: Array | None = None
+    groups: Array | None = None
+    queries: Array | None = None
+    whole: Array | None = None
+    extras: dict[str, Column] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    hashes: list[str] | None = None
+    label_names: list[str] = field(default_factory=list)
+    pictures: Pictures | None = None
+
+    def __len__(self) -> int:
+        if self.pictures is not None:
+            return len(self.pictures)
+        return len(self.images) if self.images is not None else len(next(iter(self.columns.values())))
+
+    @property
+    def kind(self) -> str:
+        """``table`` or ``pictures``."""
+        return "table" if self.images is None and self.pictures is None else "pictures"
+
+    def as_pictures(self) -> Pictures:
+        if self.pictures is not None:
+            return self.pictures
+        assert self.images is not None
+        names = self.row_names or [str(number) for number in range(len(self.images))]
+        return Pictures(names, array=self.images)
+
+
+def groups_of(columns: dict[str, Column], group: str, most: int | None = MOST_IN_TABLE) -> Array:
+    """The group of each row, by the values of a column. Raises `InputError` for no such column, or too many values."""
+    if group not in columns:
+        raise InputError("group", repr(group), "a column of the data", nearest(group, columns))
+    groups = np.array(["(missing)" if one is None else one for one in columns[group].texts()], dtype=object)
+    if most is not None and len(set(groups)) > most:
+        raise InputError("group", f"{group!r} with {len(set(groups))} values", f"a column with at most {most} values")
+    return groups
+
+
+def take_group(source: Source, group: str) -> None:
+    """Few groups are for the report alone, many are kept whole in every split."""
+    values = groups_of({**source.extras, **source.columns}, group, most=None)
+    count = len(set(values))
+    if count <= MOST_IN_TABLE:
+        source.groups = values
+    if count < LEAST_WHOLE:
+        source.notes.append(f"{group!r} has {count} values: the report breaks rates down by it; splits ignore it")
+        return
+    source.whole = values
+    source.notes.append(f"rows of one {group!r} stay together in test rows and folds ({count} groups)")
+
+
+def take_copies(source: Source, ids: NDArray[np.int64]) -> None:
+    """Copies of rows, more than chance explains, stay together in every split, counted in a note."""
+    found = copied_rows(source.columns, ids) if source.kind == "table" and source.whole is None else None
+    if found is None:
+        return
+    sets, sentence = found
+    fewest = min(len(np.unique(sets[ids == one])) for one in np.unique(ids))
+    if source.test is not None or fewest < LEAST_WHOLE:
+        source.notes.append(f"{sentence}, also in different parts of the split: the values found may be too high")
+        return
+    source.whole = sets
+    source.notes.append(f"{sentence}: equal rows stay together in test rows and folds")
+
+
+def take_query(source: Source, query: str, target: str | None) -> None:
+    """The query column is what holds a list together, never a feature: a new query has a new name."""
+    known = {**source.extras, **source.columns}
+    if source.images is not None:
+        raise InputError("--query", repr(query), "a column of a table, not pictures")
+    if query == target:
+        raise InputError("--query", f"{query!r}, which is the target", "the column that names the query of each row")
+    if query not in known:
+        raise InputError("--query", repr(query), "a column of the data", nearest(query, known))
+    source.queries = np.array(known[query].texts(), dtype=object)
+    source.columns.pop(query, None)
+    if not source.columns:
+        raise InputError("data", "no column but the target and the query", "at least one feature column")
+
+
+def drop_unlabelled(source: Source) -> None:
+    assert source.labels is not None
+    known = np.array([label is not None for label in source.labels], dtype=bool)
+    if not known.any():
+        raise InputError("target", "a column without a single value", "a label in at least some rows")
+    if not known.all():
+        source.notes.append(f"{int((~known).sum())} rows without a target were left out")
+    if source.queries is not None:
+        named = np.array([one is not None for one in source.queries], dtype=bool)
+        if not named.any():
+            raise InputError("--query", "a column without a single value", "a query for at least some rows")
+        if not named.all():
+            source.notes.append(f"{int((~named).sum())} rows without a query were left out")
+        known &= named
+    if known.all():
+        return
+    source.labels = source.labels[known]
+    source.columns = {name: column.take(known) for name, column in source.columns.items()}
+    if source.images is not None:
+        source.images = source.images[known]
+    if source.pictures is not None:
+        source.pictures = source.pictures.take(np.flatnonzero(known).tolist())
+        source.hashes = None
+    for part in ("test", "groups", "queries", "whole"):
+        value = getattr(source, part)
+        if value is not None:
+            setattr(source, part, value[known])
+    if source.row_names is not None:
+        source.row_names = [name for name, keep in zip(source.row_names, known, strict=True) if keep]

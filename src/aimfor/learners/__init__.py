@@ -1,0 +1,1 @@
+"""What fits and scores: the ensemble, the embedding, the mask network."""

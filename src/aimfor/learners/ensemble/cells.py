@@ -1,0 +1,232 @@
+"""The cells of an ensemble, member by fold: each a pure function of the data and its name, run once and kept."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...data.executors import end_with_parent, process_pool
+from ...errors import AimforError, Interrupted
+from ...targets.folds import Folds
+from ...targets.objective import Objective
+from ..networks.loop import never_stop
+from .members import Fitted, Job, Member, Rows
+from .store import MemoryStore, Store
+
+#: What the members import on their way.
+IMPORTED = (__name__, "lightgbm", "sklearn.linear_model", "torch._dynamo")
+
+
+@dataclass(frozen=True)
+class Table:
+    """All that cells depend on besides their own names.
+
+    Attributes:
+        rows: All labelled rows.
+        folds: Which of them are held out where.
+        objective: The metric.
+        outputs: 1 for one score per row, else the number of classes.
+        seed: Decides everything random.
+    """
+
+    rows: Rows
+    folds: Folds
+    objective: Objective
+    outputs: int
+    seed: int
+
+    def key(self, member: Member) -> str:
+        """A name that changes whenever a cell of this member could."""
+        total = hashlib.sha256()
+        for part in (self.rows.x, self.rows.y, self.rows.weights, *self.folds.held):
+            total.update(b"-" if part is None else part.contiguous().numpy().tobytes())
+        if self.rows.lists is not None:
+            total.update(self.rows.lists.contiguous().numpy().tobytes())
+        metric = self.objective.name if member.chosen_by_metric else ""
+        own = {name: value for name, value in vars(member).items() if not name.startswith("_")}
+        plain = [type(member).__name__, own, metric, self.outputs, self.seed]
+        total.update(json.dumps(plain, sort_keys=True, default=str).encode())
+        return total.hexdigest()[:24]
+
+
+@dataclass
+class Cell:
+    """One member on one fold, after learning: the member at its looks and what it says about the held-out rows."""
+
+    fitted: Fitted
+    held_scores: Tensor  # (looks, rows of the fold) or (looks, rows, classes)
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where the ensemble stands, told after every cell.
+
+    Example:
+        >>> told = Progress("linear", "a linear model", 0, 5, 1, 15, seconds=2.0, left=28.0)
+        >>> f"{told.done} of {told.total}, fold {told.fold + 1} of {told.folds}"
+        '1 of 15, fold 1 of 5'
+    """
+
+    member: str
+    title: str
+    fold: int
+    folds: int
+    done: int
+    total: int
+    seconds: float
+    left: float
+
+
+@dataclass
+class Runner:
+    """Runs the cells of members in their order, and keeps each finished one.
+
+    Args:
+        table: The data.
+        store: Where cells are kept.
+        workers: Processes; 1 works in this one.
+        report: Called after every cell.
+        stop: Asked often; true ends with `Interrupted`.
+        deadline: `time.monotonic()` after which no further member is begun or finished; None for no limit.
+    """
+
+    table: Table
+    store: Store = field(default_factory=MemoryStore)
+    workers: int = 1
+    report: Callable[[Progress], None] | None = None
+    stop: Callable[[], bool] = never_stop
+    deadline: float | None = None
+    _pool: concurrent.futures.ProcessPoolExecutor | None = None
+
+    def cells(self, member: Member, starts: list[Fitted] | None, after: int, total: int) -> list[Cell] | None:
+        """All cells of a member, or None when time was up before the last of them.
+
+        Args:
+            member: Who learns.
+            starts: The fitted members of each fold it starts from, where it names one.
+            after: Cells done before, for the report.
+            total: Cells in all.
+        """
+        folds, key = range(len(self.table.folds)), self.table.key(member)
+        done: dict[int, Cell] = {}
+        for fold in folds:
+            kept = self.store.get(f"{member.name}-{fold}")
+            if kept is not None and kept[1]["key"] == key:
+                done[fold] = _restored(member, *kept)
+        todo = [fold for fold in folds if fold not in done]
+        began = time.monotonic()
+        for count, (fold, cell) in enumerate(self._run(member, todo, starts), start=1):
+            tensors, facts = cell.fitted.state()
+            tensors = {**tensors, "held_scores": cell.held_scores}
+            self.store.put(f"{member.name}-{fold}", tensors, {"key": key, "seconds": cell.seconds, "fitted": facts})
+            done[fold] = cell
+            self._tell(member, fold, after + len(done), total, (time.monotonic() - began) / count)
+        return [done[fold] for fold in folds] if len(done) == len(folds) else None
+
+    def _tell(self, member: Member, fold: int, done: int, total: int, each: float) -> None:
+        if self.report is not None:
+            folds = len(self.table.folds)
+            progress = Progress(member.name, member.title, fold, folds, done, total, each, each * (total - done))
+            self.report(progress)
+
+    def _late(self) -> bool:
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+    def _run(self, member: Member, todo: list[int], starts: list[Fitted] | None) -> Iterator[tuple[int, Cell]]:
+        if self.workers > 1 and len(todo) > 1:
+            yield from self._spread(member, todo, starts)
+            return
+        for fold in todo:
+            if self.stop():
+                raise Interrupted("stopped; finished cells are kept")
+            try:
+                yield fold, run_cell(self.table, member, fold, starts[fold] if starts else None, self._stop_or_late)
+            except Interrupted:
+                if self._late() and not self.stop():
+                    return
+                raise
+
+    def _stop_or_late(self) -> bool:
+        return self.stop() or self._late()
+
+    def _spread(self, member: Member, todo: list[int], starts: list[Fitted] | None) -> Iterator[tuple[int, Cell]]:
+        """On the pool. A stop kills the workers: what they were doing is done again, what they finished is kept."""
+        if self._pool is None:
+            self._pool = process_pool(self.workers, _hire, (self.table,), IMPORTED)
+        waiting = {
+            self._pool.submit(_work, member, fold, starts[fold].state() if starts else None): fold for fold in todo
+        }
+        while waiting:
+            ready, _ = concurrent.futures.wait(waiting, 0.1, concurrent.futures.FIRST_COMPLETED)
+            for future in ready:
+                fold = waiting.pop(future)
+                try:
+                    tensors, facts = future.result()
+                except BrokenProcessPool:
+                    self.close()
+                    raise AimforError("a worker process was ended from outside; finished cells are kept") from None
+                yield fold, _restored(member, tensors, facts)
+            if self.stop() or self._late():
+                self.close()
+                if self.stop():
+                    raise Interrupted("stopped; finished cells are kept")
+                return
+
+    def close(self) -> None:
+        """Ends the workers at once."""
+        if self._pool is not None:
+            for process in list((self._pool._processes or {}).values()):
+                process.kill()
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+
+def run_cell(
+    table: Table, member: Member, fold: int, start: Fitted | None = None, stop: Callable[[], bool] = never_stop
+) -> Cell:
+    """Learns on the fold's training rows and scores its held-out rows at every look."""
+    began, threads = time.monotonic(), torch.get_num_threads()
+    torch.set_num_threads(1)  # the last bits must not depend on how many cores were free
+    try:
+        rows = table.rows.first(member.columns)
+        train, held = rows.take(table.folds.train(fold)), rows.take(table.folds.held[fold])
+        seed = (table.seed * 1009 + fold) % 2**31
+        job = Job(train, held, table.objective, table.outputs, seed, stop, start)
+        fitted = member.fit(job)
+        held_scores = torch.stack([fitted.scores(held.x, checkpoint) for checkpoint in range(fitted.checkpoints)])
+    finally:
+        torch.set_num_threads(threads)
+    return Cell(fitted, held_scores, time.monotonic() - began)
+
+
+def _restored(member: Member, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Cell:
+    own = {name: one for name, one in tensors.items() if name != "held_scores"}
+    return Cell(member.restore(own, facts["fitted"]), tensors["held_scores"], float(facts["seconds"]))
+
+
+_hired: list[Table] = []
+
+
+def _hire(table: Table) -> None:
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    end_with_parent()
+    _hired[:] = [replace(table)]
+
+
+def _work(member: Member, fold: int, start: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    first = None if start is None else member.restore_start(*start)
+    cell = run_cell(_hired[0], member, fold, first)
+    tensors, facts = cell.fitted.state()
+    return {**tensors, "held_scores": cell.held_scores}, {"seconds": cell.seconds, "fitted": facts}

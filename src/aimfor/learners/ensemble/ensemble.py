@@ -1,0 +1,201 @@
+"""A fitted ensemble: who speaks with which share, above which score it decides, and what was promised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...errors import InputError
+from ...targets.calibrate import probability
+from ...targets.objective import Objective
+from .decide import Threshold
+from .members import Fitted, Member, every_member
+from .scale import Scale
+from .store import Kept
+from .weights import mixed
+
+#: A member with less than this share is not asked.
+SILENT = 1e-3
+_BY_NAME = {member.name: member for member in every_member()}
+
+
+@dataclass
+class WeightedMember:
+    """A member in the ensemble: one fitted copy per fold, one scale, one share of the vote.
+
+    Example:
+        >>> from aimfor.learners.ensemble import fit_ensemble
+        >>> x = torch.randn(120, 2, generator=torch.Generator().manual_seed(0))
+        >>> found = fit_ensemble(x, (x[:, 0] > 0).long(), Objective.of("auroc"), kinds=("linear",), folds=2)
+        >>> [(weighted.name, weighted.share, len(weighted.fitted)) for weighted in found.weighted_members]
+        [('linear', 1.0, 2)]
+    """
+
+    name: str
+    title: str
+    fitted: list[Fitted]
+    scale: Scale
+    share: float
+    checkpoint: int
+    seconds: float
+    #: What the folds' held-out rows said at every look; None for a seat that was restored.
+    curves: dict[str, Any] | None = None
+    #: It sees only so many columns, from the left; None sees all.
+    columns: int | None = None
+
+    def scores(self, x: Tensor) -> Tensor:
+        """The mean of the folds' calibrated log-odds."""
+        x = x if self.columns is None else x[:, : self.columns].contiguous()
+        total = self.scale(self.fitted[0].scores(x))
+        for one in self.fitted[1:]:
+            total = total + self.scale(one.scores(x))
+        return total / len(self.fitted)
+
+
+@dataclass
+class OutOfFold:
+    """What was said about rows by models that had not learned from them.
+
+    Attributes:
+        rows: Row numbers in the table that was given, ascending.
+        y: Their classes.
+        weights: Their weights, or None.
+        folds: The fold each was held out of.
+        members: ``(m, n)`` or ``(m, n, c)`` calibrated log-odds of the members.
+        scores: ``(n,)`` or ``(n, c)`` of the ensemble.
+        lists: The list of each, or None.
+
+    Example:
+        >>> from aimfor.learners.ensemble import fit_ensemble
+        >>> x = torch.randn(120, 2, generator=torch.Generator().manual_seed(0))
+        >>> found = fit_ensemble(x, (x[:, 0] > 0).long(), Objective.of("auroc"), kinds=("linear",), folds=2)
+        >>> found.out_of_fold.scores.shape, sorted(set(found.out_of_fold.folds.tolist()))
+        (torch.Size([120]), [0, 1])
+    """
+
+    rows: Tensor
+    y: Tensor
+    weights: Tensor | None
+    folds: Tensor
+    members: Tensor
+    scores: Tensor
+    lists: Tensor | None = None
+
+
+@dataclass
+class Ensemble:
+    """A fitted ensemble. `fit_ensemble` makes one.
+
+    Attributes:
+        objective: The metric it was made for.
+        outputs: 1 for one score per row, else the number of classes.
+        seats: The members, with their shares of the vote.
+        scale: From mixed scores to calibrated log-odds.
+        threshold: Decisions are ``score > threshold.value``.
+        promised: The metric on out-of-fold rows, each scored by weights and a threshold chosen without it.
+        out_of_fold: Out-of-fold scores; None for an ensemble that was restored.
+        notes: What was left out or assumed.
+
+    Example:
+        >>> from aimfor.learners.ensemble import fit_ensemble
+        >>> x = torch.randn(120, 2, generator=torch.Generator().manual_seed(0))
+        >>> found = fit_ensemble(x, (x[:, 0] > 0).long(), Objective.of("auroc"), kinds=("linear",), folds=2)
+        >>> again = Ensemble.restore(found.facts, dict(found.parts()).__getitem__)
+        >>> torch.equal(again.scores(x), found.scores(x))
+        True
+    """
+
+    objective: Objective
+    outputs: int
+    weighted_members: list[WeightedMember]
+    scale: Scale
+    threshold: Threshold
+    cross_validated: float
+    out_of_fold: OutOfFold | None
+    notes: list[str] = field(default_factory=list)
+
+    def scores(self, x: Tensor) -> Tensor:
+        """Calibrated log-odds ``(n,)``, or one score per class ``(n, c)``, float64."""
+        loud = [weighted for weighted in self.weighted_members if weighted.share >= SILENT]
+        shares = torch.tensor([weighted.share for weighted in loud], dtype=torch.float64)
+        return self.scale(mixed(torch.stack([weighted.scores(x) for weighted in loud]), shares / shares.sum()))
+
+    def probabilities(self, x: Tensor) -> Tensor:
+        """Of the positive class ``(n,)``, or of every class ``(n, c)``."""
+        scores = self.scores(x)
+        return probability(scores) if self.outputs == 1 else scores.softmax(1)
+
+    def decide(self, x: Tensor) -> Tensor:
+        """Class ids ``(n,)``."""
+        scores = self.scores(x)
+        return (scores > self.threshold.value).long() if self.outputs == 1 else scores.argmax(1)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Everything but the fitted members, as JSON."""
+        weighted_members = [
+            {
+                "name": weighted.name,
+                "title": weighted.title,
+                "folds": len(weighted.fitted),
+                "share": weighted.share,
+                "look": weighted.checkpoint,
+                "seconds": weighted.seconds,
+                "scale": weighted.scale.state,
+                "columns": weighted.columns,
+            }
+            for weighted in self.weighted_members
+        ]
+        return {
+            "metric": self.objective.name,
+            "outputs": self.outputs,
+            "ranked": self.objective.ranked,
+            "seats": weighted_members,
+            "scale": self.scale.state,
+            "threshold": self.threshold.value,
+            "threshold_text": self.threshold.text,
+            "promised": self.cross_validated,
+            "notes": self.notes,
+        }
+
+    def parts(self) -> Iterator[tuple[str, Kept]]:
+        """The fitted members by name, ``trees-0`` …, of those that are asked."""
+        for weighted in self.weighted_members:
+            if weighted.share >= SILENT:
+                for fold, one in enumerate(weighted.fitted):
+                    yield f"{weighted.name}-{fold}", one.state()
+
+    @classmethod
+    def restore(cls, facts: dict[str, Any], get: Callable[[str], Kept], members: tuple[Member, ...] = ()) -> Ensemble:
+        """From `facts` and a function that gives the fitted members by name; ``who``: further ones."""
+        weighted_members = []
+        known = {**_BY_NAME, **{member.name: member for member in members}}
+        for one in facts["seats"]:
+            if one["name"] not in known:
+                remedy = "Read the run by the version that config.json names."
+                raise InputError(
+                    "run", f"a member {one['name']!r} in committee.json", "one that this version knows", remedy
+                )
+            member, loud = known[one["name"]], one["share"] >= SILENT
+            if loud and one["folds"] < 1:
+                raise ValueError(f"{one['name']} has a share of the vote and no model")
+            fitted = [member.restore(*get(f"{one['name']}-{fold}")) for fold in range(one["folds"])] if loud else []
+            scale, rest = Scale.restore(one["scale"]), (one["share"], one["look"], one["seconds"])
+            weighted_members.append(
+                WeightedMember(one["name"], one["title"], fitted, scale, *rest, columns=one.get("columns"))
+            )
+        objective = Objective.of(facts["metric"]).on_classes(max(2, facts["outputs"]))
+        return cls(
+            objective.by_list() if facts.get("ranked") else objective,
+            facts["outputs"],
+            weighted_members,
+            Scale.restore(facts["scale"]),
+            Threshold(facts["threshold"], facts["threshold_text"]),
+            facts["promised"],
+            None,
+            list(facts["notes"]),
+        )

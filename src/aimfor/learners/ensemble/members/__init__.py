@@ -1,0 +1,100 @@
+"""Who may sit in the ensemble."""
+
+from __future__ import annotations
+
+import copy
+
+from ....errors import InputError, nearest
+from .base import Fitted, Job, Member, Rows
+from .features import FeatureLinear, FeatureNetwork, FeatureTrees, Head
+from .linear import Linear
+from .network import MetricNetwork, Network
+from .pictures import PictureMetric, PictureNetwork
+from .ranked import RankedLinear, RankedNetwork
+from .ranked_trees import GradeTrees, LambdaTrees
+from .trees import ExtraTrees, Trees
+from .tuned import TunedTail
+
+#: By the name a user gives. Trees come with searched and with random splits, the network by cross-entropy and then
+#: by the metric.
+KINDS: dict[str, tuple[Member, ...]] = {
+    "linear": (Linear(),),
+    "trees": (Trees(), ExtraTrees()),
+    "network": (Network(), MetricNetwork()),
+    "features_linear": (FeatureLinear(),),
+    "features_head": (Head(),),
+    "features_trees": (FeatureTrees(),),
+    "features_network": (FeatureNetwork(),),
+}
+#: Who sits in it by default: on tables, and on features of a pretrained network.
+FOR_TABLES = ("linear", "trees", "network")
+FOR_FEATURES = ("features_linear", "features_head", "features_trees", "features_network")
+
+
+#: The same kinds for ranked lists.
+RANKED_KINDS: dict[str, tuple[Member, ...]] = {
+    "linear": (RankedLinear(),),
+    "trees": (LambdaTrees(), GradeTrees()),
+    "network": (RankedNetwork(),),
+}
+
+
+def members(names: tuple[str, ...] = tuple(KINDS), ranked: bool = False) -> tuple[Member, ...]:
+    """The members of these kinds, in the order they learn. Raises `InputError` for an unknown kind or none.
+
+    ``ranked``: those that put the rows of a list in order, instead of those that tell classes apart.
+    """
+    for name in names:
+        if name not in KINDS:
+            raise InputError("--members", repr(name), f"some of {', '.join(FOR_TABLES)}", nearest(name, FOR_TABLES))
+    if not names:
+        raise InputError("--members", "none", f"some of {', '.join(FOR_TABLES)}")
+    known = RANKED_KINDS if ranked else KINDS
+    return tuple(member for kind, those in known.items() if kind in names for member in those)
+
+
+def every_member() -> tuple[Member, ...]:
+    """Whoever may be named in a stored ensemble."""
+    return (*members(), *members(ranked=True), *for_pictures(), TunedTail())
+
+
+def for_tuning(kinds: tuple[str, ...], columns: int, tail: TunedTail) -> tuple[Member, ...]:
+    """Members on the first columns of rows that end with maps, and one that fine-tunes on the maps."""
+    found = []
+    for member in members(kinds):
+        one = copy.copy(member)
+        one.columns = columns
+        found.append(one)
+    return (*found, tail)
+
+
+def for_pictures(sort: str = "") -> tuple[Member, ...]:
+    """Who learns from pixels; ``sort`` says how pictures may be changed meanwhile."""
+    return PictureNetwork(sort), PictureMetric(sort)
+
+
+__all__ = [
+    "FOR_FEATURES",
+    "FOR_TABLES",
+    "KINDS",
+    "ExtraTrees",
+    "Fitted",
+    "GradeTrees",
+    "Job",
+    "LambdaTrees",
+    "Linear",
+    "Member",
+    "MetricNetwork",
+    "Network",
+    "PictureMetric",
+    "PictureNetwork",
+    "RankedLinear",
+    "RankedNetwork",
+    "Rows",
+    "Trees",
+    "TunedTail",
+    "every_member",
+    "for_pictures",
+    "for_tuning",
+    "members",
+]

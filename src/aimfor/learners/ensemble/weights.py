@@ -1,0 +1,217 @@
+"""How loudly each member speaks: non-negative weights of the members, chosen by the exact metric on out-of-fold rows.
+
+Rules, all from member scores on a common scale ``(m, n)`` or ``(m, n, c)`` to weights ``(m,)`` that sum to 1:
+
+- ``average``: all alike; what every other rule has to beat.
+- ``greedy``: the member that helps the metric most is added, again and again, members as often as they help.
+- ``bagged``: the mean of greedy choices on bootstrap draws of the rows. Where draws agree it is greedy; where they do
+  not it is close to the average, so twenty positives cannot decide alone.
+- ``convex``: the metric's convex loss (`HeadFitter`) fitted on the members' scores, negative weights set to 0.
+- ``steady``: ``bagged`` by a calmer judge for metrics of decisions, pulled to the average where a class is rare.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from ...errors import AimforError, InputError, nearest
+from ...metrics.at_rate import AtRate
+from ...refit import HeadFitter
+from ...targets.folds import informative_lists
+from ...targets.grouping import rows_of_each
+from ...targets.objective import Objective
+from .candidates import side_by_side, values_of
+
+#: Members added one after another.
+ROUNDS = 20
+#: Bootstrap draws, and how many of many rows: draws of a large table agree anyway.
+DRAWS, DRAWS_OF_MANY, MANY = 12, 6, 5_000
+#: Rows a draw has at most; more would cost time and decide nothing.
+DRAWN_AT_MOST = 20_000
+#: Rows of the rarest class with which choice and plain average have the same say.
+ROWS_TO_TRUST = 100
+
+
+class Judge:
+    """The metric of any mixture of the members on the same rows.
+
+    Args:
+        objective: The metric. One of decisions is judged at its best threshold, as the ensemble will decide.
+        scores: ``(m, n)`` or ``(m, n, c)``.
+        y: Class ids ``(n,)``, or grades.
+        weights: Of the rows, or None.
+        lists: The list of each row, for metrics of ranked lists; None for all other tables.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        scores: Tensor,
+        y: Tensor,
+        weights: Tensor | None = None,
+        lists: Tensor | None = None,
+    ) -> None:
+        self.objective, self.scores, self.y, self.weights, self.lists = objective, scores, y, weights, lists
+
+    def value(self, mixture: Tensor) -> float:
+        """Of mixed scores ``(n,)`` or ``(n, c)``; minus infinity where the metric is undefined."""
+        found = self.objective.best(mixture, self.y, self.weights, self.lists)
+        return found if math.isfinite(found) else -math.inf
+
+    def values(self, mixtures: Tensor) -> list[float]:
+        """Of many mixtures ``(k, n)`` or ``(k, n, c)``: in one pass where the metric has one."""
+        if self.weights is None and self.lists is None and side_by_side(self.objective):
+            found = values_of(self.objective, mixtures, self.y)
+            return [one if math.isfinite(one) else -math.inf for one in found]
+        return [self.value(one) for one in mixtures]
+
+    def of(self, shares: Tensor) -> float:
+        return self.value(mixed(self.scores, shares))
+
+    def drawn(self, rows: Tensor, lists: Tensor | None = None) -> Judge:
+        """On these rows; ``lists`` are their lists where a list was drawn more than once."""
+        weights = None if self.weights is None else self.weights[rows]
+        if lists is None and self.lists is not None:
+            lists = self.lists[rows]
+        return Judge(self.objective, self.scores[:, rows], self.y[rows], weights, lists)
+
+    def draws(self, seed: int) -> Iterator[Judge]:
+        """Bootstrap draws: of the rows class by class, or of whole lists."""
+        count = DRAWS if len(self.y) < MANY else DRAWS_OF_MANY
+        if self.lists is None:
+            yield from (self.drawn(rows) for rows in bootstrap(self.y, count, seed))
+        else:
+            yield from (self.drawn(*pair) for pair in bootstrap_lists(self.lists, self.y, count, seed))
+
+    @property
+    def rarest(self) -> int:
+        """What a choice can lean on: rows of the rarest class, or lists whose rows differ in grade."""
+        if self.lists is not None:
+            return len(informative_lists(self.lists, self.y))
+        return min(int((self.y == one).sum()) for one in self.y.unique())
+
+
+def mixed(scores: Tensor, shares: Tensor) -> Tensor:
+    """``Σ share · score`` over the members, one after another: the same for a row whatever rows stand beside it."""
+    total = torch.zeros_like(scores[0])
+    for share, score in zip(shares.to(scores.dtype), scores, strict=True):
+        total = total + share * score
+    return total
+
+
+def average(judge: Judge, seed: int = 0) -> Tensor:
+    members = len(judge.scores)
+    return torch.full((members,), 1.0 / members, dtype=torch.float64)
+
+
+def greedy(judge: Judge, seed: int = 0, rounds: int = ROUNDS) -> Tensor:
+    """Selection with replacement; the best mixture on the way is kept, the shortest of equals."""
+    members = len(judge.scores)
+    counts, total = torch.zeros(members, dtype=torch.float64), torch.zeros_like(judge.scores[0])
+    best, kept = -math.inf, average(judge)
+    for taken in range(1, rounds + 1):
+        values = judge.values((total + judge.scores) / taken)
+        choice = max(range(members), key=values.__getitem__)
+        if values[choice] == -math.inf:
+            return kept
+        counts[choice] += 1
+        total = total + judge.scores[choice]
+        if values[choice] > best + 1e-12:
+            best, kept = values[choice], counts / counts.sum()
+    return kept
+
+
+def bagged(judge: Judge, seed: int = 0) -> Tensor:
+    """The mean of greedy choices, each on its own bootstrap draw."""
+    total = torch.zeros(len(judge.scores), dtype=torch.float64)
+    for drawn in judge.draws(seed):
+        total += greedy(drawn, rounds=8)
+    return total / total.sum()
+
+
+def convex(judge: Judge, seed: int = 0) -> Tensor:
+    """`HeadFitter` on the members' scores, pulled towards the average; the average itself where it cannot be fitted."""
+    plain = average(judge)
+    if judge.scores.ndim > 2 or judge.lists is not None:  # one share per member: a layer of classes would mix columns
+        return plain
+    layer = torch.nn.Linear(len(judge.scores), 1).double()
+    with torch.no_grad():
+        layer.weight.copy_(plain[None])
+        layer.bias.zero_()
+    try:
+        fitted = HeadFitter(judge.objective.metric, ridges=(1.0, 0.1, 0.01)).fit(
+            judge.scores.t().contiguous(), judge.y, judge.weights, original=layer, seed=seed
+        )
+    except AimforError:  # a metric without a convex loss, or too few rows to hold some out
+        return plain
+    found = fitted.layer.weight.detach().double()[0].clamp_min(0.0)
+    return found / found.sum() if float(found.sum()) > 0 else plain
+
+
+def steady(judge: Judge, seed: int = 0) -> Tensor:
+    """``bagged`` by a judge that few rows cannot sway, pulled towards the average where a class is rare.
+
+    F1 and rates under a floor hang on a handful of rows near one threshold, and greedy weights follow that luck;
+    average precision asks the same of the whole order. With r rows of the rarest class the pull is ``100 / (r + 100)``.
+    """
+    objective = judge.objective
+    if objective.needs_threshold or isinstance(objective.metric, AtRate):
+        objective = Objective.of("ap")
+    calm = Judge(objective, judge.scores, judge.y, judge.weights, judge.lists)
+    trust = judge.rarest / (judge.rarest + ROWS_TO_TRUST)
+    return trust * bagged(calm, seed) + (1.0 - trust) * average(judge)
+
+
+def bootstrap(y: Tensor, draws: int, seed: int) -> list[Tensor]:
+    """Row numbers of each draw, class by class, so that no draw lacks a class."""
+    generator = torch.Generator().manual_seed(seed)
+    groups = rows_of_each(y)
+    share = min(1.0, DRAWN_AT_MOST / len(y))
+    sizes = [max(1, round(share * len(group))) for group in groups]
+    return [
+        torch.cat(
+            [
+                group[torch.randint(len(group), (size,), generator=generator)]
+                for group, size in zip(groups, sizes, strict=True)
+            ]
+        )
+        for _ in range(draws)
+    ]
+
+
+def bootstrap_lists(lists: Tensor, y: Tensor, draws: int, seed: int) -> list[tuple[Tensor, Tensor]]:
+    """Rows of lists drawn with replacement, with new list numbers: a list drawn twice is two lists.
+
+    Lists of one grade are the same in any order and are not drawn.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    informative = torch.isin(lists.unique(), informative_lists(lists, y)).tolist()
+    found = [rows for rows, tells in zip(rows_of_each(lists), informative, strict=True) if tells]
+    drawn = []
+    for _ in range(draws):
+        chosen = [found[one] for one in torch.randint(len(found), (len(found),), generator=generator).tolist()]
+        sizes = torch.tensor([len(rows) for rows in chosen])
+        drawn.append((torch.cat(chosen), torch.arange(len(chosen)).repeat_interleave(sizes)))
+    return drawn
+
+
+RULES: dict[str, Callable[[Judge, int], Tensor]] = {
+    "average": average,
+    "greedy": greedy,
+    "bagged": bagged,
+    "convex": convex,
+    "steady": steady,
+}
+#: The rule of the default.
+DEFAULT = "steady"
+
+
+def choose(rule: str, judge: Judge, seed: int = 0) -> Tensor:
+    """Weights by the rule; with one member there is nothing to choose. Raises `InputError` for an unknown rule."""
+    if rule not in RULES:
+        raise InputError("rule", repr(rule), f"one of {', '.join(RULES)}", nearest(rule, RULES))
+    return average(judge) if len(judge.scores) == 1 else RULES[rule](judge, seed)

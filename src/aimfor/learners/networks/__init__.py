@@ -1,0 +1,1 @@
+"""Networks of the learners, and the one loop that trains them."""

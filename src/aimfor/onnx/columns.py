@@ -1,0 +1,177 @@
+"""The encoder of a table in ONNX: one named input a column, one float32 matrix out, bit for bit as in `predict`.
+
+Numbers and truth values come as float64, missing ones as NaN. Dates come as int64, microseconds since 1970 in UTC,
+missing ones as the smallest int64 (numpy's own "not a time"). Categories come as text.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from onnx import TensorProto
+
+from ..data.columns import TableEncoder
+from ..data.columns.categories import Category
+from ..data.columns.dates import Date
+from ..data.columns.kinds import LARGEST, Coder, Scale, override
+from ..data.columns.numbers import Number
+from ..errors import InputError
+from ..spelling import MISSING, is_number, iso_time
+from .graph import Graph
+
+FLOAT, DOUBLE, INT64, STRING = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64, TensorProto.STRING
+NOT_A_TIME = np.iinfo(np.int64).min
+_DAY, _HOUR = 86_400_000_000, 3_600_000_000
+#: As `is_number`, within what float64 holds: onnxruntime fails on 1e999. Beyond that a text is only equal to itself.
+_NUMBER = r"[+-]?(\d{1,99}\.?\d{0,99}|\.\d{1,99})([eE][+-]?0*\d{1,2})?"
+#: Whole numbers of more than 15 digits are names, not amounts.
+_LONG = r"[+-]?0*[1-9][0-9]{15,}"
+#: The outputs' names; a column called so gets another input name.
+TAKEN = ("probability", "decision")
+
+
+def input_name(column: str) -> str:
+    """The column's own name, unless an output or an inner value is called so."""
+    return f"column {column}" if column in TAKEN or column.startswith("/") else column
+
+
+def what_it_takes(coder: Coder) -> str:
+    """In words, for the file's metadata and for who feeds it."""
+    if isinstance(coder, Number):
+        return "float64, NaN where missing" + ("; true is 1, false is 0" if coder.kind == "boolean" else "")
+    if isinstance(coder, Date):
+        return f"int64, microseconds since 1970-01-01 UTC, {NOT_A_TIME} where missing"
+    return "string, empty where missing"
+
+
+def encoded(g: Graph, encoder: TableEncoder) -> str:
+    """Adds an input for every column; returns the ``(n, d)`` float32 matrix.
+
+    Raises:
+        InputError: A column of free text, whose hashed words ONNX has no operators for.
+    """
+    parts: list[str] = []
+    for coder in encoder.columns:
+        if isinstance(coder, Number):
+            parts += _number(g, coder)
+        elif isinstance(coder, Date):
+            parts += _date(g, coder)
+        elif isinstance(coder, Category):
+            parts.append(_category(g, coder))
+        else:
+            raise InputError(
+                "--onnx",
+                f"the column {coder.name!r} of free text",
+                "numbers, truth values, dates and categories",
+                f"Train without it: {override(coder.name, 'ignore')}.",
+            )
+    return g("Concat", *parts, axis=1)
+
+
+def _number(g: Graph, coder: Number) -> list[str]:
+    values = g.input(input_name(coder.name), DOUBLE, ["rows"])
+    known = g("Not", g("Or", g("IsNaN", values), g("IsInf", values)))
+    found = [_scaled(g, values, known, coder.scale)]
+    return [*found, _absent(g, known)] if coder.missing else found
+
+
+def _scaled(g: Graph, values: str, known: str, scale: Scale) -> str:
+    filled = g("Where", known, values, scale.fill)
+    moved = g("Div", g("Sub", filled, scale.mean), scale.scale)
+    return g.column(g.cast(g.bounded(moved, LARGEST), FLOAT))
+
+
+def _absent(g: Graph, known: str) -> str:
+    return g.column(g.cast(g("Not", known), FLOAT))
+
+
+def _date(g: Graph, coder: Date) -> list[str]:
+    moments = g.input(input_name(coder.name), INT64, ["rows"])
+    known = g("Not", g("Equal", moments, NOT_A_TIME))
+    calendar = _calendar(g, g("Where", known, moments, 0))
+    found = [_scaled(g, calendar[part.name], known, part.scale) for part in coder.found]
+    return [*found, _absent(g, known)] if coder.missing else found
+
+
+def _calendar(g: Graph, moments: str) -> dict[str, str]:
+    """The numbers of `dates.calendar`, float64.
+
+    Years are counted from the first of March, so that the leap day is the last of its year; 146,097 days are the 400
+    years after which the calendar repeats.
+    """
+    rest = g("Mod", moments, _DAY)  # never negative, so what is left divides without rounding
+    days = g("Div", g("Sub", moments, rest), _DAY)
+    era = g("Mod", g("Add", days, 719_468), 146_097)
+    leaps = g("Add", g("Sub", g("Div", era, 36_524), g("Div", era, 1_460)), g("Mul", g("Div", era, 146_096), -1))
+    year = g("Div", g("Add", era, leaps), 365)
+    before = g("Add", g("Mul", year, 365), g("Sub", g("Div", year, 4), g("Div", year, 100)))
+    of_year = g("Sub", era, before)
+    month = g("Div", g("Add", g("Mul", of_year, 5), 2), 153)
+    day = g("Add", g("Sub", of_year, g("Div", g("Add", g("Mul", month, 153), 2), 5)), 1)
+    whole = {
+        "month": g("Add", g("Mod", g("Add", month, 2), 12), 1),
+        "day": day,
+        "weekday": g("Mod", g("Add", days, 3), 7),
+    }
+    return {
+        **{name: g.cast(value, DOUBLE) for name, value in whole.items()},
+        "days": g("Div", g.cast(moments, DOUBLE), float(_DAY)),
+        "hour": g("Div", g.cast(rest, DOUBLE), float(_HOUR)),
+    }
+
+
+def _category(g: Graph, coder: Category) -> str:
+    """One output for each level and one for all others; a missing value is none of them."""
+    text = g.input(input_name(coder.name), STRING, ["rows"])
+    missing = g("RegexFullMatch", text, pattern="(?:" + "|".join(re.escape(word) for word in MISSING) + ")")
+    levels, known = coder.levels, g.column(g.cast(g("Not", missing), FLOAT))
+    if not levels:
+        return known
+    equal = g("Equal", g.column(text), g.texts(levels, (1, len(levels))))
+    if not coder.exact:
+        equal = g("Or", equal, _same_number(g, text, levels))
+        equal = _same_otherwise(g, text, levels, equal)
+    found = g("Mul", g.cast(equal, FLOAT), known)
+    other = g("Sub", known, g("ReduceMax", found, np.array([1]), keepdims=1))
+    return g("Concat", found, other, axis=1)
+
+
+def _same_number(g: Graph, text: str, levels: tuple[str, ...]) -> str:
+    """``2139``, ``02139`` and ``2139.0`` are one level. ``(n, levels)`` of truth values."""
+    number = g(
+        "And",
+        g("RegexFullMatch", text, pattern=_NUMBER),
+        g("Not", g("RegexFullMatch", text, pattern=_LONG)),
+    )
+    value = g.cast(g("Where", number, text, g.texts(["nan"], ())), DOUBLE)
+    amounts = [float(one) if _is_amount(one) else np.nan for one in levels]
+    return g("Equal", g.column(value), np.array([amounts]))
+
+
+def _is_amount(level: str) -> bool:
+    return is_number(level) and re.fullmatch(_NUMBER, level) is not None and re.fullmatch(_LONG, level) is None
+
+
+def _same_otherwise(g: Graph, text: str, levels: tuple[str, ...], equal: str) -> str:
+    """Truth values in any case, and moments in any of their lengths (without a zone, or in UTC)."""
+    patterns = {place: _spellings(level) for place, level in enumerate(levels)}
+    for place, pattern in patterns.items():
+        if pattern is not None:
+            here = np.arange(len(levels))[None] == place
+            equal = g("Or", equal, g("And", g.column(g("RegexFullMatch", text, pattern=pattern)), here))
+    return equal
+
+
+def _spellings(level: str) -> str | None:
+    if level in ("true", "false"):
+        return f"(?i){level}"
+    if iso_time(level) is None:
+        return None
+    day, _, clock = level.partition("T")
+    hours, minutes, seconds = (clock or "00:00:00").split(":")
+    whole, _, fraction = seconds.partition(".")
+    tail = rf"\.{fraction}0*" if fraction else r"(\.0+)?"
+    seconds = f":{whole}{tail}" if fraction or whole != "00" else f"(:{whole}{tail})?"
+    written = rf"[T ]{hours}:{minutes}{seconds}(Z|[+-]00:00)?"
+    return day + (written if clock else f"({written})?")

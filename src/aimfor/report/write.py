@@ -1,0 +1,47 @@
+"""The report of whatever a folder holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..data import checkpoint
+from ..runs.evaluation import (
+    FINISHED,
+    EnsembleEvaluation,
+    LabelsEvaluation,
+    NeighboursEvaluation,
+    PixelsEvaluation,
+    read_evaluation,
+)
+from ..runs.sheets import read_sheets
+from .comparison import write_comparison_report
+from .ensemble import ensemble_page
+from .labels import labels_page
+from .masks import masks_page
+from .page import render
+from .retrieval import neighbours_page
+from .summary import verdict
+
+PAGES: dict[type, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
+    EnsembleEvaluation: ensemble_page,
+    LabelsEvaluation: labels_page,
+    PixelsEvaluation: masks_page,
+    NeighboursEvaluation: neighbours_page,
+}
+
+
+def write_report(folder: Path) -> Path:
+    """Writes report.html anew. Raises `InputError` when the folder holds neither a finished run nor a comparison."""
+    if (folder / "comparison.json").exists():
+        return write_comparison_report(folder)
+    found, config = read_evaluation(folder), checkpoint.read_json(folder / "config.json")
+    with checkpoint.reading(folder / FINISHED):
+        parts = PAGES[type(found)](found, config)
+        text = render(
+            **parts, remark=verdict(found), metric=found.metric, notes=found.notes, sheets=read_sheets(folder)
+        )
+    path = folder / "report.html"
+    checkpoint.write_text(path, text)
+    return path

@@ -1,0 +1,1 @@
+"""A run: its folder, its driver, what it found, and its predictions."""

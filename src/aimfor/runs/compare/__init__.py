@@ -1,0 +1,1 @@
+"""Comparing losses and models on equal terms."""

@@ -1,0 +1,118 @@
+"""One cell of a comparison: one entrant, one seed, one metric; a pure function of its description."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import sys
+import time
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ... import __version__
+from ...data.features import Work
+from ...data.settings import Settings
+from ...targets.evaluate import evaluate
+from ...targets.evaluate.lists import evaluate_lists
+from ..prepared import Prepared, prepare, read_source
+from .entrants import ENSEMBLE, Entrant, Outcome, run_entrant
+from .rankers import LAMBDARANK
+from .rivals import PACKAGES, installed
+
+Cell = dict[str, Any]
+#: None on Windows.
+resource: Any = importlib.import_module("resource") if importlib.util.find_spec("resource") else None
+
+
+def key_of(cell: Cell, fingerprint: str) -> str:
+    """A name that changes whenever the result could."""
+    text = json.dumps([cell, fingerprint, __version__, torch.__version__], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+@lru_cache(maxsize=2)
+def _source(frozen: str, features: str) -> Any:
+    return read_source(Settings(**json.loads(frozen)), _work(features))
+
+
+def _work(features: str) -> Work:
+    return Work(Path(features) if features else None)
+
+
+def _ready(settings: Settings, ensemble: bool, features: str) -> Prepared:
+    shared = settings.model_copy(update={"seed": 0, "metric": "auroc"})
+    source = _source(shared.model_dump_json(), features)
+    return prepare(settings, source, ensemble=ensemble, work=_work(features))
+
+
+def run_cell(cell: Cell) -> dict[str, Any]:
+    """Trains and evaluates. The threshold comes from validation or out-of-fold rows; test rows are looked at once."""
+    torch.set_num_threads(1)
+    settings, name = Settings(**cell["settings"]), str(cell["entrant"])
+    ready = _ready(settings, name == ENSEMBLE.name, str(cell.get("features", "")))
+    before = _reset_peak()
+    began = time.monotonic()
+    outcome = run_entrant(name, ready)
+    seconds, after = time.monotonic() - began, _peak()
+    test = _evaluated(ready, outcome)
+    return {
+        "entrant": name,
+        "seed": settings.seed,
+        "test": test,
+        "validation": outcome.validation,
+        "threshold": outcome.threshold,
+        "ensemble": outcome.facts.get("ensemble"),
+        "seconds": seconds,
+        "megabytes": None if before is None or after is None else max(0.0, after - before),
+        "rows": [len(ready.parts.train), len(ready.parts.validation), len(ready.parts.test)],
+        "classes": ready.labels.classes,
+        "notes": [*ready.notes, *outcome.facts.get("notes", [])],
+    }
+
+
+def _evaluated(ready: Prepared, outcome: Outcome) -> dict[str, Any]:
+    y = ready.test[1]
+    if ready.lists is not None:
+        return asdict(
+            evaluate_lists(ready.objective, outcome.scores, y, ready.lists[torch.from_numpy(ready.parts.test)])
+        )
+    return asdict(evaluate(ready.objective, outcome.scores, y, outcome.threshold))
+
+
+def why_not(entrant: Entrant) -> str | None:
+    """A sentence when this entrant cannot run here, else None."""
+    needs = "lightgbm" if entrant.name in (LAMBDARANK, "pointwise_trees") else entrant.name
+    return None if installed(needs) else f"the package {PACKAGES[needs]} is not installed"
+
+
+def _reset_peak() -> float | None:
+    """Starts the peak anew where Linux allows it; returns the memory in use, in MB, or None where nobody tells."""
+    try:
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")
+        return _status("VmRSS")
+    except OSError:
+        return _peak()
+
+
+def _peak() -> float | None:
+    try:
+        return _status("VmHWM")
+    except OSError:
+        if resource is None:
+            return None
+        most = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        return most / (1 << 20 if sys.platform == "darwin" else 1 << 10)  # macOS counts bytes, others kilobytes
+
+
+def _status(name: str) -> float:
+    with open("/proc/self/status", encoding="utf8") as file:
+        for line in file:
+            if line.startswith(name + ":"):
+                return int(line.split()[1]) / 1024
+    raise OSError(name)

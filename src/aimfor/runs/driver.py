@@ -1,0 +1,85 @@
+"""What is the same for every run: a new folder or one to go on with, one at a time, the stop, and what is written when.
+
+metrics.json is written last: a folder that has it has everything.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from .. import __version__
+from ..data import checkpoint
+from ..data.features import Work
+from ..data.settings import Settings
+from . import kinds
+from .card import card
+from .evaluation import Evaluation, write_evaluation
+from .finished import one_network
+from .folder import check_unchanged, new_folder, stopped_run, write_config
+from .lock import locked
+from .sheets import SHEETS
+from .signals import stop_on_signal
+from .task import CELLS, Task, Tell
+
+
+def start(
+    settings: Settings,
+    out: Path | None,
+    work: Work | None = None,
+    check: Callable[[tuple[str, ...]], None] = lambda possible: None,
+) -> tuple[Path, Task]:
+    """Checks everything, then makes the folder and writes config.json: a run that cannot start leaves no folder.
+
+    Args:
+        settings: What the run depends on.
+        out: Its folder; None takes the next free one below ``runs``.
+        work: How features of pictures are computed.
+        check: Called with the kinds of run that are still possible; may refuse options without effect.
+    """
+    made: list[Path] = []
+
+    def place(name: str) -> Path:
+        made.append(new_folder(out, name))
+        return made[0]
+
+    task = kinds.prepare(settings, work or Work(), place, check)
+    folder = made[0] if made else place(f"{task.name}-{settings.metric}")
+    facts = {"kind": task.kind, "settings": task.settings.model_dump(), **task.facts}
+    write_config(folder, {"aimfor": __version__, **facts, "fingerprint": task.fingerprint})
+    return folder, task
+
+
+def reopen(folder: Path, work: Work | None = None) -> Task:
+    """A run to be continued. Raises `InputError` when it is finished or has other data now."""
+    config, settings = stopped_run(folder)
+    if config.get("recipe") is not None:
+        raise one_network(folder, config)
+    task = kinds.prepare(settings, work or Work(), lambda name: folder, lambda possible: None)
+    check_unchanged(folder, config, task.fingerprint)
+    return task
+
+
+def finish(folder: Path, task: Task, tell: Tell = lambda step: None) -> Evaluation:
+    """Learns (or goes on) to the end and writes every file."""
+    with locked(folder / "config.json"), stop_on_signal(folder, how_to_go_on(folder)) as stop:
+        began = time.monotonic()
+        fitted = task.fit(folder, tell, stop)
+        evaluation = task.evaluate(fitted, tell, stop)
+        evaluation = replace(evaluation, seconds=round(time.monotonic() - began, 3))
+        sheets = task.sheets(fitted, evaluation)
+        if sheets is not None:
+            checkpoint.write_json(folder / SHEETS, {"sheets": sheets})
+        task.save(folder, fitted, evaluation)
+        checkpoint.write_text(folder / "README.md", card(task, evaluation))
+        write_evaluation(folder, evaluation)
+        shutil.rmtree(folder / CELLS, ignore_errors=True)  # needed to go on; a finished run has all it needs
+    return evaluation
+
+
+def how_to_go_on(folder: Path) -> str:
+    """What a user is told after a stop."""
+    return f"Stopped; the state is saved. Continue with: aimfor train --resume {folder}"

@@ -1,0 +1,173 @@
+"""A run on classes or ranked lists in memory, by the ensemble: `aimfor train table.csv` and `aimfor train photos/`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..data import checkpoint
+from ..data.columns import TableEncoder
+from ..data.features import FeatureEncoder
+from ..errors import Interrupted
+from ..learners.ensemble import Ensemble, FolderStore, Progress
+from ..targets.calibrate import probability
+from ..targets.evaluate import evaluate
+from ..targets.evaluate.lists import evaluate_lists, list_importance
+from ..targets.evaluate.results import AnyPart
+from ..targets.importance import Importance, permutation_importance
+from .ensemble_files import save_ensemble
+from .evaluation import EnsembleEvaluation
+from .fitting import check_ensemble, decision_of, ensemble_facts, fit_prepared
+from .kinds import Reading
+from .prepared import Prepared, prepare
+from .sheets import picture_sheets
+from .task import CELLS, Step, Stop, Task, Tell
+
+
+class Evaluating:
+    """Called before every column whose importance is found out; the seconds of those before tell what is left."""
+
+    def __init__(self, ready: Prepared, stop: Stop, tell: Tell) -> None:
+        self.stop, self.tell = stop, tell
+        columns = getattr(ready.encoder, "feature_columns", ())
+        self.total, self.done, self.began = len(set(columns)), 0, 0.0
+        self._say("evaluating on test rows", 0.0)
+
+    def __call__(self) -> None:
+        """Raises `Interrupted` when it is to stop."""
+        if self.stop():
+            raise Interrupted("stopped; the state is saved")
+        if not self.began:
+            self.began = time.monotonic()
+        each = (time.monotonic() - self.began) / max(1, self.done)
+        self._say("which columns matter", each)
+        self.done += 1
+
+    def _say(self, doing: str, each: float) -> None:
+        value = f"{self.done} of {self.total} columns" if self.total else ""
+        self.tell(Step(doing, value, self.done, max(1, self.total), each * (self.total - self.done)))
+
+
+#: Rows the ensemble scores to find out which columns matter; it is some thirty models.
+IMPORTANCE_BUDGET = 60_000
+
+
+def of_rows(reading: Reading) -> EnsembleTask:
+    """Rows or pictures in memory."""
+    return EnsembleTask(prepare(reading.settings, reading.source, ensemble=True, work=reading.work))
+
+
+class EnsembleTask(Task):
+    """Rows in memory × classes or grades × the ensemble."""
+
+    def __init__(self, ready: Prepared) -> None:
+        check_ensemble(ready)
+        self.ready, self.settings, self.name = ready, ready.settings, ready.source.name
+        self.labels = ready.labels
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        """As the table of options calls it."""
+        if self.ready.lists is not None:
+            return "lists"
+        if isinstance(self.ready.encoder, FeatureEncoder):
+            return "features"
+        return "table" if self.ready.source.images is None else "pixels"
+
+    @property
+    def notes(self) -> list[str]:
+        return self.ready.notes
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"labels": self.ready.labels.state, "encoder": self.ready.encoder.state}
+
+    @property
+    def fingerprint(self) -> str:
+        return self.ready.fingerprint
+
+    def fit(self, folder: Path, tell: Tell, stop: Stop) -> Ensemble:
+        store, report = FolderStore(folder / CELLS), _logging(folder, tell)
+        return fit_prepared(self.settings, self.ready, store=store, report=report, stop=stop)
+
+    def evaluate(self, fitted: Ensemble, tell: Tell, stop: Stop) -> EnsembleEvaluation:
+        """Estimated on out-of-fold rows, found on test rows, which took no part in anything."""
+        ready, threshold = self.ready, fitted.threshold
+        return EnsembleEvaluation(
+            metric=self.settings.metric,
+            validation=fitted.cross_validated,
+            test=self._part(fitted.scores(ready.test[0]), threshold.value),
+            importance=self._importance(fitted, Evaluating(ready, stop, tell)),
+            threshold=threshold.value,
+            threshold_text=threshold.text,
+            guaranteed=threshold.guaranteed,
+            ensemble=ensemble_facts(fitted),
+            rows={name: len(getattr(ready.parts, name)) for name in ("train", "validation", "test")},
+            notes=[*ready.notes, *fitted.notes],
+            torch=torch.__version__,
+        )
+
+    def save(self, folder: Path, fitted: Ensemble, evaluation: EnsembleEvaluation) -> None:
+        decision = decision_of(self.ready.labels, fitted, self.ready.lists is not None)
+        checkpoint.write_json(folder / "threshold.json", decision)
+        save_ensemble(folder, fitted)
+
+    def sheets(self, fitted: Ensemble, evaluation: EnsembleEvaluation) -> list[dict[str, Any]] | None:
+        if self.ready.source.kind != "pictures":
+            return None
+        pictures, rows = self.ready.source.as_pictures(), self.ready.parts.test.tolist()
+        scores, classes = fitted.scores(self.ready.test[0]), self.ready.labels.classes
+        return picture_sheets(pictures, rows, self.ready.test[1], scores, evaluation.threshold, classes)
+
+    def _part(self, scores: Tensor, threshold: float) -> AnyPart:
+        """Everything the report says about the test rows."""
+        ready, y = self.ready, self.ready.test[1]
+        if ready.lists is not None:
+            assert ready.source.queries is not None
+            lists, names = ready.lists[torch.from_numpy(ready.parts.test)], ready.source.queries[ready.parts.test]
+            return evaluate_lists(ready.objective, scores, y, lists, names, thorough=True)
+        groups = None if ready.source.groups is None else ready.source.groups[ready.parts.test]
+        stated = probability(scores) if ready.labels.binary else scores.softmax(1)
+        return evaluate(ready.objective, scores, y, threshold, groups, probabilities=stated.numpy(), thorough=True)
+
+    def _importance(self, fitted: Ensemble, evaluating: Evaluating) -> Importance:
+        """Of each column, on test rows."""
+        ready, budget = self.ready, IMPORTANCE_BUDGET
+        if not isinstance(ready.encoder, TableEncoder):
+            return Importance(left_out="features of a pretrained network have no names")
+        columns = ready.encoder.feature_columns
+        if ready.lists is not None:
+            lists, metric = ready.lists[torch.from_numpy(ready.parts.test)], ready.objective.metric
+            return list_importance(
+                metric, fitted.scores, *ready.test, lists, columns, budget=budget, stopped=evaluating
+            )
+
+        def value(scores: Tensor, y: Tensor) -> float:
+            return ready.objective.value(scores, y, fitted.threshold.value)
+
+        return permutation_importance(fitted.scores, value, *ready.test, columns, budget=budget, stopped=evaluating)
+
+
+def _logging(folder: Path, tell: Tell) -> Callable[[Progress], None]:
+    """Told on, and kept in log.jsonl."""
+
+    def both(progress: Progress) -> None:
+        with (folder / "log.jsonl").open("a", encoding="utf8") as file:
+            file.write(json.dumps(asdict(progress)) + "\n")
+        tell(step_of(progress))
+
+    return both
+
+
+def step_of(progress: Progress) -> Step:
+    """A cell of the ensemble as a step of the run."""
+    doing = f"{progress.title}, fold {progress.fold + 1} of {progress.folds}"
+    value = f"{progress.done} of {progress.total} cells"
+    return Step(doing, value, progress.done, progress.total, progress.left)

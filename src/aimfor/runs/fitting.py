@@ -1,0 +1,168 @@
+"""What `aimfor train` does on tables: the ensemble learns, decides, is evaluated on test rows and written down."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..data.executors import cores
+from ..data.features import FeatureEncoder
+from ..data.settings import Settings
+from ..errors import InputError
+from ..learners.ensemble import Ensemble, fit_ensemble
+from ..learners.ensemble.decide import Threshold
+from ..learners.ensemble.members import TunedTail, for_pictures, for_tuning, members
+from ..learners.ensemble.weights import DEFAULT, Judge
+from ..learners.networks.augment import sort_of
+from ..metrics.at_rate import AtRate
+from ..targets.classes import Labels
+from ..targets.folds import make_folds, make_list_folds
+from .evaluation import Curves, MemberRow, Members
+from .prepared import Prepared
+
+#: Cells (rows × columns) above which processes of their own pay for being started.
+SPREAD_ABOVE = 60_000
+#: Rows the ensemble scores to find out which columns matter; it is some thirty models.
+IMPORTANCE_BUDGET = 60_000
+#: Pictures looked at to find out their sort.
+SEEN = 60
+#: Folds of a network on pixels, each of which takes minutes.
+PICTURE_FOLDS = 3
+#: Confidence that a guaranteed threshold keeps its floor.
+CONFIDENCE = 0.95
+RULE = (
+    "Weights: the mean of greedy choices by the exact metric on bootstrap draws of out-of-fold rows (by average "
+    "precision for metrics of decisions), pulled towards the plain average where a class is rare."
+)
+
+
+def check_ensemble(ready: Prepared) -> None:
+    """Raises `InputError` for what an ensemble cannot do, before a folder is made."""
+    if ready.source.images is None:
+        members(ready.settings.members)
+    rows = torch.from_numpy(ready.parts.train)
+    if ready.lists is not None:
+        make_list_folds(ready.lists[rows], ready.ids[rows], ready.settings.seed, single=ready.settings.fast)
+        return
+    make_folds(ready.ids[rows], ready.settings.seed, _whole(ready), single=ready.settings.fast)
+
+
+def sort_of_training(ready: Prepared) -> str:
+    """How pictures may be changed at random while a network learns from their pixels; empty for not at all."""
+    if not ready.settings.augment:
+        return ""
+    if ready.source.images is not None:
+        return sort_of(ready.source.images[ready.parts.train])
+    some = ready.parts.train[:: max(1, len(ready.parts.train) // SEEN)]
+    return sort_of(np.stack([ready.source.as_pictures().square(int(row), 32) for row in some]))
+
+
+def _whole(ready: Prepared) -> Tensor | None:
+    """Group ids of the training rows, where groups must stay whole."""
+    if ready.source.whole is None:
+        return None
+    return torch.from_numpy(np.unique(ready.source.whole[ready.parts.train], return_inverse=True)[1].astype(np.int64))
+
+
+def fit_prepared(settings: Settings, ready: Prepared, **how: Any) -> Ensemble:
+    """The ensemble of a prepared table: the one call behind `train`, `compare` and the demo."""
+    rows = torch.from_numpy(ready.parts.train)
+    chosen: dict[str, Any] = {"kinds": settings.members}
+    if ready.source.images is not None:
+        own = for_pictures(sort_of_training(ready))
+        chosen = {"members": own, "folds": PICTURE_FOLDS, "single": settings.fast, "first_member_only": settings.fast}
+    elif isinstance(ready.encoder, FeatureEncoder) and ready.encoder.fine_tune:
+        tail = TunedTail(ready.encoder.backbone, ready.encoder.stem_shape, sort_of_training(ready))
+        chosen = {"members": for_tuning(settings.members, ready.encoder.components.width, tail)}
+    elif settings.fast:
+        chosen = {"kinds": ("trees",), "single": True, "first_member_only": True}
+    ensemble = fit_ensemble(
+        ready.x[rows],
+        ready.ids[rows],
+        ready.objective,
+        lists=None if ready.lists is None else ready.lists[rows],
+        groups=_whole(ready),
+        outputs=ready.labels.outputs,
+        seed=settings.seed,
+        minutes=settings.budget_minutes,
+        workers=settings.workers or _workers(ready),
+        **chosen,
+        **how,
+    )
+    return with_floor(ensemble, ready)
+
+
+def _workers(ready: Prepared) -> int:
+    size = ready.x.numel() * len(ready.parts.train) // max(1, len(ready.x))
+    return min(4, cores()) if size > SPREAD_ABOVE else 1
+
+
+def with_floor(ensemble: Ensemble, ready: Prepared) -> Ensemble:
+    """The ensemble with a threshold that keeps the floor, where its metric has one."""
+    kept = torch.from_numpy(ready.parts.validation)
+    if not isinstance(ensemble.objective.metric, AtRate) or not len(kept):
+        return ensemble
+    scores, grouped = ensemble.scores(ready.x[kept]), ready.source.whole is not None
+    return keeping_floor(ensemble, scores, ready.ids[kept], "out-of-fold", grouped)
+
+
+def keeping_floor(ensemble: Ensemble, scores: Tensor, y: Tensor, learned_on: str, grouped: bool) -> Ensemble:
+    """For a metric with a floor: the threshold that keeps it with 95 % confidence, tested on rows kept aside.
+
+    The rows that weighed the members choose the order of the tests. They cannot be the tests themselves: weights and
+    threshold were chosen on them, and out of fold each score is of one fold's models, where their average will decide.
+    """
+    metric, record = ensemble.objective.metric, ensemble.out_of_fold
+    assert isinstance(metric, AtRate)
+    assert record is not None
+    try:
+        found = metric.problem().decide(scores, y, guarantee=CONFIDENCE, learn=(record.scores, record.y))
+        value, sentence = found.threshold, str(found.guarantee)
+    except InputError as error:  # scores that tell nothing, or a floor far above them: the run is finished all the same
+        value, sentence = None, str(error)
+    if value is None:
+        note = f"the threshold is the best for the floor on {learned_on} rows and comes without a guarantee: {sentence}"
+        threshold = Threshold(ensemble.threshold.value, note, guaranteed=False)
+        return replace(ensemble, threshold=threshold, notes=[*ensemble.notes, note])
+    notes = ensemble.notes
+    if grouped:
+        notes = [*notes, "the guarantee assumes independent rows; rows of one group seldom are"]
+    return replace(ensemble, threshold=Threshold(value, sentence, guaranteed=True), notes=notes)
+
+
+def decision_of(labels: Labels, ensemble: Ensemble, ranked: bool = False) -> dict[str, Any]:
+    """threshold.json; a ranking has no probabilities."""
+    decision: dict[str, Any] = {
+        "threshold": ensemble.threshold.value,
+        "rule": "score > threshold",
+        "tuned_on": ensemble.threshold.text,
+        "classes": labels.classes,
+    }
+    if ensemble.threshold.guaranteed is not None:
+        decision["guaranteed"] = ensemble.threshold.guaranteed
+    if labels.binary and not ranked:
+        decision["calibration"] = [1.0, 0.0]  # scores are calibrated log-odds already
+    return decision
+
+
+def ensemble_facts(ensemble: Ensemble, rule: str = RULE) -> Members:
+    """The members, their weights, and what each reaches alone on rows it has not learned from."""
+    record = ensemble.out_of_fold
+    assert record is not None
+    judge = Judge(ensemble.objective, record.members, record.y, record.weights, record.lists)
+    rows = [
+        MemberRow(
+            weighted.name,
+            weighted.title,
+            weighted.share,
+            judge.value(record.members[place]),
+            round(weighted.seconds, 3),
+            None if weighted.curves is None else Curves(**weighted.curves),
+        )
+        for place, weighted in enumerate(ensemble.weighted_members)
+    ]
+    return Members(rows, len(record.folds.unique()), rule, DEFAULT)

@@ -1,0 +1,243 @@
+"""A run is source × target × learner: a kind is one line that names three, and has the options that those declare.
+
+What nobody declared is refused by name, before anything is read.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from ..data.backbones import is_backbone
+from ..data.chunks.table import is_stream
+from ..data.features import Work
+from ..data.settings import Settings
+from ..data.source import Source
+from ..data.tables import memory_needed
+from ..errors import InputError
+from ..targets.neighbours import is_retrieval
+from .task import Task
+
+#: Options of `aimfor train` by who declares them; those that nobody names act on every kind.
+SOURCES = {
+    "rows": ("column", "group", "encoding", "rows", "memory"),
+    "chunks": ("column", "group", "encoding", "memory", "threads", "split_by"),
+    "images": ("group", "encoding", "image_size", "skip_corrupt"),
+    "photos": ("model", "encoding", "rows", "image_size", "skip_corrupt"),
+    "scenes": ("model", "group", "image_size", "masks"),
+}
+TARGETS = {
+    "classes": ("target", "positive"),
+    "grades": ("target", "query"),
+    "labels": ("target",),
+    "identities": ("target",),
+    "pixels": ("classes", "ignore"),
+}
+LEARNERS = {
+    "ensemble": ("members", "fast", "budget", "workers"),
+    "ensemble of chunks": ("members", "fast", "budget"),
+    "ensemble on pixels": ("fast", "budget", "workers", "augment"),
+    "ensemble on features": ("members", "fast", "budget", "workers", "augment", "fine_tune"),
+    "an ensemble a label": ("members", "budget"),
+    "embedding": ("epochs",),
+    "mask network": ("epochs", "loss"),
+}
+
+
+@dataclass
+class Reading:
+    """What a task is made of: settings, how pictures are worked on, a folder where one is needed, and the source."""
+
+    settings: Settings
+    work: Work
+    #: From a name to the run's folder, for a source that needs one while it is read.
+    place: Callable[[str], Path]
+
+    @cached_property
+    def source(self) -> Source:
+        """Rows or pictures in memory, read once."""
+        from .prepared import read_source
+
+        return read_source(self.settings, self.work)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a run reads, what it predicts, who learns; the task that does it, and when a run is of this kind.
+
+    Attributes:
+        title: In words.
+        source: A key of `SOURCES`.
+        target: A key of `TARGETS`.
+        learner: A key of `LEARNERS`.
+        task: ``module:callable`` from a `Reading` to a `Task`.
+        suits: Whether such settings are of this kind.
+        fits: Whether such a source is, where the settings leave it open.
+    """
+
+    title: str
+    source: str
+    target: str
+    learner: str
+    task: str
+    suits: Callable[[Settings], bool]
+    fits: Callable[[Source], bool] | None = None
+
+    @property
+    def options(self) -> set[str]:
+        return {*SOURCES[self.source], *TARGETS[self.target], *LEARNERS[self.learner]}
+
+    def make(self, reading: Reading) -> Task:
+        module, _, name = self.task.partition(":")
+        return getattr(importlib.import_module(module, __package__), name)(reading)  # type: ignore[no-any-return]
+
+
+def _photos(settings: Settings) -> bool:
+    return is_backbone(settings.model) and not (_scenes(settings) or _neighbours(settings) or settings.query)
+
+
+def _scenes(settings: Settings) -> bool:
+    return settings.masks is not None
+
+
+def _neighbours(settings: Settings) -> bool:
+    """Such a metric on pictures; a table of paths needs a backbone to be one."""
+    pictures = is_backbone(settings.model) or Path(settings.data).is_dir()
+    return not _scenes(settings) and is_retrieval(settings.metric) and settings.query is None and pictures
+
+
+def _chunks(settings: Settings) -> bool:
+    """A folder of tables, or a file too large for the memory that was named."""
+    path = Path(settings.data)
+    if _scenes(settings) or _neighbours(settings) or is_backbone(settings.model):
+        return False
+    if path.is_file():
+        return bool(settings.memory) and path.suffix.lower() != ".npz" and memory_needed(path) > settings.memory
+    return is_stream(settings.data)
+
+
+def _lists(settings: Settings) -> bool:
+    return settings.query is not None and not (_scenes(settings) or _chunks(settings))
+
+
+def _rows(settings: Settings) -> bool:
+    return not (_photos(settings) or _scenes(settings) or _neighbours(settings) or _chunks(settings) or settings.query)
+
+
+KINDS = {
+    "table": Kind(
+        *("a table in memory", "rows", "classes", "ensemble", ".ensemble:of_rows"),
+        _rows,
+        lambda read: read.images is None,
+    ),
+    "lists": Kind("ranked lists (--query)", "rows", "grades", "ensemble", ".ensemble:of_rows", _lists),
+    "stream": Kind(
+        "a table read as a stream", "chunks", "classes", "ensemble of chunks", ".stream.run:of_chunks", _chunks
+    ),
+    "pixels": Kind(
+        *("pictures without --model", "images", "classes", "ensemble on pixels", ".ensemble:of_rows"),
+        *(_rows, lambda read: read.images is not None),
+    ),
+    "features": Kind(
+        *("pictures with --model", "photos", "classes", "ensemble on features", ".ensemble:of_rows"),
+        *(_photos, lambda read: not read.label_names),
+    ),
+    "labels": Kind(
+        *("several labels of pictures", "photos", "labels", "an ensemble a label", ".labels:of_labels"),
+        *(_photos, lambda read: bool(read.label_names)),
+    ),
+    "masks": Kind("masks", "scenes", "pixels", "mask network", ".masks:of_scenes", _scenes),
+    "embedding": Kind(
+        *("neighbours (--metric map@r)", "photos", "identities", "embedding", ".retrieval:of_identities"), _neighbours
+    ),
+}
+#: Option → the kinds that it acts on.
+ACTS = {
+    option: tuple(name for name, kind in KINDS.items() if option in kind.options)
+    for declared in (SOURCES, TARGETS, LEARNERS)
+    for options in declared.values()
+    for option in options
+}
+
+
+def prepare(
+    settings: Settings, work: Work, place: Callable[[str], Path], check: Callable[[tuple[str, ...]], None]
+) -> Task:
+    """Reads and encodes. All input errors surface here, before anything is written.
+
+    Args:
+        settings: What the run depends on.
+        work: How features of pictures are computed.
+        place: From a name to the run's folder, for a source that needs one while it is read.
+        check: Called with the kinds that are still possible; may refuse options that would have no effect.
+    """
+    reading = Reading(settings, work, place)
+    names = tuple(name for name, kind in KINDS.items() if kind.suits(settings))
+    check(names)
+    if len(names) > 1:
+        names = tuple(name for name in names if (fits := KINDS[name].fits) is None or fits(reading.source))
+        check(names)
+    return KINDS[names[0]].make(reading)
+
+
+_TEXT = (".csv", ".tsv", ".txt", ".gz")
+#: Option → forms of data (see `form_of`) that have what it is about; the others act on any.
+_FORMS = {
+    "target": ("text", "binary", "array", "tables"),
+    "encoding": ("text", "tables"),
+    "rows": ("text", "binary"),
+    "group": ("text", "binary", "array", "tables"),
+    "skip_corrupt": ("text", "binary", "pictures"),
+}
+_WORDS = {
+    "text": "a CSV file",
+    "binary": "a Parquet or Arrow file",
+    "array": "an npz file or a built-in set",
+    "tables": "a folder of tables",
+    "pictures": "a folder of pictures or a COCO file",
+}
+
+
+def form_of(data: str) -> str:
+    """What the data is, by its name alone: a key of `_WORDS`."""
+    from ..data.images import SUFFIXES
+
+    path = Path(data)
+    suffix = path.suffix.lower()
+    if path.is_dir():
+        return "tables" if is_stream(data) else "pictures"
+    if suffix in (".json", *SUFFIXES):
+        return "pictures"
+    if suffix == ".npz" or not path.exists():
+        return "array"
+    return "text" if suffix in _TEXT else "binary"
+
+
+def flag(option: str) -> str:
+    return "--" + option.replace("_", "-")
+
+
+def check_options(typed: Iterable[str], kinds: tuple[str, ...], data: str) -> None:
+    """Raises `InputError` for an option that acts on none of the kinds the run may be of, or not on such data."""
+    form = form_of(data)
+    for option in typed:
+        acts = ACTS.get(option, tuple(KINDS))
+        if not set(kinds) & set(acts):
+            came, others = KINDS[kinds[0]].title, " or ".join(KINDS[one].title for one in acts)
+            raise InputError(flag(option), f"the option for {came}", others, "Leave it out.")
+        forms = _FORMS.get(option, tuple(_WORDS))
+        if form not in forms and kinds != ("masks",):
+            others = " or ".join(_WORDS[one] for one in forms)
+            raise InputError(flag(option), f"the option for {_WORDS[form]}", others, "Leave it out.")
+
+
+def matrix() -> str:
+    """The table in Markdown: an option acts on a kind of run, or is refused by name."""
+    lines = [f"| option | {' | '.join(kind.title for kind in KINDS.values())} |", "|---" * (1 + len(KINDS)) + "|"]
+    for option, kinds in ACTS.items():
+        words = ("acts" if kind in kinds else "refused" for kind in KINDS)
+        lines.append(f"| `{flag(option)}` | {' | '.join(words)} |")
+    return "\n".join(lines)

@@ -1,0 +1,138 @@
+"""A table or pictures in memory, made ready for the ensemble: labels, split, encoder and tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..data.backbones import WORTH, is_backbone, load_backbone
+from ..data.columns import TableEncoder
+from ..data.columns.suspects import near_perfect
+from ..data.encode import Encoder, encode, fit_encoder
+from ..data.features import SIDE, Work
+from ..data.settings import Settings
+from ..data.source import Source, take_copies
+from ..data.sources import load
+from ..errors import InputError
+from ..learners.ensemble.members.base import Rows
+from ..learners.networks.augment import SAID, sort_of
+from ..metrics import NDCG
+from ..metrics.at_rate import AtRate
+from ..targets.classes import GRADES, SEVERAL, Labels, Split, fit_labels, split
+from ..targets.grades import grades_of, list_numbers, split_lists
+from ..targets.objective import Objective
+from .folder import fingerprint_of
+
+
+@dataclass
+class Prepared:
+    """A source made ready for training: encoders, split and tensors."""
+
+    source: Source
+    objective: Objective
+    labels: Labels
+    ids: Tensor
+    parts: Split
+    encoder: Encoder
+    x: Tensor
+    settings: Settings
+    #: The list of each row, where the table is one of ranked lists.
+    lists: Tensor | None = None
+
+    def part(self, name: str) -> Rows:
+        """The rows of ``"train"``, ``"validation"`` or ``"test"``."""
+        return Rows(self.x, self.ids, lists=self.lists).take(torch.from_numpy(getattr(self.parts, name)))
+
+    @property
+    def test(self) -> tuple[Tensor, Tensor]:
+        rows = self.part("test")
+        return rows.x, rows.y
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when the data does; a resumed run checks it."""
+        return fingerprint_of(self.x, self.ids, self.lists)
+
+    @property
+    def notes(self) -> list[str]:
+        return [*self.source.notes, *self.labels.notes, *self.encoder.notes]
+
+
+def read_source(settings: Settings, work: Work | None = None) -> Source:
+    """The data of the settings. For a pretrained network its weights are looked for first: they may not be there."""
+    known: Container[str] = ()
+    if is_backbone(settings.model):
+        known = (work or Work()).store(load_backbone(settings.model), settings.image_size or SIDE).known
+    return load(
+        settings.data,
+        settings.target,
+        group=settings.group,
+        query=settings.query,
+        encoding=settings.encoding,
+        rows=settings.rows,
+        image_size=settings.image_size,
+        lazy=is_backbone(settings.model),
+        skip_corrupt=settings.skip_corrupt,
+        known=known,
+    )
+
+
+def prepare(
+    settings: Settings, source: Source | None = None, *, ensemble: bool = False, work: Work | None = None
+) -> Prepared:
+    """Reads, labels, splits (by the seed) and encodes. All input errors surface here, before anything is written.
+
+    For a ``ensemble`` there are no validation rows, except under a metric with a floor: a threshold that guarantees
+    the floor needs rows that took no part in anything. ``work`` says how features of pictures are computed.
+    """
+    objective = Objective.of(settings.metric)
+    if settings.query is not None:
+        objective = objective.by_list()
+    work = work or Work()
+    source = source or read_source(settings, work)
+    assert source.labels is not None
+    if settings.query is not None:
+        return _prepare_lists(settings, source, objective, ensemble)
+    if source.labels.ndim > 1:  # `app.many` takes those
+        raise InputError("target", f"{len(source.label_names)} labels at once", "one column of classes")
+    objective = objective.on_classes(len(set(source.labels)), settings.positive)
+    otherwise = GRADES if isinstance(objective.metric, NDCG) else SEVERAL
+    labels = fit_labels(source.labels, binary=objective.binary, positive=settings.positive, otherwise=otherwise)
+    ids = labels.encode(source.labels)
+    take_copies(source, ids)
+    kept_aside = not ensemble or isinstance(objective.metric, AtRate)
+    parts = split(ids, settings.seed, source.test, validation=kept_aside, whole=source.whole)
+    backbone = settings.model if is_backbone(settings.model) else ""
+    if backbone and source.kind == "table":
+        raise InputError("--model", f"{backbone} for a table", "pictures", "Leave --model out.")
+    work.hashes = source.hashes
+    how: dict[str, Any] = {"backbone": backbone, "side": settings.image_size, "fine_tune": settings.fine_tune}
+    encoder = fit_encoder(source, parts.train, settings.requested, work=work, **how)
+    x = torch.from_numpy(encode(encoder, source))
+    if ensemble and source.images is not None:
+        source.notes += [WORTH, *([SAID[sort_of(source.images[parts.train])]] if settings.augment else [])]
+    if isinstance(encoder, TableEncoder):
+        encoder.notes += near_perfect(encoder, x.numpy()[parts.train], ids[parts.train])
+    return Prepared(source, objective, labels, torch.from_numpy(ids), parts, encoder, x, settings)
+
+
+def _prepare_lists(settings: Settings, source: Source, objective: Objective, ensemble: bool) -> Prepared:
+    """Grades for classes, and parts that keep queries whole."""
+    assert settings.query is not None
+    assert source.labels is not None
+    assert source.queries is not None
+    if settings.positive is not None:
+        raise InputError("--positive", repr(settings.positive), "none with --query: the target holds grades")
+    if source.whole is not None:
+        raise InputError("--group", repr(settings.group), "none with --query: queries are what stays together there")
+    lists = list_numbers(source.queries, settings.query)
+    labels, grades = grades_of(source.labels, objective)
+    parts = split_lists(lists, grades, settings.seed, source.test, validation=not ensemble)
+    encoder = fit_encoder(source, parts.train, settings.requested)
+    x = torch.from_numpy(encode(encoder, source))
+    ids, numbers = torch.from_numpy(grades), torch.from_numpy(lists)
+    return Prepared(source, objective, labels, ids, parts, encoder, x, settings, numbers)

@@ -1,0 +1,1 @@
+"""A run on a table larger than memory."""

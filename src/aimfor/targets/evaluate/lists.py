@@ -1,0 +1,175 @@
+"""Ranked lists: the metric of each, the usual ones beside it, and which columns the order hangs on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...metrics import NDCG, AveragePrecision, Metric
+from ..importance import ColumnImportance, Importance
+from ..intervals import bootstrap_interval
+from ..objective import Objective
+from .results import Beside, NamedQuery, Queries, RankedLists
+
+Array = NDArray[np.float64]
+#: Shuffles of a column.
+SHUFFLES = 2
+
+
+def per_list(metric: Metric, scores: Tensor, y: Tensor, lists: Tensor) -> tuple[Tensor, Array]:
+    """List numbers, ascending, and the metric of each list; NaN for a list without a grade above 0.
+
+    The metric is a weighted mean over lists, ``v = Σ wᵦvᵦ / Σ wᵦ``, so its gradient by the weights, at equal weights,
+    is ``(vᵦ − v) / b``: one pass gives every list's own value.
+
+    Example:
+        >>> from aimfor import NDCG
+        >>> scores, y = torch.tensor([2.0, 1.0, 1.0, 2.0]), torch.tensor([1, 0, 1, 0])
+        >>> per_list(NDCG(), scores, y, torch.tensor([4, 4, 9, 9]))[1].round(3).tolist()
+        [1.0, 0.631]
+    """
+    known, place = lists.unique(return_inverse=True)
+    found = torch.zeros(len(known), dtype=torch.bool).index_put((place[y > 0],), torch.tensor(True))
+    values = np.full(len(known), np.nan)
+    rows = found[place].nonzero().reshape(-1)
+    if not len(rows):
+        return known, values
+    weights = torch.ones(int(found.sum()), dtype=torch.float64, requires_grad=True)
+    batch = metric.check(scores[rows].double(), y[rows], groups=lists[rows], weights=weights.detach())
+    mean = metric.exact(replace(batch, weights=weights[:, None]))
+    slopes = torch.autograd.grad(mean, weights)[0]
+    values[found.numpy()] = (mean.detach() + len(weights) * slopes).clamp(0.0, 1.0).numpy()
+    return known, values
+
+
+def interval(values: Array, level: float = 0.95, seed: int = 0) -> tuple[float, float] | None:
+    """Percentile interval of the mean over draws of lists with replacement; None where draws cannot tell."""
+    values = values[np.isfinite(values)]
+    return bootstrap_interval(lambda drawn: float(values[drawn].mean()), len(values), level=level, seed=seed)
+
+
+def list_importance(
+    metric: Metric,
+    scores: Callable[[Tensor], Tensor],
+    x: Tensor,
+    y: Tensor,
+    lists: Tensor,
+    columns: Sequence[str],
+    *,
+    budget: int,
+    seed: int = 0,
+    stopped: Callable[[], None] = lambda: None,
+) -> Importance:
+    """What the mean over lists loses when a column's values change places among all rows; see `permutation_importance`.
+
+    Rows count as whole lists: intervals are over draws of lists, because rows of one list are judged together.
+    """
+    names = list(dict.fromkeys(columns))
+    known, counts = lists.unique(return_counts=True)
+    generator = torch.Generator().manual_seed(seed)
+    most = max(1, budget // (SHUFFLES * len(names)))
+    if len(y) > most:  # whole lists, as many as the budget allows
+        order = torch.randperm(len(known), generator=generator)
+        fitting = int((counts[order].cumsum(0) <= most).sum())
+        kept = torch.isin(lists, known[order[: max(1, fitting)]])
+        x, y, lists = x[kept], y[kept], lists[kept]
+    before = per_list(metric, scores(x), y, lists)[1]
+    if not np.isfinite(before).any():
+        return Importance(left_out="the metric is undefined on the rows that were looked at")
+    found = []
+    for name in names:
+        stopped()
+        places = [place for place, one in enumerate(columns) if one == name]
+        lost = np.zeros_like(before)
+        for _ in range(SHUFFLES):
+            changed = x.clone()
+            changed[:, places] = x[torch.randperm(len(x), generator=generator)][:, places]
+            lost += (before - per_list(metric, scores(changed), y, lists)[1]) / SHUFFLES
+        low, high = interval(lost) or (None, None)
+        found.append(ColumnImportance(name, float(np.nanmean(lost)), low, high))
+    return Importance(sorted(found, key=lambda one: -one.loss), len(x), SHUFFLES, float(np.nanmean(before)))
+
+
+#: Places whose NDCG every reader of rankings asks for.
+PLACES = (1, 3, 5, 10)
+BINS = 10
+#: Queries named at either end.
+NAMED = 5
+
+
+def evaluate_lists(
+    objective: Objective,
+    scores: Tensor,
+    grades: Tensor,
+    lists: Tensor,
+    names: NDArray[Any] | None = None,
+    *,
+    thorough: bool = False,
+) -> RankedLists:
+    """The metric over queries with what explains it.
+
+    Args:
+        objective: The metric of lists.
+        scores: ``(n,)``.
+        grades: ``(n,)`` whole numbers.
+        lists: ``(n,)`` list numbers.
+        names: The query's name of each row, for the queries that are named.
+        thorough: Intervals, by draws of whole queries.
+
+    ``baseline`` is the mean over all orders, which is what one score for every row gets: ties share their places.
+    """
+    known, values = per_list(objective.metric, scores, grades, lists)
+    flat = per_list(objective.metric, torch.zeros_like(scores), grades, lists)[1]
+    counted = np.isfinite(values)
+    low, middle, high = np.quantile(values[counted], [0.25, 0.5, 0.75]).tolist() if counted.any() else (0.0, 0.0, 0.0)
+    queries = Queries(
+        counted=int(counted.sum()),
+        left_out=int((~counted).sum()),
+        quartiles=(low, middle, high) if counted.any() else None,
+        below_chance=float((values[counted] < flat[counted] - 1e-9).mean()) if counted.any() else None,
+        histogram=np.histogram(values[counted], BINS, (0.0, 1.0))[0].tolist(),
+        named=_named(known, values, lists, names) if names is not None and thorough else [],
+    )
+    return RankedLists(
+        metric=_mean(values),
+        baseline=_mean(flat),
+        n=len(grades),
+        beside=[_beside(name, metric, scores, grades, lists, thorough) for name, metric in _others(objective)],
+        interval=interval(values) if thorough else None,
+        queries=queries,
+    )
+
+
+def _others(objective: Objective) -> list[tuple[str, Metric]]:
+    gain = getattr(objective.metric, "gain", "linear")
+    found: list[tuple[str, Metric]] = [(f"NDCG@{k}", NDCG(k, gain)) for k in PLACES]
+    found += [("MAP (grades above 0)", AveragePrecision())]
+    return [(name, metric) for name, metric in found if metric != objective.metric]
+
+
+def _beside(name: str, metric: Metric, scores: Tensor, grades: Tensor, lists: Tensor, thorough: bool) -> Beside:
+    y = grades if isinstance(metric, NDCG) else (grades > 0).long()
+    values, flat = (per_list(metric, one, y, lists)[1] for one in (scores, torch.zeros_like(scores)))
+    return Beside(name, _mean(values), _mean(flat), interval=interval(values) if thorough else None)
+
+
+def _mean(values: NDArray[np.float64]) -> float:
+    return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
+
+
+def _named(known: Tensor, values: NDArray[np.float64], lists: Tensor, names: NDArray[Any]) -> list[NamedQuery]:
+    """The worst queries, then the best; each once."""
+    places = [int(one) for one in np.argsort(values) if np.isfinite(values[one])]
+    chosen = list(dict.fromkeys([*places[:NAMED], *places[-NAMED:]]))
+    numbers = lists.numpy()
+    found = []
+    for place in chosen:
+        rows = np.flatnonzero(numbers == int(known[place]))
+        found.append(NamedQuery(str(names[rows[0]]), len(rows), float(values[place])))
+    return found

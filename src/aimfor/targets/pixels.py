@@ -1,0 +1,213 @@
+"""Pictures and their masks: PNG files of class ids beside pictures of the same names and sizes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.images import image_files
+from ..data.pictures import Pictures, opened
+from ..errors import InputError
+from .coco import IGNORED, Shapes, coco_scenes
+
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Scenes:
+    """Pictures with masks.
+
+    Attributes:
+        pictures: By reference.
+        masks: One PNG file each, or the shapes of a COCO file.
+        groups: The drive, patient or scene of each.
+        classes: Names, in the order of their ids.
+        ignore: The value of pixels that do not count, or None.
+        foreground: The value that means class 1 in masks of two values (255), or None where values are ids.
+        notes: What was left out or assumed.
+    """
+
+    pictures: Pictures
+    masks: Sequence[Path | Shapes]
+    groups: list[str]
+    classes: list[str]
+    ignore: int | None
+    foreground: int | None
+    notes: list[str] = field(default_factory=list)
+
+    def mask(self, row: int) -> Bytes:
+        """``(h, w)`` class ids, 255 where a pixel does not count."""
+        return ids_of(values_of(self.masks[row]), self.ignore, self.foreground)
+
+
+def ids_of(values: NDArray[np.int64], ignore: int | None, foreground: int | None) -> Bytes:
+    if foreground is not None:
+        return np.asarray(values == foreground, dtype=np.uint8)
+    return (
+        np.where(values == ignore, IGNORED, values).astype(np.uint8) if ignore is not None else values.astype(np.uint8)
+    )
+
+
+def read_scenes(
+    folder: Path,
+    masks: Path,
+    *,
+    classes: Path | None = None,
+    ignore: int | None = None,
+    group: str | None = None,
+) -> Scenes:
+    """Every picture of the folder with its mask, all checked.
+
+    Args:
+        folder: Of pictures.
+        masks: Of PNG files with the pictures' names, or a COCO file.
+        classes: A text file with one name per line, or JSON: a list, or names by id.
+        ignore: The value of pixels that do not count; 255 where masks have it beside class ids.
+        group: A regular expression; what it matches in a picture's path names the group.
+
+    Raises:
+        InputError: A picture without a mask, sizes that differ, values that are no class, a damaged file.
+    """
+    if not folder.is_dir():
+        raise InputError("data", f"{folder}, which is no folder", "a folder")
+    if masks.is_file() and masks.suffix.lower() == ".json":
+        return _of_coco(folder, masks, classes, ignore, group)
+    if not masks.is_dir():
+        raise InputError("--masks", f"{masks}, which is no folder", "a folder of PNG files, or a COCO file")
+    files = [path for path in image_files(folder) if not path.resolve().is_relative_to(masks.resolve())]
+    if not files:
+        raise InputError("data", f"the folder {folder.name} without images", "pictures")
+    names = [str(path.relative_to(folder)) for path in files]
+    found = [_mask_file(masks, name) for name in names]
+    pictures = Pictures(names, files)
+    seen: set[int] = set()
+    for row, path in enumerate(found):
+        seen |= _checked(pictures, row, path)
+    notes: list[str] = []
+    foreground = 255 if seen <= {0, 255} and ignore is None and 255 in seen else None
+    if foreground is None and ignore is None and 255 in seen:
+        ignore = IGNORED
+        notes.append("pixels of value 255 do not count (choose with --ignore)")
+    known = {0, 1} if foreground is not None else seen - {ignore}
+    titles = _titles(classes, known)
+    strange = sorted(known - set(range(len(titles))))
+    if strange:
+        path = next(one for one in found if strange[0] in set(np.unique(values_of(one)).tolist()))
+        raise InputError(
+            "--masks",
+            f"{path.name} with the value {strange[0]}",
+            f"class ids 0 … {len(titles) - 1}" + (f", or {ignore}" if ignore is not None else ""),
+            "Name more classes with --classes, or what does not count with --ignore.",
+        )
+    return Scenes(pictures, found, _groups(names, group, notes), titles, ignore, foreground, notes)
+
+
+def _of_coco(folder: Path, path: Path, classes: Path | None, ignore: int | None, group: str | None) -> Scenes:
+    """A COCO file says itself what its classes are and what does not count."""
+    if classes is not None or ignore is not None:
+        name = "--classes" if classes is not None else "--ignore"
+        raise InputError(name, "the option together with a COCO file", "none: the file says it itself", "Leave it out.")
+    pictures, shapes, titles, notes = coco_scenes(folder, path)
+    for row, one in enumerate(shapes):
+        _checked(pictures, row, one)
+    return Scenes(pictures, shapes, _groups(pictures.names, group, notes), titles, IGNORED, None, notes)
+
+
+def _mask_file(masks: Path, name: str) -> Path:
+    stem = Path(name).with_suffix("")
+    for candidate in (masks / f"{stem}.png", masks / f"{stem}_mask.png", masks / f"{stem.name}.png"):
+        if candidate.is_file():
+            return candidate
+    raise InputError(
+        "--masks", f"no mask of {name}", f"{stem}.png in {masks.name}", "Add it, or move the picture away."
+    )
+
+
+def values_of(path: Path | Shapes) -> NDArray[np.int64]:
+    """One number a pixel. Raises `InputError` for a mask in colours."""
+    if isinstance(path, Shapes):
+        return path.values()
+    image = opened(path.read_bytes(), path.name)
+    if image.mode not in ("P", "L", "1", "I", "I;16"):
+        raise InputError("--masks", f"{path.name} in mode {image.mode}", "one class id per pixel (PNG of mode P or L)")
+    values = np.asarray(image).astype(np.int64)
+    if values.min() < 0 or values.max() > 255:
+        raise InputError("--masks", f"{path.name} with values up to {values.max()}", "ids of at most 255")
+    return values
+
+
+def _checked(pictures: Pictures, row: int, path: Path | Shapes) -> set[int]:
+    values, size = values_of(path), pictures.open(row).size
+    if values.shape != (size[1], size[0]):
+        height, width = values.shape
+        came = f"{path.name} of {width} × {height} beside {pictures.names[row]} of {size[0]} × {size[1]}"
+        raise InputError("--masks", came, "a mask of its picture's size")
+    return set(np.unique(values).tolist())
+
+
+def _titles(path: Path | None, known: set[int]) -> list[str]:
+    if path is None:
+        names = [str(one) for one in range(max(known, default=0) + 1)]
+        return ["background", "foreground"] if len(names) == 2 else names
+    try:
+        text = path.read_text(encoding="utf8")
+        found = (
+            json.loads(text) if path.suffix.lower() == ".json" else [one for one in text.splitlines() if one.strip()]
+        )
+        if isinstance(found, dict):
+            by_id = {int(key): str(value) for key, value in found.items()}
+            found = [by_id.get(one, str(one)) for one in range(max(by_id) + 1)]
+        titles = [str(one).strip() for one in found]
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError("--classes", f"{path} ({error})", "one name per line, or JSON") from None
+    if len(titles) < 2:
+        raise InputError("--classes", f"{len(titles)} names in {path.name}", "at least two classes")
+    return titles
+
+
+def _groups(names: Sequence[str], group: str | None, notes: list[str]) -> list[str]:
+    if group is None:
+        notes.append("every picture is a group of its own; neighbouring frames belong together (--group REGEX)")
+        return list(names)
+    try:
+        pattern = re.compile(group)
+    except re.error as error:
+        raise InputError("--group", f"{group!r} ({error})", "a regular expression, such as '^[^_]+'") from None
+    found = []
+    for name in names:
+        match = pattern.search(name)
+        if match is None:
+            raise InputError("--group", f"{group!r}, which matches nothing in {name}", "a match in every path")
+        found.append(match.group(1) if pattern.groups else match.group(0))
+    return found
+
+
+def sized(pictures: Pictures, row: int, size: tuple[int, int]) -> Bytes:
+    """``(h, w, 3)`` at this height and width."""
+    from PIL import Image
+
+    image = pictures.open(row)
+    if image.size != (size[1], size[0]):
+        image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR, reducing_gap=2.0)
+    return np.asarray(image, dtype=np.uint8)
+
+
+def coarse(ids: Bytes, size: tuple[int, int]) -> Bytes:
+    """Class ids at this height and width: the pixel in the middle of each cell."""
+    rows = ((np.arange(size[0]) + 0.5) * ids.shape[0] / size[0]).astype(int)
+    columns = ((np.arange(size[1]) + 0.5) * ids.shape[1] / size[1]).astype(int)
+    return np.ascontiguousarray(ids[rows][:, columns])
+
+
+def common_size(pictures: Pictures, side: int) -> tuple[int, int]:
+    """Height and width for all: the shape of the middle picture, about ``side``² pixels, multiples of 32."""
+    shapes = sorted(pictures.open(row).size for row in range(0, len(pictures), max(1, len(pictures) // 25)))
+    width, height = shapes[len(shapes) // 2]
+    scale = side / (width * height) ** 0.5
+    return tuple(max(32, 32 * round(one * scale / 32)) for one in (height, width))

@@ -1,0 +1,171 @@
+"""Weights of members, the common scale, thresholds and promises, each against a second way to the same number."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from aimfor.errors import InputError
+from aimfor.learners.ensemble.candidates import values_of
+from aimfor.learners.ensemble.decide import _parts, cross_validated, threshold_of
+from aimfor.learners.ensemble.scale import Scale
+from aimfor.learners.ensemble.weights import RULES, Judge, bootstrap, choose, greedy, mixed
+from aimfor.targets.objective import Objective
+
+
+def said(seed: int = 0, n: int = 400) -> tuple[Tensor, Tensor]:
+    """Three members: two that each see another half of the truth, and one that guesses."""
+    generator = torch.Generator().manual_seed(seed)
+    y = (torch.rand(n, generator=generator) < 0.2).long()
+    noise = torch.randn(3, n, generator=generator, dtype=torch.float64)
+    return torch.stack((1.5 * y + noise[0], 1.5 * y + noise[1], noise[2])), y
+
+
+@pytest.mark.parametrize("metric", ["auroc", "ap", "f1", "recall@precision=0.8", "accuracy", "fbeta=2"])
+def test_greedy_is_close_to_the_best_mixture_on_a_grid(metric: str) -> None:
+    scores, y = said()
+    judge = Judge(Objective.of(metric), scores, y)
+    grid = [torch.tensor([a, b, 10 - a - b]) / 10.0 for a, b in itertools.product(range(11), range(11)) if a + b <= 10]
+    best = max(judge.of(shares) for shares in grid)
+    found = greedy(judge)
+    assert float(found.sum()) == pytest.approx(1.0)
+    assert judge.of(found) >= max(judge.of(torch.eye(3)[one]) for one in range(3))
+    assert judge.of(found) >= best - 0.01
+    assert judge.of(found) > judge.of(torch.tensor([0.0, 0.0, 1.0]))
+
+
+@pytest.mark.parametrize("rule", list(RULES))
+def test_every_rule_gives_shares_and_prefers_who_knows(rule: str) -> None:
+    scores, y = said()
+    shares = choose(rule, Judge(Objective.of("auroc"), scores, y), seed=0)
+    assert float(shares.sum()) == pytest.approx(1.0)
+    assert bool((shares >= 0).all())
+    if rule != "average":
+        assert float(shares[2]) < 0.25 < float(shares[:2].min())
+
+
+def test_one_member_has_all_of_the_vote_and_an_unknown_rule_is_refused() -> None:
+    scores, y = said()
+    judge = Judge(Objective.of("ap"), scores[:1], y)
+    assert choose("bagged", judge).tolist() == [1.0]
+    with pytest.raises(InputError, match="'bagd'"):
+        choose("bagd", judge)
+
+
+def test_steady_weights_follow_the_rows_there_are() -> None:
+    """With r rows of the rarest class the choice has the share r / (r + 100); F1 is weighed by average precision."""
+    scores, y = said(n=2000)
+    rarest = int(y.sum())
+    f1, ap = (Judge(Objective.of(metric), scores, y) for metric in ("f1", "ap"))
+    trust = rarest / (rarest + 100)
+    expected = trust * choose("bagged", ap, 3) + (1 - trust) / 3
+    torch.testing.assert_close(choose("steady", f1, 3), expected)
+    torch.testing.assert_close(choose("steady", ap, 3), expected)
+
+
+def test_draws_keep_the_number_of_rows_of_every_class() -> None:
+    _, y = said()
+    for rows in bootstrap(y, 3, seed=0):
+        assert torch.bincount(y[rows]).tolist() == torch.bincount(y).tolist()
+        assert len(rows.unique()) < len(rows)
+
+
+def test_scale_finds_the_truth_it_was_made_with_and_keeps_the_order() -> None:
+    generator = torch.Generator().manual_seed(0)
+    truth = 2.0 * torch.randn(200_000, generator=generator, dtype=torch.float64) - 1.0
+    y = (torch.rand(200_000, generator=generator) < truth.sigmoid()).long()
+    scale = Scale.fit((truth - 0.7) / 0.3, y)
+    assert scale.slope == pytest.approx(0.3, abs=0.01)
+    assert scale.offsets[0] == pytest.approx(0.7, abs=0.03)
+    far = torch.tensor([-1e9, -50.0, -1.0, 0.0, 1.0, 50.0, 1e9], dtype=torch.float64)
+    moved = Scale(1.0, (0.0,))(far)
+    assert bool((moved.diff() > 0).all())
+    assert float(moved.abs().max()) < 40.0
+    assert torch.equal(moved[2:5], far[2:5])
+    assert Scale.restore(scale.state) == scale
+
+
+def test_class_scale_gives_the_shares_of_the_classes_where_scores_say_nothing() -> None:
+    y = torch.tensor([0] * 600 + [1] * 300 + [2] * 100)
+    chances = Scale.fit(torch.zeros(1000, 3).double(), y).probabilities(torch.zeros(1, 3).double())
+    assert chances[0].tolist() == pytest.approx([0.6, 0.3, 0.1], abs=0.01)
+
+
+def test_guard_rails_leave_even_odds() -> None:
+    scores, y = said()
+    few = slice(0, 49)
+    assert threshold_of(Objective.of("f1"), scores[0][few], y[few]).value == 0.0
+    assert threshold_of(Objective.of("accuracy"), scores[0], y).value == 0.0
+    tuned = threshold_of(Objective.of("f1"), scores[0], y)
+    ranked = threshold_of(Objective.of("ap"), scores[0], y)  # average precision decides nothing itself
+    assert ranked.value == tuned.value
+    assert ranked.text.startswith("the best for F1 on")
+    assert tuned.value == Objective.of("f1").tuned(scores[0], y)[0]
+    assert "400 out-of-fold rows" in tuned.text
+
+
+def test_a_promise_is_judged_on_rows_that_did_not_choose() -> None:
+    scores, y = said()
+    objective = Objective.of("f1")
+    judge = Judge(objective, scores, y)
+    parts = _parts(y, 7)
+    assert parts is not None
+    assert torch.cat(parts).sort().values.tolist() == list(range(len(y)))
+    decided = torch.empty(len(y), dtype=torch.float64)
+    for part in parts:
+        rest = torch.tensor([row for row in range(len(y)) if row not in set(part.tolist())])
+        cut, _ = objective.tuned(scores[:, rest].mean(0), y[rest])
+        decided[part] = (scores[:, part].mean(0) > cut).double() * 2 - 1
+    assert cross_validated("average", judge, 7) == pytest.approx(objective.value(decided, y), abs=1e-12)
+
+
+def test_promises_about_noise_are_lower_than_the_best_threshold_on_the_same_rows() -> None:
+    generator = torch.Generator().manual_seed(0)
+    flattered = kept = 0.0
+    for _ in range(10):
+        y = torch.zeros(60, dtype=torch.long)
+        y[:12] = 1
+        scores = torch.randn(2, 60, generator=generator, dtype=torch.float64)
+        judge = Judge(Objective.of("f1"), scores, y)
+        flattered += judge.of(greedy(judge))
+        kept += cross_validated("greedy", judge, 0)
+    assert kept < 0.85 * flattered
+
+
+def test_mixed_is_the_weighted_sum() -> None:
+    scores, _ = said()
+    shares = torch.tensor([0.2, 0.3, 0.5])
+    expected = 0.2 * scores[0] + 0.3 * scores[1] + 0.5 * scores[2]
+    torch.testing.assert_close(mixed(scores, shares), expected, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(400, 12), (5_000, 6)])
+def test_twelve_draws_have_their_say_and_six_of_many_rows(rows: int, expected: int) -> None:
+    scores, y = said(n=rows)
+    drawn = list(Judge(Objective.of("auroc"), scores, y).draws(0))
+    assert len(drawn) == expected
+    assert len({tuple(one.scores[0].tolist()) for one in drawn}) == expected
+
+
+@pytest.mark.parametrize("metric", ["ap", "auroc"])
+@pytest.mark.parametrize("ties", [False, True])
+def test_candidates_side_by_side_have_the_value_each_has_alone(metric: str, ties: bool) -> None:
+    """To the last bit, so that greedy chooses as it would by asking the metric one candidate at a time."""
+    objective = Objective.of(metric)
+    for seed in range(30):
+        scores, y = said(seed, n=2 + 31 * seed)
+        scores = (2 * scores).round() if ties else scores
+        alone = [objective.value(one, y) for one in scores]
+        np.testing.assert_array_equal(values_of(objective, scores, y), alone)
+
+
+@pytest.mark.parametrize("rule", ["greedy", "bagged", "steady"])
+def test_weights_are_those_of_asking_one_by_one(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, y = said(3)
+    quick = choose(rule, Judge(Objective.of("f1" if rule == "steady" else "ap"), scores, y), 4)
+    monkeypatch.setattr(Judge, "values", lambda self, mixtures: [self.value(one) for one in mixtures])
+    assert torch.equal(quick, choose(rule, Judge(Objective.of("f1" if rule == "steady" else "ap"), scores, y), 4))
