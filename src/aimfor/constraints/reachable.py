@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..checks import number
 from ..errors import InputError
 
 if TYPE_CHECKING:
-    from .expressions import LinearSum, Rate
+    from .expressions import Constraint, LinearSum, Rate
 
 
 def bound_of(rate: Rate, sense: str, bound: Any) -> float:
@@ -31,3 +32,26 @@ def check_reachable(left: LinearSum, sense: str, bound: float) -> None:
             f"{left!r} {sense} {bound:g}",
             f"a bound that the left side can reach; it lies in [{lowest:g}, {highest:g}]",
         )
+
+
+def refuse_ends(constraints: Sequence[Constraint], argument: str = "subject_to") -> None:
+    """Refuses shares of 0 and 1: every decision keeps such a bound, or no number of rows can show that it is kept.
+
+    For promises alone: training may aim at them.
+    """
+    from .expressions import Gap, Sum, Worst
+
+    for constraint in constraints:
+        left, bound, floor = constraint.left, constraint.bound, constraint.sense == ">="
+        if isinstance(left, Gap | Worst):
+            terms = ((1.0, left.rate),)
+        elif isinstance(left, Sum) and len(left.terms) == 1:
+            terms = left.terms
+        else:
+            continue
+        ((coefficient, rate),) = terms
+        if rate.is_count or bound / coefficient not in (0.0, 1.0):
+            continue
+        empty = (bound / coefficient == 0.0) == (floor == (coefficient > 0))
+        why = "Every decision keeps it: leave it out." if empty else "No number of rows can show that it is kept."
+        raise InputError(argument, repr(constraint), "a bound between 0 and 1", why)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...constraints import Constraint
-from ...constraints.expressions import Gap, Rate, Worst
 from ...constraints.parse import LabelOf, parse_constraint, parse_objective
+from ...constraints.reachable import refuse_ends
 from ...decisions import Problem
 from ...errors import InputError
 
@@ -25,17 +24,5 @@ def asked(
         raise InputError("subject-to", "nothing", "at least one constraint", f'--subject-to "{example}"')
     objective = parse_objective(maximize or minimize or "", label_of)
     constraints = [parse_constraint(text, label_of) for text in subject_to]
-    for constraint, text in zip(constraints, subject_to, strict=True):
-        _refuse_ends(constraint, text)
+    refuse_ends(constraints, "subject-to")
     return Problem("maximize" if minimize is None else "minimize", objective, constraints)
-
-
-def _refuse_ends(constraint: Constraint, text: str) -> None:
-    """A share of 0 or 1: no decision can break the bound, or no number of rows can show that it is kept."""
-    left = constraint.left
-    rate = left.rate if isinstance(left, Gap | Worst) else left
-    if not isinstance(rate, Rate) or rate.is_count or constraint.bound not in (0.0, 1.0):
-        return
-    empty = (constraint.bound == 0.0) == (constraint.sense == ">=")
-    why = "Every decision keeps it: leave it out." if empty else "No number of rows can show that it is kept."
-    raise InputError("subject-to", repr(text), "a bound between 0 and 1", why)
