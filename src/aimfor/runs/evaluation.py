@@ -193,12 +193,21 @@ def read_evaluation(folder: Path) -> AnyEvaluation:
     """What `write_evaluation` wrote. Raises `InputError` for a file that is damaged or of a later version."""
     path = folder / FINISHED
     document = checkpoint.read_json(path)
-    if "schema" not in document and "committee" in document:  # as 0.2 wrote it at first
-        document["ensemble"] = document.pop("committee")
     schema = document.get("schema", SCHEMA)
     if schema != SCHEMA:
         raise InputError(
             "run", f"{path} of layout {schema!r}", f"layout {SCHEMA}", "Read it by the version that wrote it."
         )
     with checkpoint.reading(path):
+        if "schema" not in document:
+            _rename(document)
         return _reader().validate_python(document)  # type: ignore[no-any-return]
+
+
+def _rename(document: dict[str, Any]) -> None:
+    """What 0.2 called otherwise at first, by the names of today."""
+    if "committee" in document:
+        document["ensemble"] = document.pop("committee")
+    for row in document["test"].get("groups") or []:
+        if "false positive rate" in row:
+            row["fpr"] = row.pop("false positive rate")

@@ -9,11 +9,12 @@ from torch import Tensor
 
 from .. import checks
 from ..decisions.certificate import Certificate
+from ..engine import Batch
 from ..errors import InputError
-from ..metrics import NDCG, Accuracy, BalancedAccuracy, Metric, metric_from_name
+from ..metrics import NDCG, Accuracy, BalancedAccuracy, FBeta, Metric, metric_from_name
 from ..metrics.at_rate import AtRate
 from ..metrics.confusion import CountMetric
-from ..metrics.curve import ROUNDING, Curve, just_below, threshold_curve
+from ..metrics.curve import ROUNDING, just_below, threshold_curve
 
 
 @dataclass(frozen=True)
@@ -111,16 +112,14 @@ class Objective:
         """
         if not self.binary:
             return 0.0, self.value(scores, targets, weights=weights)
-        curve = threshold_curve(checks.binary(scores.double(), targets, weights=weights))
-        if not self.needs_threshold:
-            return _below(curve, _operating_point(self.metric, curve)), self.value(scores, targets, weights=weights)
-        assert isinstance(self.metric, CountMetric)
-        values = self.metric.of_counts(curve.tp, curve.fp, curve.positives - curve.tp, curve.negatives - curve.fp)
-        if not bool(values.isfinite().any()):
-            return 0.0, float("nan")
-        best = (values >= values.nan_to_num(-torch.inf).max() - 1e-12).nonzero().reshape(-1)
-        place = int(best[len(best) // 2])  # the middle of equals: the least likely to be chance
-        return _below(curve, place), float(values[place])
+        if isinstance(self.metric, AtRate):
+            value = self.value(scores, targets, weights=weights)
+            return _operating_point(self.metric, checks.binary(scores.double(), targets, weights=weights)), value
+        decided_for = self.metric if self.needs_threshold else FBeta(1.0)
+        threshold, value_there = decided_for.best_threshold(scores.double(), targets, weights=weights)
+        if self.needs_threshold:
+            return float(threshold), float(value_there)
+        return float(threshold), self.value(scores, targets, weights=weights)
 
     def best(
         self, scores: Tensor, targets: Tensor, weights: Tensor | None = None, lists: Tensor | None = None
@@ -142,17 +141,9 @@ def _decided(scores: Tensor, threshold: float) -> Tensor:
     return torch.where(scores.double() > threshold, 1.0, -1.0).double()
 
 
-def _below(curve: Curve, place: int) -> float:
+def _operating_point(metric: AtRate, batch: Batch) -> float:
+    """The threshold of the best rate that meets the floor, or of the one nearest to it."""
+    curve = threshold_curve(batch)
+    best, floored, floor = metric.rates(curve)
+    place = int(torch.where(floored >= floor - ROUNDING, best, floored - 1.0).argmax())
     return float(just_below(curve.thresholds, place, beyond=0.5))
-
-
-def _operating_point(metric: Metric, curve: Curve) -> int:
-    """Where on the curve a metric without a threshold of its own would be used.
-
-    A rate under a floor (recall at a precision): the best that meets the floor, or the nearest to it. Everything
-    else: the highest F1.
-    """
-    if isinstance(metric, AtRate):
-        best, floored, floor = metric.rates(curve)
-        return int(torch.where(floored >= floor - ROUNDING, best, floored - 1.0).argmax())
-    return int((2 * curve.tp / (curve.tp + curve.fp + curve.positives)).argmax())
