@@ -97,7 +97,7 @@ def _masks(place: Path) -> tuple[list[list[str]], Path]:
             folder.mkdir(parents=True, exist_ok=True)
             if root != "new" or number < 2:
                 Image.fromarray(pixels).save(folder / f"{number}.png")
-    words = ("--metric", "iou", "--group", "^[^/]+", "--image-size", "64", "--epochs", "1")
+    words = ("--metric", "iou", "--cluster", "^[^/]+", "--image-size", "64", "--epochs", "1")
     return _trained(place / "scenes", "--masks", str(place / "masks"), *words), place / "new"
 
 

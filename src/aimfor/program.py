@@ -117,7 +117,7 @@ def train(data: Any, *, metric: str, target: str | None = None, out: Any = None,
         aimfor.errors.InputError: member: got 'linear', expected an option of aimfor train. Did you mean 'members'?
     """
     folder = None if out is None else Path(out)
-    given = _given(OF_TRAIN, options, "aimfor train")
+    given = _given(OF_TRAIN, options, "aimfor train", "jobs")
     given |= {"data": _path(data, folder), "metric": metric, "target": target, "out": folder, "quiet": True}
     typed = [name for name, (_, default) in OF_TRAIN.items() if given[name] != default and name != "quiet"]
     place, task = begin(given, typed)

@@ -162,7 +162,7 @@ def test_training_shows_a_bar_with_a_step_for_every_cell(tmp_path: Path, monkeyp
         return live
 
     monkeypatch.setattr(progress, "bar", watched)
-    words = ["train", "iris", "--metric", "f1_macro", "--members", "linear", "--workers", "1"]
+    words = ["train", "iris", "--metric", "f1_macro", "--members", "linear", "--jobs", "1"]
     result = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "run")])
     assert result.exit_code == 0, result.output + result.stderr
     cells = [(title, total, done) for title, total, done in seen if title.startswith("linear")]

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from aimfor.cli.main import app
-from aimfor.data.settings import settings
+from aimfor.data.settings import Settings, settings
 from aimfor.errors import InputError
 from aimfor.integrations.sklearn import MetricClassifier
 from aimfor.runs.fitting import fit_prepared
@@ -33,11 +33,11 @@ def visits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("metric", ["ap", "recall@precision=0.5"])
 def test_parts_and_folds_of_a_run_share_no_group(visits: Path, metric: str) -> None:
-    given = settings(data=str(visits), target="label", metric=metric, group="patient", members=("linear",))
+    given = settings(data=str(visits), target="label", metric=metric, cluster="patient", members=("linear",))
     ready = prepare(given, ensemble=True)
     whole = ready.source.whole
     assert whole is not None
-    assert "rows of one 'patient' stay together in test rows and folds (60 groups)" in ready.notes
+    assert "rows of one 'patient' stay together in test rows and folds (60 clusters)" in ready.notes
     parts = [ready.parts.train, ready.parts.validation, ready.parts.test]
     assert sorted(np.concatenate(parts)) == list(range(240))
     groups = [set(whole[part]) for part in parts]
@@ -53,15 +53,14 @@ def test_parts_and_folds_of_a_run_share_no_group(visits: Path, metric: str) -> N
 
 
 def test_the_rivals_of_a_comparison_have_the_same_test_rows(visits: Path) -> None:
-    given = settings(data=str(visits), target="label", metric="ap", group="patient")
+    given = settings(data=str(visits), target="label", metric="ap", cluster="patient")
     np.testing.assert_array_equal(prepare(given).parts.test, prepare(given, ensemble=True).parts.test)
 
 
-def test_a_column_of_few_groups_only_breaks_rates_down(visits: Path) -> None:
+def test_groups_only_break_rates_down(visits: Path) -> None:
     ready = prepare(settings(data=str(visits), target="label", metric="ap", group="sex"), ensemble=True)
     assert ready.source.whole is None or len(set(ready.source.whole)) > 2  # equal rows stay together, sexes do not
     assert set(ready.source.groups) == {"f", "m"}  # type: ignore[arg-type]
-    assert any("splits ignore it" in note for note in ready.notes)
     plain = prepare(settings(data=str(visits), target="label", metric="ap"), ensemble=True)
     np.testing.assert_array_equal(ready.parts.test, plain.parts.test)
 
@@ -89,8 +88,27 @@ def test_groups_that_cannot_be_split_are_named(visits: Path, tmp_path: Path) -> 
         split(in_one, 0, whole=whole)
     with pytest.raises(InputError, match="given test part and outside"):
         split(rng.integers(0, 2, 300), 0, rng.random(300) < 0.3, whole=whole)
-    words = ["train", str(visits), "--target", "label", "--metric", "ap", "--group", "pateint", "--out"]
+    words = ["train", str(visits), "--target", "label", "--metric", "ap", "--cluster", "pateint", "--out"]
     done = CliRunner().invoke(app, [*words, str(tmp_path / "o")])
     assert done.exit_code == 2
     assert "patient" in done.stderr
     assert not (tmp_path / "o").exists()
+
+
+def test_groups_need_decisions_of_two_classes(visits: Path, tmp_path: Path) -> None:
+    words = ["train", str(visits), "--target", "sex", "--out", str(tmp_path / "o"), "--metric"]
+    done = CliRunner().invoke(app, [*words, "f1_macro", "--group", "label"])
+    assert done.exit_code == 2
+    assert "--group: got the option for a metric of several classes, expected a metric of two classes" in done.stderr
+    done = CliRunner().invoke(app, [*words, "auroc", "--group", "patient"])
+    assert "--group: got 'patient' with 60 values, expected a column with at most 50" in done.stderr
+    assert "--cluster patient" in done.stderr
+    assert not (tmp_path / "o").exists()
+
+
+def test_settings_of_earlier_runs_are_read() -> None:
+    stored = Settings.stored({"data": "t", "metric": "f1", "split_by": "town", "group": "sex", "workers": 2})
+    assert (stored.cluster, stored.group, stored.jobs) == ("town", "sex", 2)
+    stored = Settings.stored({"data": "t", "metric": "iou", "masks": "m", "group": "^[^/]+"})
+    assert (stored.cluster, stored.group, stored.jobs) == ("^[^/]+", None, 0)
+    assert Settings.stored(stored.model_dump()) == stored

@@ -81,7 +81,7 @@ def kinds(folder: Path, kind: str) -> tuple[object, ...]:
     small = ("--model", "efficientnet-lite0", "--image-size", 32)
     if kind == "masks":
         pictures, masks = scenes(folder, 8)
-        return ("train", pictures, "--masks", masks, "--metric", "iou", *small, "--epochs", 2, "--group", "^[^/]+")
+        return ("train", pictures, "--masks", masks, "--metric", "iou", *small, "--epochs", 2, "--cluster", "^[^/]+")
     if kind == "labels":
         data = table(folder / "photos")
         return ("train", data, "--target", "below,noisy", "--metric", "ap", *small, "--members", "linear")

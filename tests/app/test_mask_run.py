@@ -71,7 +71,7 @@ def test_from_pictures_and_masks_to_masks_of_new_pictures(model: str, tmp_path: 
         "iou",
         "--model",
         model,
-        "--group",
+        "--cluster",
         "^[^/]+",
         "--image-size",
         64,
@@ -116,7 +116,7 @@ def test_binary_masks_of_0_and_255_have_a_foreground(tmp_path: Path) -> None:
     pictures, masks = scenes(tmp_path, 8, classes=2)
     for path in masks.rglob("*.png"):
         Image.fromarray(np.asarray(Image.open(path)) * np.uint8(255)).save(path)
-    found = read_scenes(pictures, masks, group="drive(.)")
+    found = read_scenes(pictures, masks, cluster="drive(.)")
     assert found.classes == ["background", "foreground"]
     assert set(found.groups) == {"0", "1", "2", "3"}
     assert set(np.unique(found.mask(0))) == {0, 1}
@@ -165,9 +165,9 @@ def test_bad_masks_are_one_line_and_nothing_is_written(tmp_path: Path) -> None:
     refused("one of iou", "--metric", "auroc")
     refused("--model: got 'mlp'", "--model", "mlp")
     refused("--loss: got 'dice', expected input should be 'iou', 'lovasz' or 'cross-entropy'", "--loss", "dice")
-    refused("regular expression", "--group", "[")
-    refused("matches nothing", "--group", "^car")
-    refused("at least", "--group", "drive")
+    refused("regular expression", "--cluster", "[")
+    refused("matches nothing", "--cluster", "^car")
+    refused("at least", "--cluster", "drive")
     (tmp_path / "one.txt").write_text("ground\n")
     refused("at least two classes", "--classes", tmp_path / "one.txt")
 

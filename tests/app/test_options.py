@@ -53,6 +53,7 @@ def test_it_acts_or_is_refused_with_the_kinds_that_have_it(
         ("target", "pictures", False),
         ("target", "array", True),
         ("group", "pictures", False),
+        ("cluster", "pictures", False),
         ("skip_corrupt", "pictures", True),
         ("skip_corrupt", "array", False),
     ],
@@ -65,7 +66,7 @@ def test_an_option_about_a_file_needs_such_a_file(option: str, form: str, fine: 
     (tmp_path / "photos").mkdir()
     data = DATA[form] if form == "array" else str(tmp_path / DATA[form])
     assert kinds.form_of(data) == form
-    kind = (ACTS[option][-1] if option != "group" else "pixels",)
+    kind = (ACTS[option][-1] if option not in ("group", "cluster") else "pixels",)
     if fine:
         check_options([option], kind, data)
         return

@@ -34,7 +34,7 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
     "point", ["wrote */linear-1.safetensors", "write */trees-0.safetensors", "write */threshold.json"]
 )
 def test_sigkill_and_resume_end_bit_for_bit_alike(point: str, table: Path, tmp_path: Path) -> None:
-    options = [table, "--target", "y", "--metric", "auroc", "--members", "linear,trees", "--workers", "1", "-q"]
+    options = [table, "--target", "y", "--metric", "auroc", "--members", "linear,trees", "--jobs", "1", "-q"]
     finished("train", *options, "--out", tmp_path / "whole", folds=3)
     killed = tmp_path / "killed"
     program = Program("train", *options, "--out", killed, folds=3, environment={VARIABLE: f"{point}=SIGKILL"})

@@ -83,7 +83,7 @@ def test_a_floor_out_of_reach_is_said_and_the_run_ends_well(parts: Path, tmp_pat
 
 @pytest.mark.parametrize("by", [None, "who"])
 def test_equal_rows_and_those_of_one_group_are_in_one_half(by: str | None, tmp_path: Path) -> None:
-    ready = prepare(settings(write(tmp_path / "parts", copies=3), split_by=by), tmp_path / "staged")
+    ready = prepare(settings(write(tmp_path / "parts", copies=3), cluster=by), tmp_path / "staged")
     assert ready.aside is not None
     columns = slice(None) if by is None else slice(2, 3)
     there, here = ({tuple(row) for row in part[0][:, columns].tolist()} for part in (ready.aside, ready.validation))

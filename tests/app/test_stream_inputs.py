@@ -131,13 +131,13 @@ def test_a_file_larger_than_the_limit_is_read_as_a_stream(tmp_path: Path, monkey
     assert json.loads((tmp_path / "whole" / "config.json").read_text())["kind"] == "table"
 
 
-def test_split_by_keeps_rows_together_and_group_breaks_rates_down(parts: Path, tmp_path: Path) -> None:
+def test_cluster_keeps_rows_together_and_group_breaks_rates_down(parts: Path, tmp_path: Path) -> None:
     many = write(tmp_path / "many", files=2, n=1_000)
     for file in many.glob("*.parquet"):
         table = pq.read_table(file)
         person = pa.array(np.random.default_rng(0).integers(0, 60, table.num_rows))
         pq.write_table(table.append_column("person", person), file, row_group_size=200)
-    found = train(many, tmp_path / "run", "--fast", "--split-by", "person", "--group", "city")
+    found = train(many, tmp_path / "run", "--fast", "--cluster", "person", "--group", "city")
     assert {row["group"] for row in found["test"]["groups"]} == {"Bern", "Rome", "Oslo"}
     assert sum(row["n"] for row in found["test"]["groups"]) == found["rows"]["test"]
     whole = pa.concat_tables([pq.read_table(file) for file in sorted(many.glob("*.parquet"))])
@@ -306,9 +306,9 @@ def test_a_target_with_too_many_values_ends_early(tmp_path: Path, monkeypatch: p
     [
         (["--memory", "100MB"], "--memory: got 100 MB for row groups of up to 100 rows, expected at least"),
         (["--rows", "10"], "--rows: got the option for a table read as a stream, expected a table in memory"),
-        (["--workers", "2"], "--fast: got the option together with --workers"),
-        (["--group", "town"], "group: got 'town'"),
-        (["--group", "a"], "expected a column with at most 50 values"),
+        (["--jobs", "2"], "--fast: got the option together with --jobs"),
+        (["--group", "town"], "--group: got 'town'"),
+        (["--group", "a"], "expected a column with at most 50. Rows that belong together: --cluster a."),
         (["--epochs", "2"], "--epochs: got the option for a table read as a stream, expected masks or neighbours"),
     ],
 )
@@ -320,7 +320,7 @@ def test_options_that_cannot_be_are_one_line(words: list[str], text: str, parts:
     ("words", "text"),
     [
         (["--members", "line"], "--members: got 'line'"),
-        (["--workers", "2"], "--workers: got the option for a table read as a stream"),
+        (["--jobs", "2"], "--jobs: got the option for a table read as a stream"),
     ],
 )
 def test_members_that_cannot_be_are_one_line(words: list[str], text: str, parts: Path, tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_a_limit_too_small_for_any_row_group_is_refused(tmp_path: Path) -> None:
         (["--memory", "lots"], "--memory"),
         (["--memory", "-1GB"], "--memory"),
         (["--memory", "100MB"], "at least"),
-        (["--split-by", "town"], "--split-by"),
+        (["--cluster", "town"], "--cluster"),
         (["--positive", "5"], "positive"),
     ],
 )

@@ -44,7 +44,7 @@ def cells(options: Options) -> list[Cell]:
 
 def run(cell: Cell, options: Options) -> Result:
     source = _source(data_folder(options, cell["table"]), cell["table"], cell["seed"])
-    settings = Settings(data=cell["table"], metric=FLOORS[0], target="y", fast=True, seed=cell["seed"], workers=1)
+    settings = Settings(data=cell["table"], metric=FLOORS[0], target="y", fast=True, seed=cell["seed"], jobs=1)
     ready = prepare(settings, source, ensemble=True)
     committee = fit_prepared(settings, ready)
     held = torch.from_numpy(ready.parts.test)

@@ -20,7 +20,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "positive": (options.Positive, None),
     "column": (options.Columns, None),
     "query": (options.Query, None),
-    "group": (options.Group, None),
+    "cluster": (options.Cluster, None),
     "members": (options.Members, None),
     "model": (options.Model, "auto"),
     "seeds": (Annotated[int, typer.Option(help="Paired seeds and splits.")], 5),

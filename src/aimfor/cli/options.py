@@ -45,11 +45,12 @@ MetricNames = Annotated[
     list[str] | None, typer.Option("--metric", help=f"The metric to compare by; repeatable: {METRICS}")
 ]
 Positive = Annotated[str | None, typer.Option(help="The value of the target that is the positive class.")]
-Group = Annotated[
+Group = Annotated[str | None, typer.Option(help="Column of up to 50 groups, by which the report breaks rates down.")]
+Cluster = Annotated[
     str | None,
     typer.Option(
-        help="Column of groups: with up to 50 the report breaks rates down by group; "
-        "with 20 or more, rows of one group stay together in every split."
+        help="Column whose rows belong together (a patient, a site) and stay together in every split; "
+        "masks: a regular expression that matches it in a picture's path."
     ),
 ]
 Query = Annotated[
@@ -83,12 +84,13 @@ FineTune = Annotated[
 ]
 Fast = Annotated[bool, typer.Option("--fast", help="Trees alone on one split, instead of the ensemble.")]
 Budget = Annotated[float | None, typer.Option(help="Limit in minutes; members that would take longer are left out.")]
-Workers = Annotated[int | None, typer.Option(help="Number of processes; by default one per core for larger tables.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no notes.")]
 Memory = Annotated[
     str | None, typer.Option(help="Memory limit, such as 1.5GB; a table that does not fit is read as a stream.")
 ]
-Jobs = Annotated[int | None, typer.Option(min=1, help="Number of processes; by default one per core.")]
+Jobs = Annotated[
+    int | None, typer.Option(min=1, help="Number of processes; by default one per core (train: on larger tables).")
+]
 ExecutorName = Annotated[
     str | None, typer.Option("--executor", help="Where cells run: local:N, dask://HOST:PORT, ray or module:factory.")
 ]
@@ -132,7 +134,7 @@ def refuse_mixed(given: dict[str, Any]) -> None:
     """Raises `InputError` for options of which one leaves nothing for the other to do."""
     from ..errors import InputError
 
-    others = ("members", "budget", "workers", "fine_tune") if given["fast"] else ()
+    others = ("members", "budget", "jobs", "fine_tune") if given["fast"] else ()
     other = next((name for name in others if given[name] not in (None, False)), None)
     if other is not None:
         name = "--" + other.replace("_", "-")

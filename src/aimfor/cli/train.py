@@ -18,12 +18,13 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "positive": (options.Positive, None),
     "column": (options.Columns, None),
     "group": (options.Group, None),
+    "cluster": (options.Cluster, None),
     "query": (options.Query, None),
     "model": (options.Model, "auto"),
     "members": (options.Members, None),
     "fast": (options.Fast, False),
     "budget": (options.Budget, None),
-    "workers": (options.Workers, None),
+    "jobs": (options.Jobs, None),
     "out": (options.Out, None),
     "resume": (Annotated[Path | None, typer.Option(help="Continue the run in this folder.")], None),
     "epochs": (
@@ -55,12 +56,6 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "encoding": (options.Encoding, None),
     "rows": (options.Rows, None),
     "memory": (options.Memory, None),
-    "split_by": (
-        Annotated[
-            str | None, typer.Option(help="Streams: rows with the same value of this column stay in the same part.")
-        ],
-        None,
-    ),
     "quiet": (options.Quiet, False),
 }
 

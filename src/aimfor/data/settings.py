@@ -11,7 +11,7 @@ from ..errors import InputError
 #: Of networks that the program no longer trains.
 _RETIRED = {
     *("hidden", "dropout", "batch_size", "learning_rate", "weight_decay", "patience", "checkpoint_seconds"),
-    *("readers", "shard"),
+    *("readers", "shard", "split_by", "workers"),
 }
 
 
@@ -24,7 +24,10 @@ class Settings(BaseModel):
     metric: str
     target: str | None = None
     positive: str | None = None
+    #: The column that the report breaks rates down by.
     group: str | None = None
+    #: Rows with the same value of this column (masks: pictures with the same match of this expression) stay together.
+    cluster: str | None = None
     #: The column that names the query of each row, for metrics of ranked lists.
     query: str | None = None
     model: str = "auto"
@@ -49,9 +52,8 @@ class Settings(BaseModel):
     ignore: int | None = Field(default=None, ge=0, le=255)
     #: What masks are trained on: a key of learners.masks.losses.LOSSES.
     loss: Literal["iou", "lovasz", "cross-entropy"] = "lovasz"
-    #: Tables read as a stream: bytes that may be used (0: a default), the column to split by.
+    #: Tables: bytes that may be used (0: a default).
     memory: int = Field(default=0, ge=0)
-    split_by: str | None = None
     #: Kinds of members of the ensemble.
     members: tuple[str, ...] = ("linear", "trees", "network")
     #: One member and one split.
@@ -59,7 +61,7 @@ class Settings(BaseModel):
     #: Members that would end later are left out.
     budget_minutes: float | None = Field(default=None, ge=0)
     #: Processes; 0 takes one per core for tables that are large enough.
-    workers: int = Field(default=0, ge=0)
+    jobs: int = Field(default=0, ge=0)
 
     @property
     def requested(self) -> dict[str, str]:
@@ -73,7 +75,12 @@ class Settings(BaseModel):
     @classmethod
     def stored(cls, facts: dict[str, Any]) -> Settings:
         """Settings from a config.json; those of networks that earlier versions trained are left aside."""
-        return cls(**{name: value for name, value in facts.items() if name not in _RETIRED})
+        kept = {name: value for name, value in facts.items() if name not in _RETIRED}
+        kept["jobs"] = facts.get("jobs", facts.get("workers", 0))
+        if "cluster" not in facts:  # until then: --split-by on streams, --group on masks
+            together = facts.get("split_by") or (facts.get("masks") and facts.get("group"))
+            kept |= {"cluster": together or None, "group": None if facts.get("masks") else facts.get("group")}
+        return cls(**kept)
 
 
 def settings(**values: Any) -> Settings:

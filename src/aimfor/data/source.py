@@ -16,8 +16,8 @@ from .pictures import Pictures
 Array = NDArray[Any]
 #: Groups that the report tells apart, at most.
 MOST_IN_TABLE = 50
-#: So many groups or more (patients, sites) are kept whole in every split; fewer (sexes, regions) could not be spread.
-LEAST_WHOLE = 20
+#: Copies of fewer rows of a class are not kept together: they could not be spread.
+LEAST_APART = 20
 
 
 @dataclass
@@ -32,9 +32,9 @@ class Source:
         labels: One label per row as text, or None when there is no target (prediction).
         row_names: What to call each row in predictions (image paths), or None for row numbers.
         test: True for rows that the data itself sets aside for testing, or None.
-        groups: Group of each row for the group table, or None.
+        groups: Group of each row, by which the report breaks rates down, or None.
         queries: The query of each row as text, for ranked lists, or None.
-        whole: Group of each row where rows of one group must stay in one part of every split, or None.
+        whole: Cluster of each row where rows of one must stay in one part of every split, or None.
         extras: Further values per row that are not features (only from npz files).
         notes: Sentences about what was dropped or assumed.
         hashes: Of the pictures' contents, where they were computed.
@@ -74,27 +74,27 @@ class Source:
         return Pictures(names, array=self.images)
 
 
-def groups_of(columns: dict[str, Column], group: str, most: int | None = MOST_IN_TABLE) -> Array:
+def values_of(columns: dict[str, Column], name: str, flag: str) -> Array:
+    """The value of each row in a column, as text. Raises `InputError` for no such column."""
+    if name not in columns:
+        raise InputError(flag, repr(name), "a column of the data", nearest(name, columns))
+    return np.array(["(missing)" if one is None else one for one in columns[name].texts()], dtype=object)
+
+
+def groups_of(columns: dict[str, Column], group: str) -> Array:
     """The group of each row, by the values of a column. Raises `InputError` for no such column, or too many values."""
-    if group not in columns:
-        raise InputError("group", repr(group), "a column of the data", nearest(group, columns))
-    groups = np.array(["(missing)" if one is None else one for one in columns[group].texts()], dtype=object)
-    if most is not None and len(set(groups)) > most:
-        raise InputError("group", f"{group!r} with {len(set(groups))} values", f"a column with at most {most} values")
+    groups = values_of(columns, group, "--group")
+    if (count := len(set(groups))) > MOST_IN_TABLE:
+        remedy = f"Rows that belong together: --cluster {group}."
+        raise InputError("--group", f"{group!r} with {count} values", f"a column with at most {MOST_IN_TABLE}", remedy)
     return groups
 
 
-def take_group(source: Source, group: str) -> None:
-    """Few groups are for the report alone, many are kept whole in every split."""
-    values = groups_of({**source.extras, **source.columns}, group, most=None)
-    count = len(set(values))
-    if count <= MOST_IN_TABLE:
-        source.groups = values
-    if count < LEAST_WHOLE:
-        source.notes.append(f"{group!r} has {count} values: the report breaks rates down by it; splits ignore it")
-        return
-    source.whole = values
-    source.notes.append(f"rows of one {group!r} stay together in test rows and folds ({count} groups)")
+def take_cluster(source: Source, cluster: str) -> None:
+    """Rows of one cluster (a patient, a site) are kept together in every split."""
+    source.whole = values_of({**source.extras, **source.columns}, cluster, "--cluster")
+    count = len(set(source.whole))
+    source.notes.append(f"rows of one {cluster!r} stay together in test rows and folds ({count} clusters)")
 
 
 def take_copies(source: Source, ids: NDArray[np.int64]) -> None:
@@ -104,7 +104,7 @@ def take_copies(source: Source, ids: NDArray[np.int64]) -> None:
         return
     sets, sentence = found
     fewest = min(len(np.unique(sets[ids == one])) for one in np.unique(ids))
-    if source.test is not None or fewest < LEAST_WHOLE:
+    if source.test is not None or fewest < LEAST_APART:
         source.notes.append(f"{sentence}, also in different parts of the split: the values found may be too high")
         return
     source.whole = sets

@@ -14,7 +14,7 @@ from .images import SUFFIXES
 from .labels import labels_of
 from .layouts import read_pictures
 from .npz import read_npz
-from .source import Array, Source, drop_unlabelled, take_group, take_query
+from .source import Array, Source, drop_unlabelled, groups_of, take_cluster, take_query
 from .tables import check_size, read_table
 
 BUILT_IN = ("digits", "digits_imbalanced", "digits_high", "breast_cancer", "wine", "iris")
@@ -25,6 +25,7 @@ def load(
     target: str | None,
     *,
     group: str | None = None,
+    cluster: str | None = None,
     query: str | None = None,
     labelled: bool = True,
     encoding: str = "utf8",
@@ -58,7 +59,9 @@ def load(
     if lazy and source.images is not None:
         source.pictures, source.images = source.as_pictures(), None
     if group is not None:
-        take_group(source, group)
+        source.groups = groups_of({**source.extras, **source.columns}, group)
+    if cluster is not None:
+        take_cluster(source, cluster)
     if query is not None:
         take_query(source, query, target)
     if source.labels is not None and source.labels.ndim == 1 and labelled:

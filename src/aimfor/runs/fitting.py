@@ -62,7 +62,7 @@ def sort_of_training(ready: Prepared) -> str:
 
 
 def _whole(ready: Prepared) -> Tensor | None:
-    """Group ids of the training rows, where groups must stay whole."""
+    """Cluster ids of the training rows, where clusters must stay whole."""
     if ready.source.whole is None:
         return None
     return torch.from_numpy(np.unique(ready.source.whole[ready.parts.train], return_inverse=True)[1].astype(np.int64))
@@ -89,7 +89,7 @@ def fit_prepared(settings: Settings, ready: Prepared, **how: Any) -> Ensemble:
         outputs=ready.labels.outputs,
         seed=settings.seed,
         minutes=settings.budget_minutes,
-        workers=settings.workers or _workers(ready),
+        workers=settings.jobs or _workers(ready),
         **chosen,
         **how,
     )
@@ -130,7 +130,7 @@ def keeping_floor(ensemble: Ensemble, scores: Tensor, y: Tensor, learned_on: str
         return replace(ensemble, threshold=threshold, notes=[*ensemble.notes, note])
     notes = ensemble.notes
     if grouped:
-        notes = [*notes, "the guarantee assumes independent rows; rows of one group seldom are"]
+        notes = [*notes, "the guarantee assumes independent rows; rows of one cluster seldom are"]
     return replace(ensemble, threshold=Threshold(value, sentence, guaranteed=True), notes=notes)
 
 

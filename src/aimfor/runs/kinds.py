@@ -23,11 +23,12 @@ from .task import Task
 
 #: Options of `aimfor train` by who declares them; those that nobody names act on every kind.
 SOURCES = {
-    "rows": ("column", "group", "encoding", "rows", "memory"),
-    "chunks": ("column", "group", "encoding", "memory", "threads", "split_by"),
-    "images": ("group", "encoding", "image_size", "skip_corrupt"),
+    "rows": ("column", "group", "cluster", "encoding", "rows", "memory"),
+    "rows of lists": ("column", "encoding", "rows", "memory"),
+    "chunks": ("column", "group", "cluster", "encoding", "memory", "threads"),
+    "images": ("group", "cluster", "encoding", "image_size", "skip_corrupt"),
     "photos": ("model", "encoding", "rows", "image_size", "skip_corrupt"),
-    "scenes": ("model", "group", "image_size", "masks"),
+    "scenes": ("model", "cluster", "image_size", "masks"),
 }
 TARGETS = {
     "classes": ("target", "positive"),
@@ -37,10 +38,10 @@ TARGETS = {
     "pixels": ("classes", "ignore"),
 }
 LEARNERS = {
-    "ensemble": ("members", "fast", "budget", "workers"),
+    "ensemble": ("members", "fast", "budget", "jobs"),
     "ensemble of chunks": ("members", "fast", "budget"),
-    "ensemble on pixels": ("fast", "budget", "workers", "augment"),
-    "ensemble on features": ("members", "fast", "budget", "workers", "augment", "fine_tune"),
+    "ensemble on pixels": ("fast", "budget", "jobs", "augment"),
+    "ensemble on features": ("members", "fast", "budget", "jobs", "augment", "fine_tune"),
     "an ensemble a label": ("members", "budget"),
     "embedding": ("epochs",),
     "mask network": ("epochs", "loss"),
@@ -133,7 +134,7 @@ KINDS = {
         _rows,
         lambda read: read.images is None,
     ),
-    "lists": Kind("ranked lists (--query)", "rows", "grades", "ensemble", ".ensemble:of_rows", _lists),
+    "lists": Kind("ranked lists (--query)", "rows of lists", "grades", "ensemble", ".ensemble:of_rows", _lists),
     "stream": Kind(
         "a table read as a stream", "chunks", "classes", "ensemble of chunks", ".stream.run:of_chunks", _chunks
     ),
@@ -190,6 +191,7 @@ _FORMS = {
     "encoding": ("text", "tables"),
     "rows": ("text", "binary"),
     "group": ("text", "binary", "array", "tables"),
+    "cluster": ("text", "binary", "array", "tables"),
     "skip_corrupt": ("text", "binary", "pictures"),
 }
 _WORDS = {

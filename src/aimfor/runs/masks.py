@@ -167,7 +167,7 @@ def scenes_of(settings: Settings) -> Scenes:
     assert settings.masks is not None
     classes = None if settings.classes is None else Path(settings.classes)
     return read_scenes(
-        Path(settings.data), Path(settings.masks), classes=classes, ignore=settings.ignore, group=settings.group
+        Path(settings.data), Path(settings.masks), classes=classes, ignore=settings.ignore, cluster=settings.cluster
     )
 
 
@@ -179,7 +179,7 @@ def split(scenes: Scenes, seed: int) -> tuple[list[int], list[int]]:
     parts = [(fold == aside).nonzero().reshape(-1).tolist(), (fold != aside).nonzero().reshape(-1).tolist()]
     if len({scenes.groups[row] for row in parts[1]}) < 2:
         groups = len(set(scenes.groups))
-        raise InputError("--group", f"{groups} groups", "at least 3: two to learn from in turn, one to evaluate on")
+        raise InputError("--cluster", f"{groups} clusters", "at least 3: two to learn from in turn, one to evaluate on")
     return parts[1], parts[0]
 
 

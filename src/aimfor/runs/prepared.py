@@ -71,6 +71,7 @@ def read_source(settings: Settings, work: Work | None = None) -> Source:
         settings.data,
         settings.target,
         group=settings.group,
+        cluster=settings.cluster,
         query=settings.query,
         encoding=settings.encoding,
         rows=settings.rows,
@@ -100,6 +101,7 @@ def prepare(
     if source.labels.ndim > 1:  # `app.many` takes those
         raise InputError("target", f"{len(source.label_names)} labels at once", "one column of classes")
     objective = objective.on_classes(len(set(source.labels)), settings.positive)
+    objective.check_group(settings.group)
     otherwise = GRADES if isinstance(objective.metric, NDCG) else SEVERAL
     labels = fit_labels(source.labels, binary=objective.binary, positive=settings.positive, otherwise=otherwise)
     ids = labels.encode(source.labels)
@@ -128,7 +130,9 @@ def _prepare_lists(settings: Settings, source: Source, objective: Objective, ens
     if settings.positive is not None:
         raise InputError("--positive", repr(settings.positive), "none with --query: the target holds grades")
     if source.whole is not None:
-        raise InputError("--group", repr(settings.group), "none with --query: queries are what stays together there")
+        raise InputError(
+            "--cluster", repr(settings.cluster), "none with --query: queries are what stays together there"
+        )
     lists = list_numbers(source.queries, settings.query)
     labels, grades = grades_of(source.labels, objective)
     parts = split_lists(lists, grades, settings.seed, source.test, validation=not ensemble)

@@ -213,15 +213,15 @@ def _grouped_split(ids: Rows, seed: int, test: Array | None, fraction: float, va
     found = Split(np.setdiff1d(rest, between), between, held)
     if test is not None and set(whole[held]) & set(whole[rest]):
         raise InputError(
-            "--group",
-            "groups with rows in the given test part and outside it",
-            "each group on one side",
+            "--cluster",
+            "clusters with rows in the given test part and outside it",
+            "each cluster on one side",
             "Use another.",
         )
     for part in (found.train, held, *([between] if validation else [])):
         if len(np.unique(ids[part])) < len(np.unique(ids)):
             raise InputError(
-                "--group", "groups that leave a part of the split without a class", "classes in many groups"
+                "--cluster", "clusters that leave a part of the split without a class", "classes in many clusters"
             )
     return found
 

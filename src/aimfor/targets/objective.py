@@ -84,6 +84,12 @@ class Objective:
         """One score per row. A table under a list metric (average precision) is one list."""
         return self.metric.layout != "multiclass" and not self.several
 
+    def check_group(self, group: str | None) -> None:
+        """Raises `InputError` where rates are to be broken down by group and nothing decides between two classes."""
+        if group is not None and not self.binary:
+            came = "the option for a metric of several classes"
+            raise InputError("--group", came, "a metric of two classes", "Leave it out, or name --positive.")
+
     @property
     def needs_threshold(self) -> bool:
         """Whether the metric is one of decisions (F1: yes; AUROC, average precision: no)."""

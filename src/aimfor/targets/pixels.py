@@ -60,7 +60,7 @@ def read_scenes(
     *,
     classes: Path | None = None,
     ignore: int | None = None,
-    group: str | None = None,
+    cluster: str | None = None,
 ) -> Scenes:
     """Every picture of the folder with its mask, all checked.
 
@@ -69,7 +69,7 @@ def read_scenes(
         masks: Of PNG files with the pictures' names, or a COCO file.
         classes: A text file with one name per line, or JSON: a list, or names by id.
         ignore: The value of pixels that do not count; 255 where masks have it beside class ids.
-        group: A regular expression; what it matches in a picture's path names the group.
+        cluster: A regular expression; what it matches in a picture's path names its drive, patient or scene.
 
     Raises:
         InputError: A picture without a mask, sizes that differ, values that are no class, a damaged file.
@@ -77,7 +77,7 @@ def read_scenes(
     if not folder.is_dir():
         raise InputError("data", f"{folder}, which is no folder", "a folder")
     if masks.is_file() and masks.suffix.lower() == ".json":
-        return _of_coco(folder, masks, classes, ignore, group)
+        return _of_coco(folder, masks, classes, ignore, cluster)
     if not masks.is_dir():
         raise InputError("--masks", f"{masks}, which is no folder", "a folder of PNG files, or a COCO file")
     files = [path for path in image_files(folder) if not path.resolve().is_relative_to(masks.resolve())]
@@ -105,10 +105,10 @@ def read_scenes(
             f"class ids 0 … {len(titles) - 1}" + (f", or {ignore}" if ignore is not None else ""),
             "Name more classes with --classes, or what does not count with --ignore.",
         )
-    return Scenes(pictures, found, _groups(names, group, notes), titles, ignore, foreground, notes)
+    return Scenes(pictures, found, _groups(names, cluster, notes), titles, ignore, foreground, notes)
 
 
-def _of_coco(folder: Path, path: Path, classes: Path | None, ignore: int | None, group: str | None) -> Scenes:
+def _of_coco(folder: Path, path: Path, classes: Path | None, ignore: int | None, cluster: str | None) -> Scenes:
     """A COCO file says itself what its classes are and what does not count."""
     if classes is not None or ignore is not None:
         name = "--classes" if classes is not None else "--ignore"
@@ -116,7 +116,7 @@ def _of_coco(folder: Path, path: Path, classes: Path | None, ignore: int | None,
     pictures, shapes, titles, notes = coco_scenes(folder, path)
     for row, one in enumerate(shapes):
         _checked(pictures, row, one)
-    return Scenes(pictures, shapes, _groups(pictures.names, group, notes), titles, IGNORED, None, notes)
+    return Scenes(pictures, shapes, _groups(pictures.names, cluster, notes), titles, IGNORED, None, notes)
 
 
 def _mask_file(masks: Path, name: str) -> Path:
@@ -171,19 +171,19 @@ def _titles(path: Path | None, known: set[int]) -> list[str]:
     return titles
 
 
-def _groups(names: Sequence[str], group: str | None, notes: list[str]) -> list[str]:
-    if group is None:
-        notes.append("every picture is a group of its own; neighbouring frames belong together (--group REGEX)")
+def _groups(names: Sequence[str], cluster: str | None, notes: list[str]) -> list[str]:
+    if cluster is None:
+        notes.append("every picture is a cluster of its own; neighbouring frames belong together (--cluster REGEX)")
         return list(names)
     try:
-        pattern = re.compile(group)
+        pattern = re.compile(cluster)
     except re.error as error:
-        raise InputError("--group", f"{group!r} ({error})", "a regular expression, such as '^[^_]+'") from None
+        raise InputError("--cluster", f"{cluster!r} ({error})", "a regular expression, such as '^[^_]+'") from None
     found = []
     for name in names:
         match = pattern.search(name)
         if match is None:
-            raise InputError("--group", f"{group!r}, which matches nothing in {name}", "a match in every path")
+            raise InputError("--cluster", f"{cluster!r}, which matches nothing in {name}", "a match in every path")
         found.append(match.group(1) if pattern.groups else match.group(0))
     return found
 

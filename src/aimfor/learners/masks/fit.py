@@ -86,7 +86,7 @@ def group_folds(groups: Tensor, number: int, seed: int) -> Tensor:
     """
     ids, counts = groups.unique(return_counts=True)
     if len(ids) < 2:
-        raise InputError("--group", "one group only", "at least two: one to learn from, one to evaluate on")
+        raise InputError("--cluster", "one cluster only", "at least two: one to learn from, one to evaluate on")
     order = torch.randperm(len(ids), generator=torch.Generator().manual_seed(seed))
     order = order[counts[order].argsort(descending=True, stable=True)]
     sizes, fold = [0] * min(number, len(ids)), torch.zeros(len(groups), dtype=torch.long)

@@ -58,7 +58,7 @@ class Outcome:
 def run_entrant(name: str, ready: Prepared) -> Outcome:
     """Learns and scores the test rows. For the ensemble ``ready`` has no validation rows of its own."""
     if name == ENSEMBLE.name:
-        ensemble = fit_prepared(ready.settings.model_copy(update={"workers": 1}), ready)
+        ensemble = fit_prepared(ready.settings.model_copy(update={"jobs": 1}), ready)
         facts: dict[str, Any] = {"ensemble": asdict(ensemble_facts(ensemble)), "notes": ensemble.notes}
         for member, value in zip(facts["ensemble"]["members"], _alone(ensemble, ready), strict=True):
             member |= {"test": value, "curves": None}  # a comparison has no place for curves

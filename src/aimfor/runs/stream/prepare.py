@@ -78,12 +78,13 @@ def prepare(settings: Settings, staged: Path) -> Ready:
     objective, memory = Objective.of(settings.metric), settings.memory or MEMORY
     table = open_table(settings.data, settings.encoding, staged)
     limits = plan(table, len(table.schema.names), memory)
-    cut = Cut(settings.target, min(0.2, limits.held / max(1, table.rows)), settings.seed, settings.split_by)
+    cut = Cut(settings.target, min(0.2, limits.held / max(1, table.rows)), settings.seed, settings.cluster)
     survey = Survey(limits.sample)
     for number in range(len(table.units)):
         survey.add(table, number, cut)
     counts = class_counts(survey)
     objective = objective.on_classes(len(counts), settings.positive)
+    objective.check_group(settings.group)
     labels = labels_of_counts(counts, binary=objective.binary, positive=settings.positive)
     check_parts(survey, labels)
     encoder = survey.encoder(cut, settings.requested)

@@ -93,7 +93,7 @@ class StreamTask(Task):
         ensemble = replace(ensemble, threshold=threshold, notes=[*self.remarks, *ensemble.notes])
         if ready.aside is None:
             return ensemble
-        scores, grouped = ensemble.scores(ready.aside[0]), ready.settings.split_by is not None
+        scores, grouped = ensemble.scores(ready.aside[0]), ready.settings.cluster is not None
         return keeping_floor(ensemble, scores, ready.aside[1], "validation", grouped)
 
     def evaluate(self, fitted: Ensemble, tell: Tell, stop: Stop) -> EnsembleEvaluation:

@@ -30,7 +30,7 @@ MOST_LABELS = 10_000
 
 @dataclass(frozen=True)
 class Cut:
-    """How rows are split: the target, the share of validation and of test, the seed, and the column to split by."""
+    """How rows are split: target, share of validation and of test, seed, and the column whose rows stay together."""
 
     target: str | None
     share: float
@@ -40,7 +40,7 @@ class Cut:
     def parts(self, columns: dict[str, Column]) -> tuple[Column, NDArray[np.uint8], NDArray[np.uint64]]:
         """The target, taken out of ``columns``; the part of each row; and a hash of each row, target included."""
         if self.by is not None and self.by not in columns:
-            raise InputError("--split-by", repr(self.by), "a column of the table", nearest(self.by, columns))
+            raise InputError("--cluster", repr(self.by), "a column of the table", nearest(self.by, columns))
         hashes = row_hashes(columns)
         keys = self._keys(columns, hashes)
         target = target_of(columns, self.target)
@@ -50,7 +50,7 @@ class Cut:
         return target, part, hashes
 
     def second_half(self, columns: dict[str, Column]) -> NDArray[np.bool_]:
-        """Halves rows of one part, ``(n,)``: equal rows, and those of one value to split by, stay together."""
+        """Halves rows of one part, ``(n,)``: equal rows, and those of one cluster, stay together."""
         return mixed(self._keys(columns, row_hashes(columns)), self.seed + 2) >= np.uint64(1 << 63)
 
     def _keys(self, columns: dict[str, Column], hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
