@@ -15,6 +15,8 @@ NAMES: dict[str, str] = {
     "map_untuned": ".map.untuned",
     "map_lists": ".map.lists",
     "map_unseen": ".map.unseen",
+    "map_labels": ".map.labels",
+    "map_detection": ".map.detection",
     "map_regret": ".map.regret",
     "map_curves": ".map.curves",
     "from_scratch": "scratch.from_scratch",

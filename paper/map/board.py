@@ -20,6 +20,7 @@ SHARE, MARGIN, DEFAULT = 1 / 3, 1.0, "metric"
 #: What stands for cross-entropy where there are no two or more classes to weigh.
 OTHER_ENTROPIES = (
     "pointwise logistic",
+    "logistic",
     "ListNet",
     "RankNet",
     "softmax",

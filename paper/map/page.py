@@ -20,6 +20,8 @@ REGIMES = {
     "map_untuned": "no threshold can be tuned",
     "map_lists": "documents ranked for queries",
     "map_unseen": "neighbours of unseen classes",
+    "map_labels": "several labels",
+    "map_detection": "objects in pictures",
 }
 #: What to do about it, of each regime.
 ADVICE = {
@@ -82,6 +84,8 @@ CHOICES = {
     "map_untuned": ("yes or no at a threshold that nobody tunes", '`MetricLoss("f1")`', "1.4 ×"),
     "map_rare": ("few positives, judged by a curve", '`MetricLoss("ap")`', "2 ×"),
     "map_unseen": ("neighbours of unseen classes", '`RetrievalLoss("map@r")`', "1.5 ×"),
+    "map_labels": ("several labels", '`MetricLoss("multilabel_ap")`, `"multilabel_f1"`', "?"),
+    "map_detection": ("objects in pictures, by windows", '`MetricLoss("ap")`, a class a row', "?"),
 }
 _CHOICES = re.compile(r"(?<=<!-- map -->\n).*?(?=<!-- map end -->)", re.DOTALL)
 

@@ -21,6 +21,8 @@ from .losses import Loss, Method
 from .task import Rows, Task, best_of
 
 FEATURES, DEGREE, GRID, SECTORS, EACH = 5, 6, 5, 5, 10
+#: Of PyEPO's knapsack: what 32 items weigh in two ways, and how much of each is allowed.
+WEIGHTS, CAPACITY = np.random.default_rng(0).integers(3, 8, size=(32, 2)).tolist(), 20
 DRAWS, PARTS = 10, {"train": 200, "choose": 200, "judge": 1000}
 Solver = Callable[[Tensor], Tensor]
 
@@ -57,10 +59,30 @@ def portfolio(costs: Tensor) -> Tensor:
     return found.scatter_(1, sectors * EACH + asset.gather(1, sectors), shares)
 
 
+def knapsack(costs: Tensor) -> Tensor:
+    """Whether each item is taken: the least sum of costs within both capacities, item by item over what is left."""
+    best = costs.new_zeros(len(costs), CAPACITY + 1, CAPACITY + 1)
+    taken = []
+    for cost, (one, two) in zip(costs.unbind(1), WEIGHTS, strict=True):
+        better = torch.zeros_like(best, dtype=torch.bool)
+        better[:, one:, two:] = (lower := best[:, :-one, :-two] + cost[:, None, None]) < best[:, one:, two:]
+        best = best.clone()
+        best[:, one:, two:] = torch.minimum(lower, best[:, one:, two:])
+        taken.append(better)
+    found, row = torch.zeros_like(costs), torch.arange(len(costs))
+    left = torch.full((len(costs), 2), CAPACITY)
+    for item in reversed(range(len(WEIGHTS))):
+        takes = taken[item][row, left[:, 0], left[:, 1]]
+        found[:, item] = takes.to(costs.dtype)
+        left = left - takes[:, None] * torch.tensor(WEIGHTS[item])
+    return found
+
+
 #: By name: how many costs, their sign, and the solver.
 PROBLEMS: dict[str, tuple[int, float, Solver]] = {
     "shortest path": (2 * GRID * (GRID - 1), 1.0, shortest_path),
     "portfolio": (SECTORS * EACH, -1.0, portfolio),
+    "knapsack": (len(WEIGHTS), -1.0, knapsack),
 }
 
 

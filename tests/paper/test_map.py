@@ -6,16 +6,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from scipy.optimize import Bounds, LinearConstraint, milp
 from torch import Tensor, nn
 from torch.nn import functional
 
 from aimfor.lp import LinearProgram
 from aimfor.retrieval import evaluate
 from paper import NAMES
+from paper.detection.average_precision import Found, Truth, box_ap
+from paper.detection.boxes import overlaps, suppressed
+from paper.detection.data import Part, labelled
 from paper.evidence import gathered
-from paper.map import board, curves, lists, masks, page, regret, unseen
+from paper.experiments.song.detection import Windows
+from paper.map import board, curves, detection, labels, lists, masks, page, regret, unseen
 from paper.map.contest import TRIAL_SEED, contest, grid, train
 from paper.map.losses import (
     OF_CLASSES,
@@ -182,9 +188,20 @@ def test_decisions_of_the_closed_form_are_the_linear_programs() -> None:
         "shortest path": LinearProgram(A_eq=flow, b_eq=supply, lower=0.0, upper=1.0),
         "portfolio": LinearProgram(A=sectors, b=0.4 * torch.ones(5).double(), A_eq=ones, b_eq=one, lower=0.0),
     }
-    for name, (size, _, solve) in regret.PROBLEMS.items():
+    for name in programs:
+        size, _, solve = regret.PROBLEMS[name]
         costs = torch.randn(20, size, generator=generator, dtype=torch.float64)
         torch.testing.assert_close(solve(costs), programs[name](c=costs).x, atol=1e-6, rtol=0)
+
+
+def test_the_knapsack_is_the_integer_programs() -> None:
+    costs = torch.randn(20, len(regret.WEIGHTS), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    weights = torch.tensor(regret.WEIGHTS, dtype=torch.float64).T
+    within = LinearConstraint(weights.numpy(), ub=regret.CAPACITY)
+    for cost, taken in zip(costs, regret.knapsack(costs), strict=True):
+        best = milp(cost.numpy(), constraints=within, integrality=torch.ones(len(cost)).numpy(), bounds=Bounds(0, 1))
+        assert float(cost @ taken) == pytest.approx(best.fun, abs=1e-9)
+        assert bool((weights @ taken <= regret.CAPACITY).all())
 
 
 def test_regret_is_zero_for_true_costs_and_the_loss_of_a_wrong_way() -> None:
@@ -194,6 +211,70 @@ def test_regret_is_zero_for_true_costs_and_the_loss_of_a_wrong_way() -> None:
     worst = (costs * regret.portfolio(-costs)).sum()
     expected = ((costs * best).sum() - worst) / (costs * best).sum().abs()
     assert regret.minus_regret(regret.portfolio, -costs, rows.y) == pytest.approx(float(expected), rel=1e-5)
+
+
+@pytest.mark.parametrize("method", labels.METHODS, ids=lambda method: method.name)
+def test_labels_that_are_not_annotated_do_not_count(method: Method) -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores, y = torch.randn(40, 3, generator=generator), (torch.rand(40, 3, generator=generator) < 0.3).long()
+    y[::4, 1] = -1
+    shares = torch.tensor([0.3, 0.2, 0.4])
+    other = torch.where(y < 0, torch.randn(40, 3, generator=generator), scores)
+    found = [method.make(shares, (method.knobs or (0.0,))[-1], "multilabel_ap")(one, y, 0.0) for one in (scores, other)]
+    torch.testing.assert_close(*found)
+
+
+def test_losses_of_labels_by_their_formulas() -> None:
+    scores, y = torch.tensor([[0.4], [-1.0], [0.2]]), torch.tensor([[1], [0], [-1]])
+    p = torch.sigmoid(scores[:2, 0])
+    by_hand = -(p[0].log() / 0.2 + (1 - p[1]).log() / 0.8) / (1 / 0.2 + 1 / 0.8)
+    torch.testing.assert_close(labels.entropy(scores, y, torch.tensor([0.2]), 1.0), by_hand)
+    focal = -((1 - p[0]) ** 2 * p[0].log() + p[1] ** 2 * (1 - p[1]).log()) / 2
+    torch.testing.assert_close(labels.focal(SHARES, 2.0, "")(scores, y, 0.0), focal)
+    m = p[1] - 0.05
+    uneven = -(p[0].log() + m**4 * (1 - m).log()) / 2
+    torch.testing.assert_close(labels.asymmetric(SHARES, 4.0, "")(scores, y, 0.0), uneven)
+
+
+def test_f1_of_labels_is_decided_at_the_choosing_rows_thresholds() -> None:
+    scores = torch.tensor([[0.9, 0.1], [0.8, 0.9], [0.1, 0.8], [0.0, 0.0]])
+    y = torch.tensor([[1, 0], [1, 1], [0, -1], [0, 0]])
+    cuts = labels.thresholds(scores, y)
+    assert 0.1 <= float(cuts[0]) < 0.8
+    assert 0.1 <= float(cuts[1]) < 0.9
+    parts = {"choose": Rows((scores,), y), "judge": Rows((scores,), y)}
+    found = labels.evaluate(parts, [dict.fromkeys(parts, scores)])
+    assert found["multilabel_f1"] == {"choose": 1.0, "judge": 1.0}
+    assert found["multilabel_ap"] == {"choose": 1.0, "judge": 1.0}
+    assert labels.mean_f1(scores, y, torch.tensor([0.85, 0.5])) == pytest.approx((2 / 3 + 1) / 2)
+
+
+def test_boxes_of_all_classes_at_once_are_those_of_one_class_in_one_picture() -> None:
+    """Against `suppressed` and `box_ap`, with more windows than a class keeps and difficult boxes."""
+    random = np.random.default_rng(0)
+    corners = [random.uniform(0, 80, (count, 2)) for count in (90, 70, 40)]
+    windows = [np.concatenate((one, one + random.uniform(10, 40, one.shape)), 1) for one in corners]
+    truth = [one[random.permutation(len(one))[:6]] + random.uniform(-2, 2, (6, 4)) for one in windows]
+    classes, hard = [random.integers(0, 3, 6) for _ in truth], [random.random(6) < 0.3 for _ in truth]
+    part = Part([0, 1, 2], windows, truth, classes, hard, ("a", "b", "c"))
+    of_windows = torch.from_numpy(np.concatenate([labelled(part, place) for place in range(3)]))
+    w = Windows(torch.zeros(200, 1), of_windows, [90, 160, 200], part)
+    scores = torch.from_numpy(random.normal(size=(200, 3))).float()
+    scores[of_windows >= 0, of_windows[of_windows >= 0]] += 1.5
+    expected = []
+    for one in range(3):
+        real, found = [], []
+        for place, (begin, end) in enumerate(((0, 90), (90, 160), (160, 200))):
+            mine, value = classes[place] == one, scores[begin:end, one].numpy()
+            top = np.argsort(-value, kind="stable")[: detection.KEPT]
+            kept = top[suppressed(value[top], overlaps(windows[place][top], windows[place][top]))]
+            real.append(Truth(truth[place][mine], hard[place][mine]))
+            found.append(Found(windows[place][kept], value[kept]))
+        expected.append(box_ap(real, found))
+    assert detection.Judge(w, range(3))(scores).tolist() == pytest.approx(expected)
+    assert 0.05 < min(expected) < 0.95
+    # A box that is found again is wrong: right, wrong, right of two.
+    assert detection._ap(np.array([3.0, 2.0, 1.0]), np.array([7, 7, 8]), 2) == pytest.approx(0.5 * 1 + 0.5 * 2 / 3)
 
 
 def test_neighbours_class_by_class_average_to_the_librarys_evaluation() -> None:
@@ -331,7 +412,7 @@ def test_the_evidence_page_begins_with_the_regimes_that_were_run(tmp_path: Any) 
     assert "### Rare positives (`map_rare`)" in text
     assert "+10.4 [+" in text
     assert "### Documents" not in text
-    assert "not run yet: `map_regret`, `map_masks`, `map_untuned`, `map_lists`, `map_unseen`" in text
+    assert "not run yet: `map_regret`, `map_masks`, `map_untuned`, `map_lists`, `map_unseen`, `map_labels`" in text
     assert page.map_lines({}) == []
     page.draw({"map_rare": entries}, tmp_path / "map.svg")
     assert "rare positives: d, ap" in (tmp_path / "map.svg").read_text()

@@ -1,0 +1,218 @@
+"""`map_detection`: windows of selective search, one linear layer on features of a frozen network; class by class.
+
+Windows, features and batches (a quarter objects) are those of `song_detection`. Suppression and average precision of
+boxes are computed for all classes and pictures at once: a trial is judged at five checkpoints.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import aimfor
+
+from ..detection.boxes import overlaps
+from ..experiment import Cell, Experiment, Options, Result, data_folder
+from ..experiments.song.detection import KEPT, OBJECTS, Windows, windows
+from .board import report_of
+from .contest import contest_of_folds
+from .losses import Loss, MakeLoss, Method
+from .task import Checkpoint, Rows, Task, chosen
+
+DATA, METRIC = "voc2012_detection", "ap of boxes"
+#: Pictures of the training part that choose; the most that two boxes of one class may overlap; from where one is found.
+CHOOSERS, MOST, LEAST = 300, 0.3, 0.5
+Array = np.ndarray[Any, Any]
+
+
+def _known(labels: Tensor, classes: int) -> Tensor:
+    """``(n, c)``: 1 in the column of its class, nowhere for background (−1)."""
+    return functional.one_hot(labels + 1, classes + 1)[:, 1:]
+
+
+def _softmax(shares: Tensor, knob: float, metric: str) -> Loss:
+    """Over the classes and background, which has the score 0."""
+    return lambda s, y, done: functional.cross_entropy(torch.cat((torch.zeros_like(s[:, :1]), s), 1), y + 1)
+
+
+def _logistic(power: float) -> MakeLoss:
+    """Each class against the rest; yes and no weigh 1/their share in batches to a power, mean 1."""
+
+    def make(shares: Tensor, knob: float, metric: str) -> Loss:
+        def loss(scores: Tensor, labels: Tensor, done: float) -> Tensor:
+            y = _known(labels, scores.shape[1]).to(scores)
+            weights = torch.where(y > 0, shares, 1.0 - shares) ** -power
+            each = functional.binary_cross_entropy_with_logits(scores, y, reduction="none")
+            return (weights * each).sum() / weights.sum()
+
+        return loss
+
+    return make
+
+
+def _focal(shares: Tensor, knob: float, metric: str) -> Loss:
+    """Lin 2017: ``(1 − p)^γ`` times cross-entropy, each class against the rest."""
+
+    def loss(scores: Tensor, labels: Tensor, done: float) -> Tensor:
+        y = _known(labels, scores.shape[1]).to(scores)
+        each = functional.binary_cross_entropy_with_logits(scores, y, reduction="none")
+        return ((1.0 - torch.exp(-each)).clamp_min(1e-6) ** knob * each).mean()
+
+    return loss
+
+
+def _ours(direct: bool) -> MakeLoss:
+    """A class's list is the batch."""
+
+    def make(shares: Tensor, knob: float, metric: str) -> Loss:
+        loss = aimfor.MetricLoss("ap", aimfor.DirectEngine(epsilon=knob) if direct else None)
+        return lambda scores, y, done: loss(scores.T, _known(y, scores.shape[1]).T)
+
+    return make
+
+
+def _then(shares: Tensor, knob: float, metric: str) -> Loss:
+    before, after = _softmax(shares, 0.0, metric), _ours(False)(shares, 0.0, metric)
+    return lambda scores, y, done: (before if done < knob else after)(scores, y, done)
+
+
+# In the order in which they are run.
+METHODS = {
+    one.name: one
+    for one in (
+        Method("metric", _ours(False)),
+        Method("softmax", _softmax),
+        Method("1/√frequency", _logistic(0.5)),
+        Method("1/frequency", _logistic(1.0)),
+        Method("logistic", _logistic(0.0)),
+        Method("softmax, then metric", _then, (0.25, 0.5, 0.75)),
+        Method("focal", _focal, (0.5, 1.0, 2.0)),
+        Method("metric, direct", _ours(True), (0.1, 1.0, 10.0)),
+    )
+}
+
+
+class Judge:
+    """Average precision of boxes of each class over some pictures: `average_precision.box_ap` after `suppressed`."""
+
+    def __init__(self, w: Windows, places: Sequence[int]) -> None:
+        begins = [0, *w.ends]
+        self.spans = [(begins[place], begins[place + 1]) for place in places]
+        self.rows = w.of(list(places))
+        self.crowded = [overlaps(boxes, boxes) > MOST for boxes in (w.part.windows[place] for place in places)]
+        classes, number = len(w.part.names), 0
+        self.counts = np.zeros(classes, dtype=np.int64)
+        self.matches: list[Array] = []
+        for place in places:
+            match = np.full((len(w.part.windows[place]), classes), -1)
+            for one in range(classes):
+                mine = w.part.classes[place] == one
+                if mine.any():
+                    overlap, hard = (
+                        overlaps(w.part.windows[place], w.part.boxes[place][mine]),
+                        w.part.difficult[place][mine],
+                    )
+                    best = overlap.argmax(1)
+                    match[:, one] = np.where(overlap.max(1) < LEAST, -1, np.where(hard[best], -2, number + best))
+                    number, self.counts[one] = number + len(hard), self.counts[one] + (~hard).sum()
+            self.matches.append(match)
+
+    def __call__(self, scores: Tensor) -> Array:
+        """Of each class, from the scores of the rows ``(w, c)``."""
+        classes = scores.shape[1]
+        size = (len(self.spans), classes, KEPT)
+        alive, crowded = np.zeros(size, dtype=bool), np.zeros((*size, KEPT), dtype=bool)
+        value, match = np.zeros(size, dtype=np.float32), np.full(size, -1)
+        begin, columns = 0, np.arange(classes)[:, None]
+        for place, (start, end) in enumerate(self.spans):
+            mine = scores[begin : begin + end - start].numpy().T
+            top = np.argsort(-mine, 1, kind="stable")[:, :KEPT]
+            n = top.shape[1]
+            alive[place, :, :n] = True
+            crowded[place, :, :n, :n] = self.crowded[place][top[:, :, None], top[:, None, :]]
+            value[place, :, :n], match[place, :, :n] = mine[columns, top], self.matches[place][top, columns]
+            begin += end - start
+        for k in range(KEPT - 1):
+            alive[..., k + 1 :] &= ~(alive[..., k, None] & crowded[..., k, k + 1 :])
+        alive &= match != -2  # a difficult box neither counts nor is punished
+        each = (one.transpose(1, 0, 2) for one in (alive, value, match))
+        return np.array([_ap(v[a], m[a], n) for a, v, m, n in zip(*each, self.counts, strict=True)])
+
+
+def _ap(scores: Array, match: Array, count: int) -> float:
+    """VOC's: the area under precision, made to fall. A true box is found once."""
+    if not count:
+        return float("nan")
+    match = match[np.argsort(-scores, kind="stable")]
+    hit = np.zeros(len(match), dtype=bool)
+    found, first = np.unique(match, return_index=True)
+    hit[first[found >= 0]] = True
+    precision = hit.cumsum() / np.arange(1, len(hit) + 1)
+    falling = np.maximum.accumulate(precision[::-1])[::-1]
+    return float(falling[hit].sum() / count)
+
+
+def draw(task: Task, balanced: bool, generator: torch.Generator) -> Iterator[Tensor]:
+    """A quarter of a batch is objects."""
+    groups = [(task.train.y >= 0).nonzero().squeeze(1), (task.train.y == -1).nonzero().squeeze(1)]
+    sizes = (OBJECTS, task.batch - OBJECTS)
+    while True:
+        yield torch.cat(
+            [g[torch.randint(len(g), (n,), generator=generator)] for g, n in zip(groups, sizes, strict=True)]
+        )
+
+
+@functools.cache
+def load(folder: Path) -> Task:
+    known, unseen = windows(folder)
+    order = np.random.default_rng(1).permutation(len(known.ends)).tolist()
+    judges = {"choose": Judge(known, sorted(order[:CHOOSERS])), "judge": Judge(unseen, range(len(unseen.ends)))}
+    rows = known.of(order[CHOOSERS:])
+    parts = {name: Rows((w.x[judges[name].rows],), w.labels[judges[name].rows]) for name, w in
+             (("choose", known), ("judge", unseen))}  # fmt: skip
+    classes, batch = len(known.part.names), 2048
+    labels = known.labels[rows]
+    shares = torch.bincount(labels[labels >= 0], minlength=classes) / (labels >= 0).sum() * OBJECTS / batch
+    return Task(
+        train=Rows((known.x[rows],), labels),
+        parts=parts,
+        network=functools.partial(nn.Linear, known.x.shape[1], classes),
+        evaluate=functools.partial(evaluate, parts, judges),
+        metrics=(METRIC,),
+        shares=shares,
+        seed=0,
+        steps=400,
+        batch=batch,
+        rates=(3e-3, 3e-1),
+        draw=draw,
+    )
+
+
+def evaluate(
+    parts: dict[str, Rows], judges: Mapping[str, Callable[[Tensor], Array]], checkpoints: Sequence[Checkpoint]
+) -> dict[str, dict[str, Any]]:
+    """Judged class by class."""
+    best, value = chosen(checkpoints, parts, lambda scores, y: float(np.nanmean(judges["choose"](scores))))
+    found: dict[str, Any] = {"choose": value}
+    if "judge" in best:
+        found["judge"] = judges["judge"](best["judge"]).tolist()
+    return {METRIC: found}
+
+
+def cells(options: Options) -> list[Cell]:
+    return [{"data": DATA, "fold": 0, "method": name, "metric": "all"} for name in METHODS]
+
+
+def run(cell: Cell, options: Options) -> Result:
+    return contest_of_folds(load(data_folder(options, DATA)), METHODS[cell["method"]], cell["metric"])
+
+
+TITLE = "The map: objects in pictures"
+EXPERIMENT = Experiment("map_detection", TITLE, "aimfor", cells, run, report_of(TITLE))
