@@ -24,8 +24,11 @@ from sampling import ROOT, Mutant, change, sample
 
 ALIKE = Path(__file__).parent / "equivalent.toml"
 PACKAGES = ("metrics", "sorted", "smooth", "lp", "direct", "lagrangian", "rates", "checks", "retrieval")
+#: The program, which has one set of tests.
+PROGRAM = "data+targets+learners+runs+cli"
 #: What tests a package beside its own folder: a metric's forms are tested with the engines that solve them.
 ELSEWHERE = {
+    PROGRAM: ("tests/app", "tests/fitting", "tests/test_silent_acts.py"),
     "metrics": ("tests/lp/test_metric_programs.py", "tests/smooth", "tests/sorted", "tests/test_regularized.py"),
     "checks": (
         "tests/test_gate.py",
@@ -48,7 +51,7 @@ def alike(mutant: Mutant) -> str | None:
 def report(results: list[dict[str, Any]]) -> str:
     """One line a package and one for all: killed, without difference, survived."""
     rows = []
-    for package in (*PACKAGES, "all"):
+    for package in (*PACKAGES, PROGRAM, "all"):
         mine = [row for row in results if package in (row["package"], "all") and row["outcome"] != "unfit"]
         if mine:
             count = {kind: sum(row["outcome"] == kind for row in mine) for kind in ("killed", "alike")}
@@ -82,7 +85,8 @@ def examine(package: str, options: argparse.Namespace) -> None:
         kept.write_text(json.dumps(rows, indent=1))
 
     own = [f"tests/{package}"] if (ROOT / "tests" / package).exists() else []
-    start([*own, *ELSEWHERE.get(package, ()), "tests/test_laws.py", "tests/test_gradients.py"], work)
+    laws = () if package == PROGRAM else ("tests/test_laws.py", "tests/test_gradients.py")
+    start([*own, *ELSEWHERE.get(package, ()), *laws], work)
 
 
 def examined(session: Session, mutant: Mutant, package: str, known: dict[str, Any], out: Path) -> dict[str, Any]:

@@ -110,7 +110,8 @@ def _measure(session: Session, package: str, kept: Path) -> int:
     def stop(*_: Any) -> None:
         raise TimeoutError
 
-    monitor = coverage.Coverage(data_file=None, source=[str(ROOT / "src" / "aimfor" / package)])
+    source = [str(ROOT / "src" / "aimfor" / part) for part in package.split("+")]
+    monitor = coverage.Coverage(data_file=None, source=source)
     seconds = {}
     signal.signal(signal.SIGVTALRM, stop)
     monitor.start()

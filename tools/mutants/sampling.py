@@ -109,9 +109,10 @@ def _places(node: Any, lines: list[str]) -> Iterator[tuple[int, int]]:
 
 
 def sample(package: str, count: int, seed: int) -> list[Mutant]:
-    """``count`` places of the package, drawn without repetition, and one mutation of each."""
+    """``count`` places of the package (of several: ``a+b``), drawn without repetition, and one mutation of each."""
     places: dict[tuple[str, int, int], list[Mutant]] = {}
-    for path in sorted((ROOT / "src" / "aimfor" / package).rglob("*.py")):
+    folders = [ROOT / "src" / "aimfor" / part for part in package.split("+")]
+    for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
         for mutant in mutants_of(str(path.relative_to(ROOT))):
             places.setdefault((mutant.path, mutant.line, mutant.column), []).append(mutant)
     draw = random.Random(f"{package} {seed}")
