@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import aimfor
+from aimfor.data import executors
 from aimfor.data.executors import cores, open_executor, run_cells
 from aimfor.errors import InputError
 from cell_functions import endless_after_zero, fails_on_three, kills_its_worker, second_dies, square
@@ -48,6 +49,31 @@ def test_numbers_that_are_not_finite_are_the_same_fresh_and_from_the_store(tmp_p
     fresh = run_cells(cells, lambda cell: {"value": float("nan"), "all": [float("-inf"), 1.0]}, store=tmp_path)
     again = run_cells(cells, lambda cell: {}, store=tmp_path)
     assert fresh == again == {"a": {"value": None, "all": [None, 1.0]}}
+
+
+@pytest.mark.parametrize(
+    ("files", "most"),
+    [
+        ({}, 8),
+        ({"cpu.max": "max 100000"}, 8),
+        ({"cpu.max": "250000 100000"}, 2),
+        ({"cpu.max": "20000 100000"}, 1),
+        ({"cpu.max": "1600000 100000"}, 8),
+        ({"cpu/cpu.cfs_quota_us": "300000", "cpu/cpu.cfs_period_us": "100000"}, 3),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 8),
+        ({"cpu/cpu.cfs_quota_us": "300000"}, 8),
+        ({"cpu.max": "?"}, 8),
+    ],
+)
+def test_a_quota_of_processor_time_is_so_many_cores(
+    files: dict[str, str], most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    monkeypatch.setattr(executors, "CONTROL_GROUP", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    assert cores() == most
 
 
 def test_cores_are_counted_where_a_process_has_no_set_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ PATIENCE = 10
 START = "forkserver" if sys.platform == "linux" else "spawn"
 #: How many times in a row workers may die before a single cell is finished.
 TRIES = 3
+CONTROL_GROUP = Path("/sys/fs/cgroup")
 
 
 def run_cells(
@@ -162,7 +163,7 @@ def process_pool(
     On Linux they are forked from a server that has imported ``modules`` once for all; every process for itself would
     spend seconds on that. Elsewhere each starts anew, as Python's own default has it.
     """
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # they inherit it: one core each, whatever torch would take
+    os.environ["OMP_NUM_THREADS"] = "1"  # they inherit it: one core each, whatever this process takes
     context = multiprocessing.get_context(START)
     if START == "forkserver":
         context.set_forkserver_preload(["__main__", *modules])
@@ -170,8 +171,21 @@ def process_pool(
 
 
 def cores() -> int:
-    """Cores that this process may use; those of the machine where the system does not say."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores that this process may use: by its affinity, and by its share of processor time where it has a quota."""
+    free = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quotas = (quota for quota in map(_quota, ("cpu.max", "cpu/cpu.cfs_quota_us")) if quota)
+    return min([free, *quotas])
+
+
+def _quota(name: str) -> int | None:
+    """Whole cores of a control group's quota, at least one: version 2 has one file, version 1 a file for the period."""
+    try:
+        words = (CONTROL_GROUP / name).read_text().split()
+        period = words[1:] or (CONTROL_GROUP / name).with_name("cpu.cfs_period_us").read_text().split()
+        quota = int(words[0]) / int(period[0])
+    except (OSError, ValueError, IndexError, ZeroDivisionError):  # no such file, or "max"
+        return None
+    return max(1, int(quota)) if quota > 0 else None
 
 
 def end_with_parent() -> None:
