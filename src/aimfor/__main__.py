@@ -9,7 +9,6 @@ from collections.abc import Callable
 from importlib.resources import files
 
 from . import __version__
-from .data.executors import cores
 
 #: Commands that need NumPy and SciPy alone.
 BASE = {"decide": "deciding", "plan": "planning", "check": "checking"}
@@ -75,6 +74,8 @@ def _program(words: list[str]) -> int:
     # time pays for every core. It is read when torch is imported, which nothing has done yet.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # One budget for every library that brings threads of its own.
+    from .data.executors import cores
+
     os.environ.setdefault("OMP_NUM_THREADS", str(cores()))
     try:
         app = importlib.import_module("aimfor.cli.main").app

@@ -12,7 +12,7 @@ from scipy import stats
 import aimfor
 from aimfor.constraints.counts import Counts, empty_levels, encode
 from aimfor.constraints.expressions import Rate
-from aimfor.decisions.asked import Wish
+from aimfor.decisions.asked import DecisionTask
 from aimfor.decisions.binomial import tail_deviate
 from aimfor.decisions.decision import Decision
 from aimfor.decisions.grid import MISPLACED, learning_grid
@@ -187,12 +187,12 @@ def test_a_sequence_accepted_to_its_end_hands_its_error_on() -> None:
     constraints = (precision >= 0.75,)
     path = learned_path(Aim(1.0, recall, constraints, 400, 0.05), batch, codes, levels, None)
     assert path is not None
-    wish = Wish("maximize", recall, constraints, (), 0.95)
+    task = DecisionTask("maximize", recall, constraints, (), 0.95)
 
     def accepted(tp: list[float], sequences: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
         table = np.array([[k, 60.0 - k, 50.0, 300.0] for k in tp])
         made = Path(path.cuts, path.power, path.goal, path.counts, sequences, path.survey)
-        return accepted_steps(wish, made, Counts(levels, table), levels, 0.05)
+        return accepted_steps(task, made, Counts(levels, table), levels, 0.05)
 
     # 51 of 60 have p = 0.045 (accepted at 0.05, not at 0.025), 56 are clear, 40 hopeless.
     assert 0.025 < stats.binom.sf(50, 60, 0.75) <= 0.05

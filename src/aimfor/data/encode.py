@@ -65,7 +65,7 @@ def fit_encoder(
     work: Work | None = None,
     fine_tune: bool = False,
 ) -> Encoder:
-    """Learned from the given rows; ``wishes`` say what some columns of a table are to be.
+    """Learned from the given rows; ``requested`` says what some columns of a table are to be.
 
     Pictures that are read one by one need a ``backbone`` and the ``side`` it sees them at.
     """

@@ -35,7 +35,7 @@ _NUMBERED = re.compile(r"^(.*?[^\d._\- (])[._\- ]*\(?\d+\)?$")
 
 
 @dataclass
-class Found:
+class PictureSet:
     """Pictures with what is known about them.
 
     Attributes:
@@ -71,7 +71,7 @@ def read_pictures(
     rows: int | None = None,
     skip_corrupt: bool = False,
     known: Container[str] = (),
-) -> Found:
+) -> PictureSet:
     """All pictures of a folder, a table or a COCO file, every one of them readable.
 
     Those whose hash is ``known`` have been read before and are not decoded again.
@@ -84,23 +84,23 @@ def read_pictures(
     elif path.suffix.lower() in SUFFIXES:
         if labelled:
             raise InputError("data", f"one picture, {path.name}", "a folder of pictures, or a table of their paths")
-        found = Found(Pictures([path.name], [path]))
+        found = PictureSet(Pictures([path.name], [path]))
     elif path.suffix.lower() == ".json":
-        found = Found(*coco_rows(path, labelled))
+        found = PictureSet(*coco_rows(path, labelled))
     else:
-        found = Found(*table_rows(path, target, labelled=labelled, encoding=encoding, rows=rows))
+        found = PictureSet(*table_rows(path, target, labelled=labelled, encoding=encoding, rows=rows))
     _read_all(found, skip_corrupt, known)
     if labelled:
         _refuse_contradictions(found)
     return found
 
 
-def _folder(folder: Path, labelled: bool) -> Found:
+def _folder(folder: Path, labelled: bool) -> PictureSet:
     files = image_files(folder)
     if not files:
         raise InputError("data", f"the folder {folder.name} without images", f"files such as {', '.join(SUFFIXES[:3])}")
     names = [str(path.relative_to(folder)) for path in files]
-    found = Found(Pictures(names, files))
+    found = PictureSet(Pictures(names, files))
     parts = [path.relative_to(folder).parts for path in files]
     first = {one[0].lower() for one in parts if len(one) > 1}
     if any(len(one) == 1 for one in parts):
@@ -112,7 +112,7 @@ def _folder(folder: Path, labelled: bool) -> Found:
     return found
 
 
-def _by_part(found: Found, parts: list[tuple[str, ...]]) -> None:
+def _by_part(found: PictureSet, parts: list[tuple[str, ...]]) -> None:
     places = [one[0].lower() for one in parts]
     aside = TEST if set(places) & set(TEST) else VALIDATION  # what is there to test on
     found.labels = np.array([one[1] for one in parts], dtype=object)
@@ -122,7 +122,7 @@ def _by_part(found: Found, parts: list[tuple[str, ...]]) -> None:
         found.notes.append(f"{int(test.sum())} pictures in {aside[0]}/ are set aside for testing")
 
 
-def _by_name(found: Found, folder: Path, labelled: bool, loose: list[str]) -> None:
+def _by_name(found: PictureSet, folder: Path, labelled: bool, loose: list[str]) -> None:
     """The class begins the name: ``cat.12.jpg``."""
     matches = [_NUMBERED.match(Path(name).stem) for name in found.pictures.names]
     classes = Counter(match.group(1) for match in matches if match)
@@ -139,7 +139,7 @@ def _by_name(found: Found, folder: Path, labelled: bool, loose: list[str]) -> No
         )
 
 
-def _read_all(found: Found, skip_corrupt: bool, known: Container[str]) -> None:
+def _read_all(found: PictureSet, skip_corrupt: bool, known: Container[str]) -> None:
     """Opens every picture once and keeps the hash of its content."""
     bad: dict[int, InputError] = {}
     for row in range(len(found.pictures)):
@@ -161,7 +161,7 @@ def _read_all(found: Found, skip_corrupt: bool, known: Container[str]) -> None:
         raise InputError("data", "no readable picture", "pictures")
 
 
-def _refuse_contradictions(found: Found) -> None:
+def _refuse_contradictions(found: PictureSet) -> None:
     """The same content with two labels is refused; in training and test it stays in test only; else it counts once."""
     assert found.labels is not None
     places: dict[str, list[int]] = defaultdict(list)
@@ -183,7 +183,7 @@ def _refuse_contradictions(found: Found) -> None:
         found.take([row for row in range(len(found.pictures)) if row not in gone])
 
 
-def _said(found: Found, row: int) -> str:
+def _said(found: PictureSet, row: int) -> str:
     assert found.labels is not None
     one = found.labels[row]
     if found.labels.ndim == 1:

@@ -22,7 +22,7 @@ class Question(Protocol):
 
 
 @dataclass(frozen=True)
-class Wish:
+class DecisionTask:
     """What is to be decided: the problem's own words, and how sure the answer has to be."""
 
     direction: str
@@ -42,14 +42,14 @@ class Wish:
         return 1.0 if self.direction == "maximize" else -1.0
 
 
-def check_rows(wish: Wish, calibrate: Rows, learn: Rows, levels: Levels, seen: Levels) -> None:
+def check_rows(task: DecisionTask, calibrate: Rows, learn: Rows, levels: Levels, seen: Levels) -> None:
     for name, batch in (("scores", calibrate), ("learn", learn)):
         n, positives = len(batch), int(batch.targets.sum())
         if n < FEWEST_ROWS:
             raise InputError(
                 name, f"{n} rows", f"at least {FEWEST_ROWS}", "Label more rows; a guarantee rests on their number."
             )
-        if wish.both_classes and positives in (0, n):
+        if task.both_classes and positives in (0, n):
             raise InputError(
                 name,
                 f"{n} rows with {positives} positives",
@@ -67,7 +67,7 @@ def check_rows(wish: Wish, calibrate: Rows, learn: Rows, levels: Levels, seen: L
                 "every group among the calibration rows",
                 "Nothing can be promised to a group that was never measured: add rows of it or drop it.",
             )
-    for conditions in dict.fromkeys(one for constraint in wish.constraints for one in _conditions(constraint)):
+    for conditions in dict.fromkeys(one for constraint in task.constraints for one in _conditions(constraint)):
         for name, label in conditions:
             if label not in levels.of(name):
                 came = f"no row with {name} = {label if isinstance(label, str) else format(label, 'g')}"

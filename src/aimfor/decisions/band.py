@@ -20,7 +20,7 @@ from ..constraints.counts import Counts, empty_levels, encode
 from ..constraints.expressions import Constraint
 from ..constraints.parse import parse_constraint
 from ..errors import InputError, nearest
-from .asked import Question, Wish, check_rows
+from .asked import DecisionTask, Question, check_rows
 from .binomial import lower_bound
 from .bounds import bounds, plain_value
 from .learning import Learn, learning_pairs
@@ -112,9 +112,9 @@ def band(problem: Question, batch: Rows, confidence: float, learn: Learn) -> Ban
     if len(pairs) > 1:
         raise InputError("learn", "fold ids with a band", 'other rows, or "split"', "One part has to set the grid.")
     ((learning, calibrate),) = pairs
-    wish = Wish(problem.direction, problem.objective, problem.constraints, problem.attributes, confidence)
+    task = DecisionTask(problem.direction, problem.objective, problem.constraints, problem.attributes, confidence)
     codes, levels = encode(calibrate.groups, len(calibrate), empty_levels(tuple(sorted(problem.attributes))))
-    check_rows(wish, calibrate, learning, levels, encode(learning.groups, len(learning), levels)[1])
+    check_rows(task, calibrate, learning, levels, encode(learning.groups, len(learning), levels)[1])
     cuts = candidates(learning.scores, learning.targets, STEPS)
     counts = sweep(calibrate, codes, levels, cuts)
     sides = {f"{one.left!r} {one.sense}": one for one in problem.constraints}
@@ -123,11 +123,11 @@ def band(problem: Question, batch: Rows, confidence: float, learn: Learn) -> Ban
     for step in range(len(cuts)):
         at = Counts(levels, counts.table[step])
         by_cluster = calibrate.cluster is not None
-        lower = clusters_at(wish, cuts[step : step + 1], calibrate, learning, codes, levels) if by_cluster else None
+        lower = clusters_at(task, cuts[step : step + 1], calibrate, learning, codes, levels) if by_cluster else None
         for name, one in sides.items():
             low, high = bounds(one.left, one.sense, at, alpha, lower or lower_bound)
             lines[name][0].append(plain_value(one.left, at, one.sense))
             lines[name][1].append(low if one.sense == ">=" else high)
-    goal = wish.sign * objective_value(problem.objective, counts, wish.sign)
+    goal = task.sign * objective_value(problem.objective, counts, task.sign)
     found = {name: Line(tuple(value), tuple(bound)) for name, (value, bound) in lines.items()}
     return Band(confidence, tuple(cuts.tolist()), problem.direction, tuple(goal.tolist()), found, len(calibrate))

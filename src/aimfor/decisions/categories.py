@@ -12,7 +12,7 @@ import numpy as np
 from .. import checks
 from ..constraints.counts import Array
 from ..errors import InputError
-from .asked import Question, Wish
+from .asked import DecisionTask, Question
 from .decision import Decision
 from .guarantee import guaranteed
 from .learning import FEWEST_ROWS, LEARN_SHARE, Learn, calibration_share, learning_pairs
@@ -108,10 +108,10 @@ def decide_categories(
     for name in enough:
         own = rows.take(names == name)
         order = learn if other is None else _columns(other.take(other_names == name))
-        wish = Wish(problem.direction, problem.objective, problem.constraints, (), 1.0 - alpha / len(enough),
+        task = DecisionTask(problem.direction, problem.objective, problem.constraints, (), 1.0 - alpha / len(enough),
                     share=calibration_share(learn))  # fmt: skip
         try:
-            decisions[name] = guaranteed(wish, learning_pairs(own, order))
+            decisions[name] = guaranteed(task, learning_pairs(own, order))
         except InputError as error:
             left_out[name] = str(error)
     return CategoryDecisions(decisions, left_out)

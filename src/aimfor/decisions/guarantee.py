@@ -25,7 +25,7 @@ from ..constraints.counts import Counts, empty_levels, encode
 from ..constraints.parts import all_parts
 from ..errors import InputError
 from .alone import best_alone
-from .asked import Question, Wish, check_rows
+from .asked import DecisionTask, Question, check_rows
 from .binomial import lower_bound, normal_quantile
 from .certificate import certify
 from .clusters import Clusters
@@ -40,26 +40,26 @@ from .shortfall import rounded, shortfall
 from .sweep import objective_value
 
 
-def guaranteed(wish: Wish, learning: Sequence[tuple[Rows, Rows]]) -> Decision:
+def guaranteed(task: DecisionTask, learning: Sequence[tuple[Rows, Rows]]) -> Decision:
     """The best threshold that can be guaranteed, or a decision without threshold that says what is missing.
 
     Args:
-        wish: The problem and its settings.
+        task: The problem and its settings.
         learning: Pairs (learning rows, calibration rows) without a row in common, each run at its share of α.
     """
-    checks.number("guarantee", wish.confidence, above=0.5, below=1)
-    return answered(wish, tested(wish, learning)) if wish.constraints else best_alone(wish, learning)
+    checks.number("guarantee", task.confidence, above=0.5, below=1)
+    return answered(task, tested(task, learning)) if task.constraints else best_alone(task, learning)
 
 
-def tested(wish: Wish, learning: Sequence[tuple[Rows, Rows]]) -> Run:
+def tested(task: DecisionTask, learning: Sequence[tuple[Rows, Rows]]) -> Run:
     """The best of the paths that the pairs propose, with its accepted steps."""
-    checks.integer("starts", wish.starts, at_least=1)
-    alpha = (1.0 - wish.confidence) / len(learning)
-    return max((_run(wish, learn, calibrate, alpha) for learn, calibrate in learning), key=lambda run: run.rank)
+    checks.integer("starts", task.starts, at_least=1)
+    alpha = (1.0 - task.confidence) / len(learning)
+    return max((_run(task, learn, calibrate, alpha) for learn, calibrate in learning), key=lambda run: run.rank)
 
 
-def answered(wish: Wish, run: Run) -> Decision:
-    return _given(wish, run) if run.chosen is not None else _none(wish, run)
+def answered(task: DecisionTask, run: Run) -> Decision:
+    return _given(task, run) if run.chosen is not None else _none(task, run)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,32 +98,32 @@ class Run:
         return self.path.sequences[0][0]
 
 
-def _run(wish: Wish, learn: Rows, calibrate: Rows, alpha: float) -> Run:
-    names = tuple(sorted({*wish.attributes, *([wish.per_group] if wish.per_group else [])}))
+def _run(task: DecisionTask, learn: Rows, calibrate: Rows, alpha: float) -> Run:
+    names = tuple(sorted({*task.attributes, *([task.per_group] if task.per_group else [])}))
     codes, levels = encode(calibrate.groups, len(calibrate), empty_levels(names))
     learn_codes, seen = encode(learn.groups, len(learn), levels)
-    check_rows(wish, calibrate, learn, levels, seen)
+    check_rows(task, calibrate, learn, levels, seen)
     rows = len(calibrate)
-    worth = rows if calibrate.cluster is None else worth_in_rows(wish, calibrate, learn, learn_codes, levels)
-    aim = Aim(wish.sign, wish.objective, wish.constraints, worth, alpha, wish.starts)
-    path = learned_path(aim, learn, learn_codes, levels, wish.per_group)
+    worth = rows if calibrate.cluster is None else worth_in_rows(task, calibrate, learn, learn_codes, levels)
+    aim = Aim(task.sign, task.objective, task.constraints, worth, alpha, task.starts)
+    path = learned_path(aim, learn, learn_codes, levels, task.per_group)
     if path is None:
         raise InputError(
             "subject_to",
-            ", ".join(map(repr, wish.constraints)),
+            ", ".join(map(repr, task.constraints)),
             "constraints that some threshold comes near on the learning rows",
             "No threshold is within four standard errors of them: loosen a bound, or improve the scores.",
         )
-    counts = counts_at(path.cuts, calibrate, codes, levels, wish.per_group)
+    counts = counts_at(path.cuts, calibrate, codes, levels, task.per_group)
     if calibrate.cluster is None:
-        accepted = accepted_steps(wish, path, counts, levels, alpha)
+        accepted = accepted_steps(task, path, counts, levels, alpha)
     else:
-        accepted = accepted_by_clusters(wish, path, calibrate, learn, codes, levels, alpha)
-    surveyed = counts_at(path.survey.cuts, calibrate, codes, levels, wish.per_group)
-    repeated = copies(calibrate) if wish.both_classes and calibrate.cluster is None else 0
+        accepted = accepted_by_clusters(task, path, calibrate, learn, codes, levels, alpha)
+    surveyed = counts_at(path.survey.cuts, calibrate, codes, levels, task.per_group)
+    repeated = copies(calibrate) if task.both_classes and calibrate.cluster is None else 0
     if not accepted:
         at = path.cuts[path.sequences[0][0]]
-        together = None if calibrate.cluster is None else clusters_at(wish, at, calibrate, learn, codes, levels)
+        together = None if calibrate.cluster is None else clusters_at(task, at, calibrate, learn, codes, levels)
         return Run(
             path,
             counts,
@@ -136,13 +136,13 @@ def _run(wish: Wish, learn: Rows, calibrate: Rows, alpha: float) -> Run:
             surveyed,
             repeated,
             together,
-            _within(wish, together),
+            _within(task, together),
         )
     pooled = Counts(levels, counts.table + path.counts.table)
-    goals = objective_value(wish.objective, pooled, wish.sign)[list(accepted)]
+    goals = objective_value(task.objective, pooled, task.sign)[list(accepted)]
     chosen = accepted[int(goals.argmax())]
     at = path.cuts[chosen]
-    together = None if calibrate.cluster is None else clusters_at(wish, at, calibrate, learn, codes, levels)
+    together = None if calibrate.cluster is None else clusters_at(task, at, calibrate, learn, codes, levels)
     return Run(
         path,
         counts,
@@ -155,62 +155,62 @@ def _run(wish: Wish, learn: Rows, calibrate: Rows, alpha: float) -> Run:
         surveyed,
         repeated,
         together,
-        _within(wish, together),
+        _within(task, together),
     )
 
 
-def _within(wish: Wish, clusters: Clusters | None) -> str:
+def _within(task: DecisionTask, clusters: Clusters | None) -> str:
     """Rows that count are those of a rate's denominator: the flagged ones for precision."""
     if clusters is None:
         return ""
-    rates = {rate for part in all_parts(wish.constraints, clusters.levels) for _, rate in part.terms}
+    rates = {rate for part in all_parts(task.constraints, clusters.levels) for _, rate in part.terms}
     most = ", ".join(f"{clusters.largest(rate):g} for {rate!r}" for rate in sorted(rates, key=repr))
     return f"of which each counts as at most so many rows: {most}"
 
 
-def _given(wish: Wish, run: Run) -> Decision:
+def _given(task: DecisionTask, run: Run) -> Decision:
     assert run.chosen is not None
     cuts = [float(cut) for cut in run.path.cuts[run.chosen]]
     levels = run.counts.levels
-    own = {} if wish.per_group is None else dict(zip(levels.of(wish.per_group), cuts, strict=True))
+    own = {} if task.per_group is None else dict(zip(levels.of(task.per_group), cuts, strict=True))
     at = Counts(levels, run.counts.table[run.chosen])
     certificate = certify(
-        wish.objective, wish.constraints, at, wish.confidence, direction=wish.direction, accepted=True,
+        task.objective, task.constraints, at, task.confidence, direction=task.direction, accepted=True,
         lower=run.clusters or lower_bound,
     )  # fmt: skip
-    promise = " and ".join(map(repr, wish.constraints))
-    price, share = _price(wish, run, at), nearly_constant(at)[1]
+    promise = " and ".join(map(repr, task.constraints))
+    price, share = _price(task, run, at), nearly_constant(at)[1]
     sentence = (
-        f"{price.warning(repr(wish.objective), share)}{promise}: guaranteed at {100 * wish.confidence:g}% confidence "
-        f"by {run.evidence}. {price.sentence(repr(wish.objective))}{_copied(run)}"
+        f"{price.warning(repr(task.objective), share)}{promise}: guaranteed at {100 * task.confidence:g}% confidence "
+        f"by {run.evidence}. {price.sentence(repr(task.objective))}{_copied(run)}"
     )
     tried = run.path.cuts[list(run.accepted), 0]
-    region = (float(tried.min()), float(tried.max())) if wish.per_group is None else ()
+    region = (float(tried.min()), float(tried.max())) if task.per_group is None else ()
     guarantee = Guarantee(
-        wish.confidence, promise, run.rows, run.learned_on, len(run.accepted), sentence, region=region, price=price,
+        task.confidence, promise, run.rows, run.learned_on, len(run.accepted), sentence, region=region, price=price,
         copies=run.copies,
     )  # fmt: skip
     middle = sum(cuts) / len(cuts)
-    return Decision(middle, wish.per_group, own, True, "guarantee", certificate, guarantee)
+    return Decision(middle, task.per_group, own, True, "guarantee", certificate, guarantee)
 
 
-def _price(wish: Wish, run: Run, at: Counts) -> Price:
+def _price(task: DecisionTask, run: Run, at: Counts) -> Price:
     """Of the chosen step, on the calibration rows; thresholds to compare with are those of the path and its survey."""
     assert run.surveyed is not None
-    levels, sign = run.counts.levels, wish.sign
-    parts = all_parts(wish.constraints, levels)
+    levels, sign = run.counts.levels, task.sign
+    parts = all_parts(task.constraints, levels)
     every = Counts(levels, np.concatenate((run.counts.table, run.surveyed.table)))
-    goal = objective_value(wish.objective, every, sign)
-    kept = float(objective_value(wish.objective, at, sign))
+    goal = objective_value(task.objective, every, sign)
+    kept = float(objective_value(task.objective, at, sign))
     constant = constant_counts(at)
-    fixed = objective_value(wish.objective, constant, sign)
+    fixed = objective_value(task.objective, constant, sign)
     within = np.concatenate((goal[kept_bounds(parts, every)], fixed[kept_bounds(parts, constant)]))
     without = max(kept, float(within.max())) if len(within) else kept
     nearly, _ = nearly_constant(at)
     beside = float(fixed[0 if nearly == "nobody" else 1]) if nearly else float(fixed.max())
-    critical = normal_quantile(1.0 - (1.0 - wish.confidence))
+    critical = normal_quantile(1.0 - (1.0 - task.confidence))
     times = halving(parts, every, goal, kept, without, critical)
-    labels = None if times is None else rounded(max(math.ceil((times - 1.0) * run.rows / wish.share), 1))
+    labels = None if times is None else rounded(max(math.ceil((times - 1.0) * run.rows / task.share), 1))
     return Price(sign * kept, sign * without, sign * beside if math.isfinite(beside) else None, nearly, labels)
 
 
@@ -223,39 +223,39 @@ def _copied(run: Run) -> str:
     )
 
 
-def _none(wish: Wish, run: Run) -> Decision:
+def _none(task: DecisionTask, run: Run) -> Decision:
     assert run.surveyed is not None
     missing = shortfall(
-        wish.constraints, run.path, run.counts, run.surveyed, run.rows, run.alpha, wish.share, run.clusters is not None
+        task.constraints, run.path, run.counts, run.surveyed, run.rows, run.alpha, task.share, run.clusters is not None
     )
     if missing.step is None:
         cuts, at = run.path.cuts[run.start], run.counts.table[run.start]
     else:
         cuts, at = run.path.survey.cuts[missing.step], run.surveyed.table[missing.step]
-    promise = " and ".join(map(repr, wish.constraints))
-    sure = f"{100 * wish.confidence:g}%"
+    promise = " and ".join(map(repr, task.constraints))
+    sure = f"{100 * task.confidence:g}%"
     sentence = f"No threshold: {promise} cannot be guaranteed at {sure} confidence. {missing.sentence}{_copied(run)}"
     guarantee = Guarantee(
-        wish.confidence, promise, run.rows, run.learned_on, 0, sentence, missing.more, missing.today,
-        tuple(float(cut) for cut in cuts), copies=run.copies, best_effort=_best_effort(wish, run),
+        task.confidence, promise, run.rows, run.learned_on, 0, sentence, missing.more, missing.today,
+        tuple(float(cut) for cut in cuts), copies=run.copies, best_effort=_best_effort(task, run),
     )  # fmt: skip
     at_start = Counts(run.counts.levels, at)
     certificate = certify(
-        wish.objective, wish.constraints, at_start, wish.confidence, direction=wish.direction,
+        task.objective, task.constraints, at_start, task.confidence, direction=task.direction,
         lower=run.clusters or lower_bound,
     )  # fmt: skip
     return Decision(None, None, {}, False, "guarantee", certificate, guarantee)
 
 
-def _best_effort(wish: Wish, run: Run) -> tuple[float, ...]:
+def _best_effort(task: DecisionTask, run: Run) -> tuple[float, ...]:
     """Thresholds with the best objective among those that keep the bounds on all rows, or that miss them by least."""
     assert run.surveyed is not None
     path, levels = run.path, run.counts.levels
     cuts = np.concatenate((path.cuts, path.survey.cuts))
     pairs = ((run.counts, path.counts), (run.surveyed, path.survey.counts))
     counts = Counts(levels, np.concatenate([here.table + other.table for here, other in pairs]))
-    parts = all_parts(wish.constraints, levels)
-    goal, kept = objective_value(wish.objective, counts, wish.sign), kept_bounds(parts, counts)
+    parts = all_parts(task.constraints, levels)
+    goal, kept = objective_value(task.objective, counts, task.sign), kept_bounds(parts, counts)
     slack = np.min([np.nan_to_num(part.slack(counts), nan=-math.inf) for part in parts], 0)
     best = np.where(kept, goal, -math.inf) if bool((kept & np.isfinite(goal)).any()) else slack
     return tuple(cuts[int(best.argmax())].tolist())
@@ -267,8 +267,8 @@ def guaranteed_by(
     """`guaranteed` for a problem, with the learning rows in any of the forms that `RateProblem.decide` takes."""
     if per_group is not None and per_group not in batch.groups:
         raise InputError("per_group", repr(per_group), f"one of the groups given, {sorted(batch.groups)}")
-    wish = Wish(
+    task = DecisionTask(
         problem.direction, problem.objective, problem.constraints, problem.attributes, confidence, per_group, starts,
         share=calibration_share(learn),
     )  # fmt: skip
-    return guaranteed(wish, learning_pairs(batch, learn))
+    return guaranteed(task, learning_pairs(batch, learn))

@@ -18,7 +18,7 @@ from .. import checks
 from ..constraints.counts import FP, TP, Array
 from ..constraints.expressions import ALL_CELLS, Constraint, LinearSum, Rate
 from ..errors import InputError, nearest
-from .asked import Question, Wish
+from .asked import DecisionTask, Question
 from .decision import Decision
 from .guarantee import guaranteed
 from .learning import Learn, calibration_share, learning_pairs
@@ -111,8 +111,10 @@ def decide_labels(
         place = names.index(name)
         batch = checked_rows("scores", *columns[place], cluster=cluster)
         pairs = learning_pairs(batch, learn if other is None else other[place])
-        wish = Wish(problem.direction, problem.objective, constraints, (), confidence, share=calibration_share(learn))
-        decisions[name] = guaranteed(wish, pairs)
+        task = DecisionTask(
+            problem.direction, problem.objective, constraints, (), confidence, share=calibration_share(learn)
+        )
+        decisions[name] = guaranteed(task, pairs)
     return LabelDecisions(names, decisions)
 
 
@@ -223,10 +225,10 @@ def decide_or_abstain(
     if isinstance(learn, tuple):
         other = right_or_wrong("learn", learn[0], learn[1], cut)
         given = (other.scores, other.targets)
-    wish = Wish(
+    task = DecisionTask(
         "maximize", coverage, (errors_made <= error,), (), guarantee, both_classes=False, share=calibration_share(learn)
     )
-    decision = guaranteed(wish, learning_pairs(batch, given))
+    decision = guaranteed(task, learning_pairs(batch, given))
     covered = 0.0 if decision.threshold is None else float(decision.decided(batch.scores).mean())
     return Abstention(decision, covered, cut)
 

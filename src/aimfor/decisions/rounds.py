@@ -37,9 +37,9 @@ def pilot_size(budget: int) -> int:
 def pilot(plan: Design, number: int, rng: np.random.Generator) -> Round:
     """Different ranks, spread evenly in their logarithm: what matters lies among the highest scores."""
     rows = int(plan.above[-1])
-    wish = np.exp(rng.uniform(0.0, math.log(rows + 1.0), 50 * number)).astype(np.int64) - 1
-    _, first = np.unique(wish, return_index=True)
-    drawn = wish[np.sort(first)][:number]
+    task = np.exp(rng.uniform(0.0, math.log(rows + 1.0), 50 * number)).astype(np.int64) - 1
+    _, first = np.unique(task, return_index=True)
+    drawn = task[np.sort(first)][:number]
     spare = np.setdiff1d(np.arange(min(rows, 2 * number)), drawn)[: number - len(drawn)]  # few rows: take the next
     none = np.zeros(0)
     return Round(np.sort(np.concatenate((drawn, spare))), none, none, none)

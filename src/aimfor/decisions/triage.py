@@ -12,7 +12,7 @@ from ..constraints.counts import Array
 from ..constraints.expressions import Constraint
 from ..constraints.named import positive_rate
 from ..constraints.parse import parse_constraint
-from .asked import Wish
+from .asked import DecisionTask
 from .decision import Guarantee
 from .guarantee import answered, tested
 from .labels import ABSTAIN
@@ -84,12 +84,14 @@ def decide_or_ask(
     """
     alpha = 1.0 - checks.number("guarantee", guarantee, above=0.5, below=1)
     rows = checked_rows("scores", scores, targets, cluster=cluster)
-    pairs, runs, wishes = learning_pairs(rows, learn), [], []
+    pairs, runs, tasks = learning_pairs(rows, learn), [], []
     for direction, given in (("maximize", accept), ("minimize", reject)):
         constraint = parse_constraint(given) if isinstance(given, str) else given
-        wish = Wish(direction, positive_rate, (constraint,), (), 1.0 - 0.5 * alpha, share=calibration_share(learn))
-        wishes.append(wish)
-        runs.append(tested(wish, pairs))
+        task = DecisionTask(
+            direction, positive_rate, (constraint,), (), 1.0 - 0.5 * alpha, share=calibration_share(learn)
+        )
+        tasks.append(task)
+        runs.append(tested(task, pairs))
     highs, lows = (run.path.cuts[list(run.accepted), 0] for run in runs)
     high = float(highs.min()) if len(highs) else None
     low = float(lows.max()) if len(lows) else None
@@ -98,7 +100,7 @@ def decide_or_ask(
         between = [(float((rows.scores <= h).mean() - (rows.scores <= at).mean()), h, at)
                    for h in highs.tolist() for at in lows.tolist() if at <= h]  # fmt: skip
         _, high, low = min(between) if between else (0.0, high, None)
-    accepted, rejected = (answered(wish, run).guarantee for wish, run in zip(wishes, runs, strict=True))
+    accepted, rejected = (answered(task, run).guarantee for task, run in zip(tasks, runs, strict=True))
     assert accepted is not None
     assert rejected is not None
     asked = float((_decided(rows.scores, low, high) == ABSTAIN).mean())

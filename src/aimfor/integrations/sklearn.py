@@ -56,7 +56,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes_: The labels, in order.
         threshold_: Tuned on out-of-fold (or held-out) rows; `decision_function` is the score minus it.
         metric_: The metric estimated from out-of-fold rows (or found on the held-out ones).
-        ensemble_: The fitted `aimfor.learners.ensemble.Ensemble`; its ``seats`` hold the members' weights.
+        ensemble_: The fitted `aimfor.learners.ensemble.Ensemble`; its ``weighted_members`` hold the members' weights.
 
     Example:
         >>> from sklearn.datasets import load_breast_cancer

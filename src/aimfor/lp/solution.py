@@ -15,11 +15,11 @@ from .adjoint import Solved, value_with_envelope
 from .certificates import Residuals
 from .gradients import GradientRule
 from .problem import Program
-from .solvers.base import INFEASIBLE, UNBOUNDED, Found
+from .solvers.base import INFEASIBLE, UNBOUNDED, SolverResult
 from .standard import Layout, Scaling, Standard, largest, positive
 
 #: From an equilibrated program to what was found, and how each item ended.
-Rerun = Callable[[Standard], tuple[Found, list[Status]]]
+Rerun = Callable[[Standard], tuple[SolverResult, list[Status]]]
 
 #: Worst first: the status of a batch is the first of these that any item has.
 _SEVERITY = (Status.not_converged, Status.infeasible, Status.unbounded, Status.fallback, Status.ok)
@@ -82,7 +82,7 @@ def assemble(
     scaled: Standard,
     scaling: Scaling,
     layout: Layout,
-    found: Found,
+    found: SolverResult,
     statuses: list[Status],
     rule: GradientRule,
     rerun: Rerun,

@@ -14,7 +14,7 @@ from ..direct import DirectEngine, HasArgmax, PositionForm
 from ..direct.forms.positions import shared_first
 from ..engine import Batch, Engine
 from ..smooth import QUICK, HasSmooth, Ranking, SmoothEngine, asked_items
-from ..smooth.form import Shown, later
+from ..smooth.form import LazyValue, later
 from .base import Metric
 from .lists import list_weights, mean_over_lists, pairwise, shares_of_lists, soft_cut, without_item_weights
 
@@ -74,7 +74,7 @@ class _AtK(Metric, HasArgmax, HasSmooth):
             exact=lambda: self._shown(batch, gains, defined, by_list),
         )
 
-    def _shown(self, batch: Batch, gains: Tensor, defined: Tensor, by_list: Tensor | None) -> Shown:
+    def _shown(self, batch: Batch, gains: Tensor, defined: Tensor, by_list: Tensor | None) -> LazyValue:
         """The exact value, found when it is read."""
         if not bool((defined if by_list is None else defined * by_list).any()):
             return float("nan")

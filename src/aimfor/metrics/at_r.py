@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .. import checks
 from ..engine import Batch, Engine
-from ..smooth import Asked, HasSmooth, Ranking, SmoothEngine, asked_items
+from ..smooth import AskedItems, HasSmooth, Ranking, SmoothEngine, asked_items
 from .base import Metric
 from .lists import (
     cut_width,
@@ -225,7 +225,7 @@ class ReciprocalRank(_OfLists):
         first = (
             scores.masked_fill(hit == 0, -torch.inf).argmax(1, keepdim=True) if scores.numel() else hit[:, :1].long()
         )
-        asked = Asked(first, defined[:, None])
+        asked = AskedItems(first, defined[:, None])
 
         def measure(above: Tensor, relative: Tensor | float) -> Tensor:
             return mean_over_lists((1.0 / (1.0 + above[0])).sum(1), defined, by_list)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..ordering import ordered
 from ..smooth import Ranking, SmoothForm, SmoothSum, asked_items, balanced_entropy
-from ..smooth.form import Shown, Softness, found, later, number, wants_gradient
+from ..smooth.form import LazyValue, Softness, later, read_value, wants_gradient, with_gradient
 from ..sorted import PairForm, PairProblem
 from ..sorted.kernels import top_fraction
 from ..ties import of_first, of_last, runs_of
@@ -57,23 +57,23 @@ class PairRows(SmoothForm):
     def holds(self, softness: Softness) -> tuple[str, ...]:
         return self.ranking.holds(softness)
 
-    def loss(self, softness: Softness) -> tuple[Tensor, Shown, Tensor | None]:
+    def loss(self, softness: Softness) -> tuple[Tensor, LazyValue, Tensor | None]:
         share = softness.anchor
         learns = softness.indicator != "sigmoid" or (share < 1.0 and softness.temperature > 0.0)
         if learns or (share and not self.balanced):
             return self.ranking.loss(softness)
         x, unit = self.scores.detach(), softness.anchor_temperature
-        value = self.shown(softness)
+        value = self.lazy_value(softness)
         if value != value:
             return self.scores.sum() * 0.0, value, None
-        loss = 0.0 if share == 1.0 else (1.0 - share) * (1.0 - number(value))
+        loss = 0.0 if share == 1.0 else (1.0 - share) * (1.0 - read_value(value))
         if not share:
             return x.new_full((), loss), value, None
         companion, slope = self._anchor(x / unit)
         loss += share * companion
         if not wants_gradient(self.scores):
             return x.new_full((), loss), value, None
-        return found(self.scores, loss, slope.mul_(share * softness.enlarge / unit), ANCHOR_ONLY), value, None
+        return with_gradient(self.scores, loss, slope.mul_(share * softness.enlarge / unit), ANCHOR_ONLY), value, None
 
     @cached_property
     def ranking(self) -> Ranking:
@@ -88,7 +88,7 @@ class PairRows(SmoothForm):
         anchor = self._anchor if self.balanced else None
         return Ranking(self.scores, asked, (self.b,), measure, positive, self.a + self.b, companion=anchor)
 
-    def shown(self, softness: Softness) -> Shown:
+    def lazy_value(self, softness: Softness) -> LazyValue:
         """The exact value, found when it is read: it takes a sort."""
         x, a, b, scale = self.scores.detach(), self.a, self.b, self.scale
         if not bool((a.sum(1) * b.sum(1)).any()):

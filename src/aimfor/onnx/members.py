@@ -1,4 +1,4 @@
-"""Members of an ensemble in ONNX: each seat gives its folds' scores, ``(n, folds, outputs)`` float64."""
+"""Members of an ensemble in ONNX: each member gives its folds' scores, ``(n, folds, outputs)`` float64."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FLOAT, DOUBLE = TensorProto.FLOAT, TensorProto.DOUBLE
 
 
 def weighted_scores(g: Graph, x: str, weighted: WeightedMember) -> str:
-    """What each fold's copy says about the encoded rows ``x`` (float64), before the seat's scale."""
+    """What each fold's copy says about the encoded rows ``x`` (float64), before the member's scale."""
     if isinstance(weighted.fitted[0], FittedTrees):
         return _trees(g, x, [one for one in weighted.fitted if isinstance(one, FittedTrees)])
     return _stacked(g, [_one(g, x, fitted) for fitted in weighted.fitted])

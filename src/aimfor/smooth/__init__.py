@@ -6,11 +6,11 @@ from .decisions import Decisions
 from .engine import QUICK, SmoothEngine
 from .form import HasSmooth, SmoothForm, SmoothSum
 from .ledger import MeanOfRatios, Ratio
-from .ranking import Asked, Ranking, asked_items
+from .ranking import AskedItems, Ranking, asked_items
 
 __all__ = [
     "QUICK",
-    "Asked",
+    "AskedItems",
     "ByClasses",
     "ClassDecisions",
     "Decisions",

@@ -13,10 +13,10 @@ from .form import (
     Plain,
     SmoothForm,
     Softness,
-    found,
     held_constant,
     value_and_slopes,
     wants_gradient,
+    with_gradient,
     with_past,
 )
 from .ledger import FEW, Ratio, ledger
@@ -103,7 +103,7 @@ class ClassDecisions(SmoothForm):
         if not wanted:
             return x.new_full((), loss), value, counts
         gradient = torch.zeros_like(x) if gradient is None else gradient
-        return found(self.rows, loss, gradient, self._plain(softness, each)), value, counts
+        return with_gradient(self.rows, loss, gradient, self._plain(softness, each)), value, counts
 
     def _of_targets(self, numbers: Tensor) -> Tensor:
         """``(b, 1, c)`` or ``(1, 1, c)`` numbers of the classes to ``(b, l, 1)`` of the examples."""

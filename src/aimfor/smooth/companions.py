@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .form import Shown, SmoothForm, Softness
+from .form import LazyValue, SmoothForm, Softness
 from .ranking import asked_items
 from .ranks import binary_logistic, sums_of
 from .sums import bounded_scores
@@ -155,11 +155,11 @@ class ByClasses(SmoothForm):
         share = softness.enlarge != 1.0
         return self.form.holds(softness) if softness.anchor < 1.0 else ("the bank's share",) * share
 
-    def loss(self, softness: Softness) -> tuple[Tensor, Shown, Tensor | None]:
+    def loss(self, softness: Softness) -> tuple[Tensor, LazyValue, Tensor | None]:
         share = softness.anchor
         if share == 1.0:
             with torch.no_grad():
-                loss, value = self.scores, self.form.shown(softness)
+                loss, value = self.scores, self.form.lazy_value(softness)
         else:
             loss, value, _ = self.form.loss(replace(softness, anchor=0.0))
         if not share or value != value:

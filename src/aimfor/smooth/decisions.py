@@ -26,10 +26,10 @@ from .form import (
     Plain,
     SmoothForm,
     Softness,
-    found,
     held_constant,
     value_and_slopes,
     wants_gradient,
+    with_gradient,
     with_past,
 )
 from .ledger import FEW, MeanOfRatios, Ratio, ledger
@@ -114,7 +114,7 @@ class Decisions(SmoothForm):
         if not wanted:
             return x.new_full((), loss), value, counts
         gradient = torch.zeros_like(x) if gradient is None else gradient
-        return found(self.rows, loss, gradient, self._plain(softness, a, prices)), value, counts
+        return with_gradient(self.rows, loss, gradient, self._plain(softness, a, prices)), value, counts
 
     def _plain(self, softness: Softness, a: Tensor, prices: Tensor | None) -> Plain:
         held, bounds = self.holds(softness), softness.indicator != "sigmoid"

@@ -18,7 +18,7 @@ from ..twice import again
 Measure = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 #: The metric to show beside a loss: a number, or a function where nothing is learned from it and it costs more than
 #: the loss. A metric that is undefined is always a number, NaN.
-Shown = float | Callable[[], float]
+LazyValue = float | Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class SmoothForm(ABC):
         """The scale of the scores: their standard deviation, about the threshold where there is one; 0 if all equal."""
 
     @abstractmethod
-    def loss(self, softness: Softness) -> tuple[Tensor, Shown, Tensor | None]:
+    def loss(self, softness: Softness) -> tuple[Tensor, LazyValue, Tensor | None]:
         """(loss attached to the graph, the smooth metric's value, this batch's soft counts ``(4, r)`` if it has any).
 
         A value of NaN means that the metric is undefined on this batch.
@@ -82,7 +82,7 @@ class SmoothForm(ABC):
         """What the gradient takes as constant although the loss depends on it (`Engine.holds`)."""
         return softness.constants()
 
-    def shown(self, softness: Softness) -> Shown:
+    def lazy_value(self, softness: Softness) -> LazyValue:
         """The value alone, sharp: nothing is learned from it."""
         return self.loss(replace(softness, anchor=0.0, temperature=0.0))[1]
 
@@ -112,7 +112,7 @@ class SmoothSum(SmoothForm):
 
     def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
         parts = [(scale, part.loss(softness)) for scale, part in self.parts]
-        found = [(scale, loss, number(value)) for scale, (loss, value, _) in parts]
+        found = [(scale, loss, read_value(value)) for scale, (loss, value, _) in parts]
         defined = [(scale, loss, value) for scale, loss, value in found if value == value]
         if not defined:
             return self.scores.sum() * 0.0, float("nan"), None
@@ -159,7 +159,7 @@ def held_constant(names: tuple[str, ...]) -> str:
 COLUMNS = 1 << 14
 
 
-class Found(torch.autograd.Function):
+class WithGradient(torch.autograd.Function):
     """A loss whose gradient was found with it: backward only scales."""
 
     @staticmethod
@@ -180,12 +180,12 @@ class Found(torch.autograd.Function):
         return gradient * grad, None, None, None
 
 
-def found(scores: Tensor, loss: float, gradient: Tensor, plain: Plain) -> Tensor:
+def with_gradient(scores: Tensor, loss: float, gradient: Tensor, plain: Plain) -> Tensor:
     """``loss`` as a scalar of scores' dtype whose gradient with respect to ``scores`` is ``gradient``.
 
     ``plain`` is what a second derivative is found from.
     """
-    return Found.apply(scores, loss, gradient, plain)  # type: ignore[no-any-return]
+    return WithGradient.apply(scores, loss, gradient, plain)  # type: ignore[no-any-return]
 
 
 def later(scores: Tensor, find: Callable[[], float]) -> Callable[[], float]:
@@ -210,9 +210,9 @@ def later(scores: Tensor, find: Callable[[], float]) -> Callable[[], float]:
     return read
 
 
-def number(shown: Shown) -> float:
+def read_value(lazy: LazyValue) -> float:
     """The value itself."""
-    return shown() if callable(shown) else shown
+    return lazy() if callable(lazy) else lazy
 
 
 def with_past(counts: Tensor, past: Tensor | None) -> tuple[Tensor, float]:

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from .bounds import BoundedRanks
-from .form import Shown, SmoothForm, Softness, found, number, value_and_slopes, wants_gradient
+from .form import LazyValue, SmoothForm, Softness, read_value, value_and_slopes, wants_gradient, with_gradient
 from .ledger import FEW, inverse_means
 from .plain import plain_ranking
 from .ranks import SoftRanks, binary_logistic, graded_logistic, sharp_above, sums_of
 from .sums import SMALL
 
 
-class Asked(NamedTuple):
+class AskedItems(NamedTuple):
     """The items whose ranks a metric asks for, list by list.
 
     Attributes:
@@ -29,8 +29,8 @@ class Asked(NamedTuple):
 
     Example:
         >>> import torch
-        >>> from aimfor.smooth import Asked
-        >>> Asked(torch.tensor([[0, 2]]), None).take(torch.tensor([[5.0, 6.0, 7.0]])).tolist()
+        >>> from aimfor.smooth import AskedItems
+        >>> AskedItems(torch.tensor([[0, 2]]), None).take(torch.tensor([[5.0, 6.0, 7.0]])).tolist()
         [[5.0, 7.0]]
     """
 
@@ -54,7 +54,7 @@ class Asked(NamedTuple):
         return numbers * self.there
 
 
-def asked_items(mask: Tensor) -> Asked:
+def asked_items(mask: Tensor) -> AskedItems:
     """``(b, l)`` bool to the positions of its True entries.
 
     Example:
@@ -65,12 +65,12 @@ def asked_items(mask: Tensor) -> Asked:
     """
     if len(mask) == 1:
         places = mask[0].nonzero().t()
-        return Asked(places, None, [places.shape[1]])
+        return AskedItems(places, None, [places.shape[1]])
     if mask.numel() <= SMALL:
         count = mask.sum(1)
         counts, longest = _known(count)
         there, places = mask.view(torch.uint8).topk(longest, dim=1)
-        return Asked(places, there.view(torch.bool), counts)
+        return AskedItems(places, there.view(torch.bool), counts)
     at = mask.reshape(-1).nonzero().squeeze(1)
     lists = at // mask.shape[1]
     count = torch.bincount(lists, minlength=len(mask))
@@ -79,7 +79,7 @@ def asked_items(mask: Tensor) -> Asked:
     # Padding must not be an asked item, whose mass would be there twice; a list that has any has others.
     places = mask.view(torch.uint8).argmin(1, keepdim=True).repeat(1, longest)
     places[lists, numbers[: len(at)] - (count.cumsum(0) - count)[lists]] = at - lists * mask.shape[1]
-    return Asked(places, numbers[:longest] < count[:, None], counts)
+    return AskedItems(places, numbers[:longest] < count[:, None], counts)
 
 
 def _known(count: Tensor) -> tuple[list[int] | None, int]:
@@ -124,7 +124,7 @@ class Ranking(SmoothForm):
     """
 
     scores: Tensor
-    asked: Asked
+    asked: AskedItems
     masses: tuple[Tensor, ...]
     measure: RankMeasure
     grades: Tensor
@@ -133,7 +133,7 @@ class Ranking(SmoothForm):
     hits: bool = False
     companion: Callable[[Tensor], tuple[float, Tensor]] | None = None
     priced: Callable[[Tensor, Tensor | float], tuple[float, Tensor]] | None = None
-    exact: Callable[[], Shown] | None = None
+    exact: Callable[[], LazyValue] | None = None
     ones: bool = False
 
     def spread(self) -> float:
@@ -181,12 +181,12 @@ class Ranking(SmoothForm):
         names = ("the width of the cut",) * width + softness.constants()
         return names if learns else tuple(name for name in names if name != "the scores' spread")
 
-    def loss(self, softness: Softness) -> tuple[Tensor, Shown, Tensor | None]:
+    def loss(self, softness: Softness) -> tuple[Tensor, LazyValue, Tensor | None]:
         x, share, wanted = self.scores.detach(), softness.anchor, wants_gradient(self.scores)
         # Where nothing is learned from the ranks, they only show a value, and exact ones cost less.
         sharp = softness.indicator == "sigmoid" and (share == 1.0 or softness.temperature == 0.0)
         ranks = None if sharp else self._ranks(x, softness)
-        value: Shown
+        value: LazyValue
         if ranks is None and self.exact is not None:
             value, slopes, wider = self.exact(), x, None
         else:
@@ -194,7 +194,7 @@ class Ranking(SmoothForm):
             value, slopes, wider = self._priced(above.movedim(2, 0), softness, learns=ranks is not None)
         if value != value:
             return self.scores.sum() * 0.0, value, None
-        loss, gradient = 0.0 if share == 1.0 else (1.0 - share) * (1.0 - number(value)), None
+        loss, gradient = 0.0 if share == 1.0 else (1.0 - share) * (1.0 - read_value(value)), None
         unit = softness.anchor_temperature
         pairs = None
         if isinstance(ranks, SoftRanks) and share and self.in_pairs and softness.temperature == unit:
@@ -220,7 +220,7 @@ class Ranking(SmoothForm):
                 gradient = slope * scale if gradient is None else gradient.add_(slope, alpha=scale)
         if gradient is None:
             return x.new_full((), loss), value, None
-        return found(self.scores, loss, gradient, plain_ranking(self, softness)), value, None
+        return with_gradient(self.scores, loss, gradient, plain_ranking(self, softness)), value, None
 
     def _priced(self, above: Tensor, softness: Softness, learns: bool) -> tuple[Any, ...]:
         """The metric of what stands above the items; its slopes; and those by the scores, through the cut's width."""

@@ -23,7 +23,7 @@ from .watched import Watched, watched
 
 
 @dataclass(frozen=True)
-class Looked:
+class Check:
     """One look: the certificate on all rows so far, and how many of them are new."""
 
     certificate: Certificate
@@ -37,7 +37,7 @@ class Looked:
         return in_words(str(self.certificate), self.words)
 
 
-def look(path: Path, data: Path, log: Path | None, confidence: float, encoding: str = "utf8") -> Looked:
+def look(path: Path, data: Path, log: Path | None, confidence: float, encoding: str = "utf8") -> Check:
     """Counts the new rows, adds them to those of the log, and appends one line to it.
 
     Raises:
@@ -52,11 +52,11 @@ def look(path: Path, data: Path, log: Path | None, confidence: float, encoding: 
     log = log or what.folder / "check.jsonl"
     scores, targets, groups = what.read(data, encoding)
     digest = _digest(what)
-    print_of_file = hashlib.sha256(data.read_bytes()).hexdigest()
+    digest_of_file = hashlib.sha256(data.read_bytes()).hexdigest()
     counts, new = problem.count(scores, targets, groups=groups, decision=what.decision), len(scores) // what.copies
     with in_turn(log):  # from reading what was counted to writing the sum
         past = _past(log, repr(problem), digest)
-        if print_of_file in [line.sha256 for line in past]:
+        if digest_of_file in [line.sha256 for line in past]:
             raise InputError("data", f"{data.name}, which the log has counted before", "rows that arrived since")
         if past:
             with reading(log):
@@ -66,13 +66,13 @@ def look(path: Path, data: Path, log: Path | None, confidence: float, encoding: 
             problem.objective, problem.constraints, counts, confidence, direction=problem.direction
         )
         line = {
-            "file": data.name, "sha256": print_of_file, "rows": new, "total": total,
+            "file": data.name, "sha256": digest_of_file, "rows": new, "total": total,
             "verdict": certificate.verdict.value, "confidence": confidence, "problem": repr(problem),
             "decision": digest, "counts": _state(counts),
         }  # fmt: skip
         before = log.read_text(encoding="utf8").rstrip("\n") + "\n" if past else ""
         write_text(log, before + json.dumps(line) + "\n")
-    return Looked(certificate, total, new, log, what.words)
+    return Check(certificate, total, new, log, what.words)
 
 
 @dataclass(frozen=True)

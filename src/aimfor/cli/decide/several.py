@@ -40,14 +40,14 @@ class Several:
 
 
 @dataclass(frozen=True)
-class Found:
+class ClassesAnswer:
     """The document that is written, and whether anything can be guaranteed."""
 
     document: dict[str, Any]
     given: bool
 
 
-def answer(request: Several) -> Found:
+def answer(request: Several) -> ClassesAnswer:
     """Reads and decides. Raises `InputError` before anything is written."""
     number("confidence", request.confidence, above=0.5, below=1)
     columns = class_columns(request.target, request.score_of)
@@ -68,7 +68,7 @@ def answer(request: Several) -> Found:
 
 def _floors(
     request: Several, columns: ClassColumns, rows: list[tuple[Array, Array]], document: dict[str, Any]
-) -> Found:
+) -> ClassesAnswer:
     example = "precision[label=fraud] >= 0.9"
     problem = asked(request.maximize, request.minimize, request.subject_to, example=example)
     learn: Any = rows[1] if len(rows) > 1 else "split"
@@ -96,10 +96,12 @@ def _floors(
         "sentences": [f"{name}: {decision.guarantee}" for name, decision in found.decisions.items()],
         "classes": classes,
     }
-    return Found(document, any(decision.threshold is not None for decision in found.decisions.values()))
+    return ClassesAnswer(document, any(decision.threshold is not None for decision in found.decisions.values()))
 
 
-def _abstaining(request: Several, error: float, rows: list[tuple[Array, Array]], document: dict[str, Any]) -> Found:
+def _abstaining(
+    request: Several, error: float, rows: list[tuple[Array, Array]], document: dict[str, Any]
+) -> ClassesAnswer:
     learn: Any = rows[1] if len(rows) > 1 else "split"
 
     def decide(one: Problem) -> Decision:
@@ -124,7 +126,7 @@ def _abstaining(request: Several, error: float, rows: list[tuple[Array, Array]],
             other_bounds=lambda bound: [float(f"{times * bound:.3g}") for times in OTHER_ERRORS],
         ),
     }
-    return Found(document, found.decision.threshold is not None)
+    return ClassesAnswer(document, found.decision.threshold is not None)
 
 
 def as_text(document: dict[str, Any]) -> list[str]:

@@ -65,7 +65,7 @@ class TableEncoder:
             wishes: What some columns are to be: ``{"when": "date:%d/%m/%Y", "zip": "category", "code": "ignore"}``.
 
         Raises:
-            InputError: No column is of use, or a wish that cannot be met.
+            InputError: No column is of use, or a request that cannot be met.
         """
         requested = requested or {}
         check_requested(requested, list(columns))

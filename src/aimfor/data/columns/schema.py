@@ -74,10 +74,10 @@ def parse_requested(name: str, requested_type: str) -> tuple[str, str | None]:
 
 
 def decide(name: str, column: Column, requested_type: str | None = None) -> Decision:
-    """What the column is; ``wish`` decides where it is given.
+    """What the column is; ``requested_type`` decides where it is given.
 
     Raises:
-        InputError: The wish cannot be met: no cell reads as a number or a date.
+        InputError: The request cannot be met: no cell reads as a number or a date.
     """
     if requested_type is not None:
         return _as_wished(name, column, *parse_requested(name, requested_type))
@@ -212,7 +212,7 @@ def _dates_as_wished(cells: _Cells, form: str) -> Decision | None:
 
 
 def check_requested(requested: dict[str, str], known: list[str]) -> None:
-    """Raises `InputError` for a wish about a column that is not there."""
+    """Raises `InputError` for a request about a column that is not there."""
     for name, requested_type in requested.items():
         parse_requested(name, requested_type)
         if name not in known:

@@ -71,7 +71,7 @@ class EmbeddingFit:
         way: Key of `TITLES`.
         steps: Of training; 0 for ways without.
         network: In evaluation mode.
-        values: The mean over folds for every way, at its best look; NaN where there was nothing to evaluate on.
+        values: The mean over folds for every way, at its best checkpoint; NaN where there was nothing to evaluate on.
 
     Example:
         >>> found = EmbeddingFit("plain", 0, nn.Identity(), {"plain": 0.5})
@@ -219,7 +219,7 @@ class _Count:
 def _evaluated(
     learn: Part, held: Part, way: str, metric: str, checkpoints: list[int], seed: int, count: _Count
 ) -> list[float]:
-    """The metric on the held-out classes at each look."""
+    """The metric on the held-out classes at each checkpoint."""
     depth = min(depth_of(metric), len(held.y) - 1)
     name = metric if not metric.startswith("recall@") else f"recall@{depth}"
 

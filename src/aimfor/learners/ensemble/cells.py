@@ -60,10 +60,10 @@ class Table:
 
 @dataclass
 class Cell:
-    """One member on one fold, after learning: the member at its looks and what it says about the held-out rows."""
+    """One member on one fold, after learning: at its checkpoints, with the scores of the held-out rows."""
 
     fitted: Fitted
-    held_scores: Tensor  # (looks, rows of the fold) or (looks, rows, classes)
+    held_scores: Tensor  # (checkpoints, rows of the fold) or (checkpoints, rows, classes)
     seconds: float
 
 
@@ -194,7 +194,7 @@ class Runner:
 def run_cell(
     table: Table, member: Member, fold: int, start: Fitted | None = None, stop: Callable[[], bool] = never_stop
 ) -> Cell:
-    """Learns on the fold's training rows and scores its held-out rows at every look."""
+    """Learns on the fold's training rows and scores its held-out rows at every checkpoint."""
     began, threads = time.monotonic(), torch.get_num_threads()
     torch.set_num_threads(1)  # the last bits must not depend on how many cores were free
     try:

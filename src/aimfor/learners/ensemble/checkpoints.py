@@ -1,4 +1,4 @@
-"""Which look of a member speaks: decided once for all folds, by all held-out rows together."""
+"""Which checkpoint of a member scores: decided once for all folds, by all held-out rows together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .members.network import cross_entropy
 
 
 def out_of_fold(table: Table, cells: list[Cell]) -> Tensor:
-    """``(looks, held-out rows)`` or ``(looks, held-out rows, c)``; as many looks as every fold has."""
+    """``(checkpoints, held-out rows)`` or ``(checkpoints, held-out rows, c)``; as many as every fold has."""
     checkpoints = min(len(cell.held_scores) for cell in cells)
     together = torch.cat([cell.held_scores[:checkpoints] for cell in cells], 1)
     order = torch.cat(table.folds.held).argsort()
@@ -22,7 +22,7 @@ def out_of_fold(table: Table, cells: list[Cell]) -> Tensor:
 
 
 def best_checkpoint(table: Table, member: Member, scores: Tensor) -> int:
-    """The look with the lowest cross-entropy; for a member trained for the metric, with the best metric.
+    """The checkpoint with the lowest cross-entropy; for a member trained for the metric, with the best metric.
 
     The first of equals: it has learned least by heart.
     """
@@ -32,7 +32,7 @@ def best_checkpoint(table: Table, member: Member, scores: Tensor) -> int:
 
 
 def learning_curves(table: Table, member: Member, cells: list[Cell]) -> dict[str, Any]:
-    """What each fold's held-out rows say at each look, as JSON; folds may have stopped at different looks."""
+    """What each fold's held-out rows say at each checkpoint, as JSON; folds may have stopped at different ones."""
     folds = [table.rows.take(rows) for rows in table.folds.held]
     values = [
         [_value(table, member, scores, rows) for scores in cell.held_scores]

@@ -1,4 +1,4 @@
-"""From the ensemble's out-of-fold scores to decisions: the threshold, and what new rows may be promised."""
+"""From the ensemble's out-of-fold scores to decisions: the threshold, and the cross-validated metric."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fitted ensemble: who speaks with which share, above which score it decides, and what was promised."""
+"""A fitted ensemble: the weight of every member, the threshold, and the cross-validated metric."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class WeightedMember:
     share: float
     checkpoint: int
     seconds: float
-    #: What the folds' held-out rows said at every look; None for a seat that was restored.
+    #: What the folds' held-out rows said at every checkpoint; None for one that was restored.
     curves: dict[str, Any] | None = None
     #: It sees only so many columns, from the left; None sees all.
     columns: int | None = None
@@ -93,10 +93,10 @@ class Ensemble:
     Attributes:
         objective: The metric it was made for.
         outputs: 1 for one score per row, else the number of classes.
-        seats: The members, with their shares of the vote.
+        weighted_members: The members, with their shares of the vote.
         scale: From mixed scores to calibrated log-odds.
         threshold: Decisions are ``score > threshold.value``.
-        promised: The metric on out-of-fold rows, each scored by weights and a threshold chosen without it.
+        cross_validated: The metric on out-of-fold rows, each scored by weights and a threshold chosen without it.
         out_of_fold: Out-of-fold scores; None for an ensemble that was restored.
         notes: What was left out or assumed.
 
@@ -171,7 +171,7 @@ class Ensemble:
 
     @classmethod
     def restore(cls, facts: dict[str, Any], get: Callable[[str], Kept], members: tuple[Member, ...] = ()) -> Ensemble:
-        """From `facts` and a function that gives the fitted members by name; ``who``: further ones."""
+        """From `facts` and a function that gives the fitted members by name; ``members``: further ones."""
         weighted_members = []
         known = {**_BY_NAME, **{member.name: member for member in members}}
         for one in facts["seats"]:

@@ -1,4 +1,4 @@
-"""Convening an ensemble: every row trains, every row is held out once, and the metric decides who speaks."""
+"""Fitting an ensemble: every row trains, every row is held out once, and the metric sets the weights of members."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def fit_ensemble(
         lists: ``(n,)`` ids of ranked lists (queries), for an objective of `Objective.by_list`; ``y`` are grades then.
         outputs: Scores per row; by default 1 for a binary metric, else the number of classes.
         kinds: Of members: ``linear``, ``trees``, ``network``; `FOR_FEATURES` for features of a pretrained network.
-        who: Members themselves, instead of kinds.
+        members: Members themselves, instead of kinds.
         seed: Decides folds and everything random.
         folds: Their number, by default 5, or 10 under 1,000 rows; or the folds themselves.
         single: One split instead of folds.
-        alone: Only the first member of the kinds.
+        first_member_only: Only the first member of the kinds.
         rule: How members are weighed; see `weights.RULES`.
         store: Where finished cells are kept; a second call with the same store goes on from there.
         workers: Processes.
@@ -102,7 +102,7 @@ def fit_ensemble(
         weighted_members, out_of_fold_scores = _learn(table, runner, _able(table, wanted, notes), notes)
     finally:
         runner.close()
-    return _convened(table, weighted_members, out_of_fold_scores, rule, kept, notes)
+    return _assembled(table, weighted_members, out_of_fold_scores, rule, kept, notes)
 
 
 def _able(table: Table, wanted: tuple[Member, ...], notes: list[str]) -> list[Member]:
@@ -157,7 +157,7 @@ def _seated(table: Table, member: Member, cells: list[Cell]) -> tuple[WeightedMe
     ), scores[checkpoint]
 
 
-def _convened(
+def _assembled(
     table: Table,
     weighted_members: list[WeightedMember],
     out_of_fold_scores: list[Tensor],

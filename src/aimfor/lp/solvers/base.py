@@ -16,7 +16,7 @@ RUNNING, OPTIMAL, INFEASIBLE, UNBOUNDED, STALLED = range(5)
 
 
 @dataclass(frozen=True)
-class Found:
+class SolverResult:
     """What a solver brings back, for each of b items.
 
     Attributes:
@@ -32,11 +32,11 @@ class Found:
     residuals: Residuals
     steps: Tensor
 
-    def take(self, items: Tensor) -> Found:
+    def take(self, items: Tensor) -> SolverResult:
         kept = Residuals(self.residuals.primal[items], self.residuals.dual[items], self.residuals.gap[items])
-        return Found(self.point.take(items), self.outcome[items], kept, self.steps[items])
+        return SolverResult(self.point.take(items), self.outcome[items], kept, self.steps[items])
 
-    def put(self, items: Tensor, part: Found) -> None:
+    def put(self, items: Tensor, part: SolverResult) -> None:
         """Replace some items in place; steps add up."""
         for mine, theirs in (
             (self.point.x, part.point.x),
@@ -64,7 +64,7 @@ class Method(ABC):
     """
 
     @abstractmethod
-    def run(self, program: Standard, tol: float) -> Found:
+    def run(self, program: Standard, tol: float) -> SolverResult:
         """Solve an equilibrated program."""
 
 

@@ -9,12 +9,12 @@ import torch
 from ...engine import Status
 from ..standard import Standard
 from . import highs
-from .base import INFEASIBLE, OPTIMAL, STALLED, UNBOUNDED, Found, Method
+from .base import INFEASIBLE, OPTIMAL, STALLED, UNBOUNDED, Method, SolverResult
 from .methods import InteriorPoint
 from .warm import Auto
 
 
-def solve_standard(program: Standard, method: Method, tol: float, fallback: bool) -> tuple[Found, list[Status]]:
+def solve_standard(program: Standard, method: Method, tol: float, fallback: bool) -> tuple[SolverResult, list[Status]]:
     """The method, then the interior point for what it could not certify, then HiGHS."""
     if isinstance(method, Auto):
         method = method.choose(program)
@@ -39,7 +39,7 @@ def solve_standard(program: Standard, method: Method, tol: float, fallback: bool
     return found, statuses
 
 
-def _again(program: Standard, found: Found, run: Callable[[Standard], Found]) -> None:
+def _again(program: Standard, found: SolverResult, run: Callable[[Standard], SolverResult]) -> None:
     """Another solver for the items that are not certified; its answer is taken unless it knows no more."""
     items = (found.outcome == STALLED).nonzero().squeeze(1)
     if items.numel():
@@ -50,7 +50,7 @@ def _again(program: Standard, found: Found, run: Callable[[Standard], Found]) ->
             found.put(items[index], part.take(index))
 
 
-def _confirm_unbounded(program: Standard, found: Found, tol: float) -> None:
+def _confirm_unbounded(program: Standard, found: SolverResult, tol: float) -> None:
     """A ray proves an unbounded objective only where there is a feasible point to start from."""
     items = (found.outcome == UNBOUNDED).nonzero().squeeze(1)
     if not items.numel():

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..certificates import Point, polish, residuals
 from ..standard import Standard
-from .base import INFEASIBLE, OPTIMAL, STALLED, UNBOUNDED, Found
+from .base import INFEASIBLE, OPTIMAL, STALLED, UNBOUNDED, SolverResult
 
 
 def available() -> bool:
@@ -36,12 +36,12 @@ class _Item:
     upper: Any
 
 
-def solve_by_highs(program: Standard, tol: float) -> Found:
+def solve_by_highs(program: Standard, tol: float) -> SolverResult:
     """Every item of the batch, in turn."""
     parts = [_solve_one(program.take(torch.tensor([i], device=program.c.device)), tol) for i in range(len(program.c))]
     points = [part.point for part in parts]
     errors = [part.residuals for part in parts]
-    return Found(
+    return SolverResult(
         Point(*(torch.cat([getattr(p, name) for p in points]) for name in ("x", "y", "z", "active"))),
         torch.cat([part.outcome for part in parts]),
         type(errors[0])(*(torch.cat([getattr(e, name) for e in errors]) for name in ("primal", "dual", "gap"))),
@@ -49,7 +49,7 @@ def solve_by_highs(program: Standard, tol: float) -> Found:
     )
 
 
-def _solve_one(program: Standard, tol: float) -> Found:
+def _solve_one(program: Standard, tol: float) -> SolverResult:
     item = _numpy(program)
     result = _linprog(item.c, item.rows, item.rhs, item.equality_rows, item.equality_rhs, item.lower, item.upper)
     if result.status == 0:
@@ -115,7 +115,7 @@ def _row(values: Any, like: Tensor) -> Tensor:
     return torch.as_tensor(values, dtype=like.dtype, device=like.device)[None]
 
 
-def _optimal(program: Standard, result: Any, tol: float) -> Found:
+def _optimal(program: Standard, result: Any, tol: float) -> SolverResult:
     x, operator = _row(result.x, program.c), program.operator
     general = -result.ineqlin.marginals if operator.general else ()
     z = _row([*general, *_bound_duals(program, result)], x).clamp_min(0.0)
@@ -128,7 +128,7 @@ def _optimal(program: Standard, result: Any, tol: float) -> Found:
     return _found(program, best, outcome)
 
 
-def _farkas(program: Standard, item: _Item) -> Found | None:
+def _farkas(program: Standard, item: _Item) -> SolverResult | None:
     """Minimise the largest violation t: a positive minimum proves infeasibility, and its duals are the proof."""
     import numpy as np
 
@@ -156,7 +156,7 @@ def _farkas(program: Standard, item: _Item) -> Found | None:
     return _found(program, point, INFEASIBLE)
 
 
-def _ray(program: Standard, item: _Item) -> Found | None:
+def _ray(program: Standard, item: _Item) -> SolverResult | None:
     """The steepest direction of a bounded cone section: a negative cost proves an unbounded objective."""
     import numpy as np
 
@@ -174,9 +174,9 @@ def _ray(program: Standard, item: _Item) -> Found | None:
     )
 
 
-def _found(program: Standard, point: Point | None, outcome: int) -> Found:
+def _found(program: Standard, point: Point | None, outcome: int) -> SolverResult:
     if point is None:
         empty = torch.zeros_like(program.h)
         point = Point(torch.zeros_like(program.c), torch.zeros_like(program.f), empty, empty > 0)
     code = torch.tensor([outcome], device=program.c.device)
-    return Found(point, code, residuals(program, point), torch.zeros_like(code))
+    return SolverResult(point, code, residuals(program, point), torch.zeros_like(code))

@@ -8,7 +8,7 @@ from torch import Tensor
 from ... import checks
 from ..certificates import Point, Residuals
 from ..standard import Standard, largest
-from .base import INFEASIBLE, OPTIMAL, STALLED, UNBOUNDED, Found, Method, certified
+from .base import INFEASIBLE, OPTIMAL, STALLED, UNBOUNDED, Method, SolverResult, certified
 from .interior import interior_point
 from .newton import minimise_penalty
 from .sketch import Sketch
@@ -35,7 +35,7 @@ class InteriorPoint(Method):
         self.limit = checks.integer("limit", limit, at_least=1)
         self.stages = stages
 
-    def run(self, program: Standard, tol: float) -> Found:
+    def run(self, program: Standard, tol: float) -> SolverResult:
         b = program.c.shape[0]
         items, left, start, found = torch.arange(b, device=program.c.device), program, None, None
         final = tol * 0.1
@@ -48,7 +48,7 @@ class InteriorPoint(Method):
             proof = (outcome == INFEASIBLE) | (outcome == UNBOUNDED)
             point = Point(x, y, z, point.active).where(proof, point)
             outcome = torch.where(proof, outcome, torch.where(errors.worst() <= tol, OPTIMAL, STALLED))
-            part = Found(point, outcome, errors, steps)
+            part = SolverResult(point, outcome, errors, steps)
             if found is None:
                 found = part
             else:
@@ -95,10 +95,10 @@ class PenaltyNewton(Method):
         self.smallest = checks.number("smallest", smallest, above=0)
         self.outer = checks.integer("outer", outer, at_least=1)
 
-    def run(self, program: Standard, tol: float) -> Found:
+    def run(self, program: Standard, tol: float) -> SolverResult:
         b = program.c.shape[0]
         x, y, z = torch.zeros_like(program.c), torch.zeros_like(program.f), torch.zeros_like(program.h)
-        found = Found(
+        found = SolverResult(
             Point(x.clone(), y.clone(), z.clone(), torch.zeros_like(z, dtype=torch.bool)),
             torch.full((b,), STALLED, device=x.device),
             Residuals(*(x.new_full((b,), torch.inf) for _ in range(3))),
@@ -114,7 +114,7 @@ class PenaltyNewton(Method):
             point, errors = certified(left, Point(x, y, z, z > 0), tol)
             good = errors.worst() <= tol
             outcome = torch.where(good, OPTIMAL, STALLED)
-            found.put(items, Found(point, outcome, errors, inner.steps))
+            found.put(items, SolverResult(point, outcome, errors, inner.steps))
             # Runaway iterates mean that there is no optimum to find; the caller's next solver proves it.
             more = ~good & inner.converged & (largest(x) < 1e6) & (largest(z) < 1e6)
             if not bool(more.any()):

@@ -16,7 +16,7 @@ from ..face import PARALLEL, face
 from ..operators.base import Operator
 from ..operators.sparse import SparseOperator
 from ..standard import Standard
-from .base import OPTIMAL, STALLED, Found, Method, certified
+from .base import OPTIMAL, STALLED, Method, SolverResult, certified
 from .highs import column_limits
 from .methods import InteriorPoint
 
@@ -60,7 +60,7 @@ class Highs(Method):
     def __getstate__(self) -> dict[str, Any]:
         return {"_kept": None}  # a model of HiGHS cannot be copied; the next call makes another
 
-    def run(self, program: Standard, tol: float) -> Found:
+    def run(self, program: Standard, tol: float) -> SolverResult:
         import numpy as np
 
         model, self._kept = self._kept, None  # whoever calls at the same time from another thread makes its own
@@ -96,7 +96,7 @@ class Auto(Method):
     def choose(self, program: Standard) -> Method:
         return self.interior if self.simplex is None or not simplex_pays(program) else self.simplex
 
-    def run(self, program: Standard, tol: float) -> Found:
+    def run(self, program: Standard, tol: float) -> SolverResult:
         return self.choose(program).run(program, tol)
 
 
@@ -196,7 +196,7 @@ def _same(mine: Any, other: Any) -> bool:
     return all(np.array_equal(getattr(mine, name), getattr(other, name)) for name in ("indptr", "indices", "data"))
 
 
-def _certify(program: Standard, answers: list[tuple[Any, Any, Any, int] | None], tol: float) -> Found:
+def _certify(program: Standard, answers: list[tuple[Any, Any, Any, int] | None], tol: float) -> SolverResult:
     """The answers in our terms, polished and measured as every method's are."""
     import numpy as np
 
@@ -220,7 +220,7 @@ def _certify(program: Standard, answers: list[tuple[Any, Any, Any, int] | None],
     strict = ((point.z > ZERO) | ~point.active).all(1)
     point = replace(point, firm=strict if point.firm is None else strict & point.firm)
     outcome = torch.where(solved & (errors.worst() <= tol), OPTIMAL, STALLED)
-    return Found(point, outcome, _unless(solved, errors), pivots.to(outcome))
+    return SolverResult(point, outcome, _unless(solved, errors), pivots.to(outcome))
 
 
 def _unless(solved: Tensor, errors: Residuals) -> Residuals:

@@ -34,7 +34,7 @@ Encoded = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
-class Ready:
+class PreparedStream:
     """A streamed task: a reader of all training rows, a sample of them in memory, and the held-out rows."""
 
     objective: Objective
@@ -70,7 +70,7 @@ class Ready:
         return [read, *without, *self.labels.notes, *self.encoder.notes]
 
 
-def prepare(settings: Settings, staged: Path) -> Ready:
+def prepare(settings: Settings, staged: Path) -> PreparedStream:
     """Reads the table once. Raises `InputError` for whatever is wrong with it.
 
     Under a metric with a floor, half the validation rows are kept aside to test thresholds on.
@@ -99,7 +99,7 @@ def prepare(settings: Settings, staged: Path) -> Ready:
         _check_half(held[part][1], labels)
     rows = {"train": sum(train.values()), "validation": len(held[VALIDATION][1]), "test": len(held[TEST][1])}
     rows |= {"aside": len(held[ASIDE][1])} if floor else {}
-    return Ready(
+    return PreparedStream(
         objective,
         reader,
         settings,

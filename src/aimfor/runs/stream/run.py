@@ -26,7 +26,7 @@ from ..evaluation import EnsembleEvaluation
 from ..fitting import RULE, decision_of, ensemble_facts, keeping_floor
 from ..kinds import Reading
 from ..task import CELLS, Stop, Task, Tell
-from .prepare import Ready, prepare
+from .prepare import PreparedStream, prepare
 from .trees import StreamedTrees, share_that_fits
 
 #: CSV files as Parquet, while the run is not finished.
@@ -123,7 +123,7 @@ class StreamTask(Task):
             part.unlink(missing_ok=True)
 
 
-def members_of(ready: Ready) -> tuple[tuple[Member, ...], list[str]]:
+def members_of(ready: PreparedStream) -> tuple[tuple[Member, ...], list[str]]:
     """Who learns, and notes. Raises `InputError` where trees are wanted and cannot be."""
     settings, notes, found = ready.settings, list[str](), list[Member]()
     kinds = ("trees",) if settings.fast else settings.members

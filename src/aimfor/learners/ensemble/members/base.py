@@ -1,9 +1,9 @@
 """What a member of the ensemble is: it learns from the training rows of a fold and scores any rows.
 
-A member learns once and can speak at several *looks* (trees: after so many rounds; a network: after so many steps; the
-linear member: at each strength of its penalty). Which look speaks is decided once for all folds, by the held-out rows
-of all folds together. One number chosen on all rows flatters them far less than each fold stopping where its own
-held-out rows like it best, and no row has to be set aside inside a fold.
+A member learns once and can score rows at several *checkpoints* (trees: after so many rounds; a network: after so many
+steps; the linear member: at each strength of its penalty). Which checkpoint is used is decided once for all folds, by
+the held-out rows of all folds together. One number chosen on all rows flatters them far less than each fold stopping
+where its own held-out rows like it best, and no row has to be set aside inside a fold.
 """
 
 from __future__ import annotations
@@ -69,16 +69,16 @@ def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 class Fitted(ABC):
-    """A member after learning, at one or several looks. Nothing in its state needs pickle."""
+    """A member after learning, at one or several checkpoints. Nothing in its state needs pickle."""
 
     @property
     @abstractmethod
     def checkpoints(self) -> int:
-        """At how many looks it can speak."""
+        """At how many checkpoints it can score."""
 
     @property
     def ticks(self) -> list[int]:
-        """Where the looks stand on the axis of a learning curve; see `Member.unit`."""
+        """Where the checkpoints stand on the axis of a learning curve; see `Member.unit`."""
         return list(range(1, self.checkpoints + 1))
 
     @abstractmethod
@@ -87,7 +87,7 @@ class Fitted(ABC):
 
     @abstractmethod
     def cut(self, checkpoint: int) -> Self:
-        """The member at this look alone, which is what is kept."""
+        """The member at this checkpoint alone, which is what is kept."""
 
     @abstractmethod
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -107,7 +107,7 @@ class Member(ABC):
     starts_from: str | None = None
     #: Looks are compared by the metric itself instead of cross-entropy.
     chosen_by_metric: bool = False
-    #: What the looks are counted in.
+    #: What checkpoints are counted in.
     unit: str = "looks"
     #: It sees only so many columns, from the left; None sees all.
     columns: int | None = None

@@ -29,7 +29,7 @@ from .trees import FittedTrees, Trees
 
 #: Columns that trees see.
 TREE_COLUMNS = 48
-#: Penalties of the head, from strong to weak: its looks, for each objective.
+#: Penalties of the head, from strong to weak: its checkpoints, for each objective.
 RIDGES = (0.1, 0.01)
 #: Cross-entropy is the linear member's; these are what a head adds.
 OBJECTIVES = ("all pairs", "balanced cross-entropy", "metric")
@@ -85,7 +85,7 @@ def _first_columns(job: Job) -> Job:
 
 
 class FittedHead(Fitted):
-    """Layers ``(looks, outputs, d)`` with biases ``(looks, outputs)``, float64."""
+    """Layers ``(checkpoints, outputs, d)`` with biases ``(checkpoints, outputs)``, float64."""
 
     def __init__(self, weights: Tensor, biases: Tensor) -> None:
         self.weights, self.biases = weights, biases

@@ -17,12 +17,12 @@ from ....errors import Interrupted
 from .base import Fitted, Job, Member, under
 from .design import Design
 
-#: Inverse strengths of the penalty, from strong to weak: the looks.
+#: Inverse strengths of the penalty, from strong to weak: the checkpoints.
 STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
 
 
 class FittedLinear(Fitted):
-    """Coefficients ``(looks, outputs or 1, features)`` and intercepts."""
+    """Coefficients ``(checkpoints, outputs or 1, features)`` and intercepts."""
 
     def __init__(self, design: Design, coefficients: Tensor, intercepts: Tensor, outputs: int) -> None:
         self.design, self.coefficients, self.intercepts, self.outputs = design, coefficients, intercepts, outputs

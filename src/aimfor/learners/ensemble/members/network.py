@@ -22,7 +22,7 @@ from .training import LossOfBatch, Schedule, Weights, train
 
 
 class FittedByWeights(Fitted):
-    """One network with its weights at each look; a subclass knows how rows enter it and what else is stored."""
+    """One network with its weights at each checkpoint; a subclass knows how rows enter it and what else is stored."""
 
     def __init__(self, network: nn.Module, outputs: int, weights: list[Weights]) -> None:
         self.network, self.outputs, self.weights = network, outputs, weights
@@ -47,7 +47,7 @@ class FittedByWeights(Fitted):
 
     @staticmethod
     def split(tensors: dict[str, Tensor], checkpoints: int) -> list[Weights]:
-        """The weights of each look."""
+        """The weights of each checkpoint."""
         return [under(f"{checkpoint}/", tensors) for checkpoint in range(checkpoints)]
 
 
@@ -141,7 +141,7 @@ def _loss_of_heads(scores: Tensor, batch: Rows, rows: Tensor) -> Tensor:
 
 
 class MetricNetwork(Network):
-    """The network at its chosen look, trained further by the metric's own engine on large batches.
+    """The network at its chosen checkpoint, trained further by the metric's own engine on large batches.
 
     The mean score of the heads is what the metric sees. A metric of decisions is trained around the threshold that is
     best on training rows at the start, because cross-entropy puts it nowhere near 0 for a rare class.

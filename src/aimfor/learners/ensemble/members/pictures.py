@@ -102,7 +102,7 @@ class PictureNetwork(Member):
 
 
 class PictureMetric(PictureNetwork):
-    """The network at its chosen look, trained further by the metric's own engine."""
+    """The network at its chosen checkpoint, trained further by the metric's own engine."""
 
     name = "pictures_metric"
     title = "network on pictures for the metric"

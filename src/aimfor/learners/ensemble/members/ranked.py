@@ -31,7 +31,7 @@ class LinearNetwork(nn.Module):
 
 
 class FittedRankedLinear(FittedNetwork):
-    """Coefficients of the columns and their pieces at each look."""
+    """Coefficients of the columns and their pieces at each checkpoint."""
 
     network_class = LinearNetwork
 

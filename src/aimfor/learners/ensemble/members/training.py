@@ -28,8 +28,8 @@ class Schedule:
     Attributes:
         rate: Of AdamW.
         batch: Rows per step.
-        looks: At most.
-        steps: Between two looks.
+        checkpoints: At most.
+        steps: Between two checkpoints.
         patience: Looks without a better value before the end.
         decay: Of the running mean of the weights, which is what speaks.
         weight_decay: Of AdamW.
@@ -55,7 +55,7 @@ def train(
     loss: LossOfBatch,
     value: Callable[[Tensor], float],
 ) -> list[Weights]:
-    """The mean weights at every look.
+    """The mean weights at every checkpoint.
 
     Args:
         network: Trained in place.

@@ -14,7 +14,7 @@ from ....errors import InputError, Interrupted
 from ....targets.objective import Objective
 from .base import Fitted, Job, Member, Rows
 
-#: Rounds between looks, and at most.
+#: Rounds between checkpoints, and at most.
 STEP, ROUNDS = 25, 400
 #: Looks without a lower cross-entropy on the held-out rows before a fold stops growing.
 PATIENCE = 4
