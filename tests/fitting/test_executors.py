@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 import aimfor
-from aimfor.data import executors
-from aimfor.data.executors import cores, open_executor, run_cells
+from aimfor.data import processes
+from aimfor.data.executors import open_executor, run_cells
+from aimfor.data.processes import cores
 from aimfor.errors import InputError
 from cell_functions import endless_after_zero, fails_on_three, kills_its_worker, second_dies, square
 from programs import until
@@ -71,7 +72,7 @@ def test_a_quota_of_processor_time_is_so_many_cores(
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text + "\n")
-    monkeypatch.setattr(executors, "CONTROL_GROUP", tmp_path)
+    monkeypatch.setattr(processes, "CONTROL_GROUP", tmp_path)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
     assert cores() == most
 

@@ -11,7 +11,8 @@ from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from ..data import checkpoint
-from ..data.executors import cores, local_workers
+from ..data.executors import local_workers
+from ..data.processes import cores
 from ..data.settings import Settings
 from ..runs.compare.plan import BEST_OF_ALL, BEST_RIVAL, Plan, Results, add_choices, make_plan, run_plans, summarize
 from ..runs.folder import new_folder

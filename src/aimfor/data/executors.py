@@ -9,16 +9,13 @@ import concurrent.futures
 import contextlib
 import importlib
 import json
-import multiprocessing
-import os
-import sys
-import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from pathlib import Path
 from typing import Any
 
 from ..errors import AimforError, InputError
+from .processes import end_with_parent, process_pool
 
 __all__ = ["open_executor", "run_cells"]
 
@@ -27,11 +24,8 @@ Result = dict[str, Any]
 FORMS = '"local:4", "dask://HOST:PORT", "ray" or your own as "package.module:factory"'
 #: Seconds until an address that does not answer is given up on.
 PATIENCE = 10
-#: How processes begin.
-START = "forkserver" if sys.platform == "linux" else "spawn"
 #: How many times in a row workers may die before a single cell is finished.
 TRIES = 3
-CONTROL_GROUP = Path("/sys/fs/cgroup")
 
 
 def run_cells(
@@ -153,51 +147,6 @@ def open_executor(name: str, modules: Sequence[str] = ()) -> Executor:
     if not module or not factory or factory.startswith("/"):
         raise InputError("--executor", repr(name), FORMS)
     return _own(name, module, factory)
-
-
-def process_pool(
-    count: int, initializer: Callable[..., None], initargs: tuple[Any, ...] = (), modules: Sequence[str] = ()
-) -> concurrent.futures.ProcessPoolExecutor:
-    """A pool of processes on this machine, one core each.
-
-    On Linux they are forked from a server that has imported ``modules`` once for all; every process for itself would
-    spend seconds on that. Elsewhere each starts anew, as Python's own default has it.
-    """
-    os.environ["OMP_NUM_THREADS"] = "1"  # they inherit it: one core each, whatever this process takes
-    context = multiprocessing.get_context(START)
-    if START == "forkserver":
-        context.set_forkserver_preload(["__main__", *modules])
-    return concurrent.futures.ProcessPoolExecutor(count, context, initializer, initargs)
-
-
-def cores() -> int:
-    """Cores that this process may use: by its affinity, and by its share of processor time where it has a quota."""
-    free = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quotas = (quota for quota in map(_quota, ("cpu.max", "cpu/cpu.cfs_quota_us")) if quota)
-    return min([free, *quotas])
-
-
-def _quota(name: str) -> int | None:
-    """Whole cores of a control group's quota, at least one: version 2 has one file, version 1 a file for the period."""
-    try:
-        words = (CONTROL_GROUP / name).read_text().split()
-        period = words[1:] or (CONTROL_GROUP / name).with_name("cpu.cfs_period_us").read_text().split()
-        quota = int(words[0]) / int(period[0])
-    except (OSError, ValueError, IndexError, ZeroDivisionError):  # no such file, or "max"
-        return None
-    return max(1, int(quota)) if quota > 0 else None
-
-
-def end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever; this ends it."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _own(name: str, module: str, factory: str) -> Executor:

@@ -24,8 +24,8 @@ from ..errors import InputError, Interrupted
 from . import checkpoint
 from .backbones import BATCH, Backbone, load_backbone
 from .components import Components
-from .executors import cores
 from .pictures import Pictures, digest
+from .processes import cores
 
 Matrix = NDArray[np.float32]
 #: Pictures in a shard: what is lost at most when a run is stopped.

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data.executors import cores
 from ..data.features import FeatureEncoder
+from ..data.processes import cores
 from ..data.settings import Settings
 from ..errors import InputError
 from ..learners.ensemble import Ensemble, fit_ensemble

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...data.executors import end_with_parent, process_pool
+from ...data.processes import end_with_parent, process_pool
 from ...errors import AimforError, Interrupted
 from ...targets.folds import Folds
 from ...targets.objective import Objective
