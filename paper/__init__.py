@@ -34,6 +34,7 @@ NAMES: dict[str, str] = {
     "batch_size": "ours.batch_size",
     "meng_table1": "meng.table1",
     "meng_table2": "meng.table2",
+    "meng_heads": "meng.heads",
     "meng_f1": "meng.f1",
     "meng_epsilon": "meng.epsilon",
     "meng_roc": "meng.roc",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from . import NAMES
 from .claims.catalogue import CLAIMS
 from .claims.judging import Entries
+from .experiments.meng import heads
 from .experiments.ours import autogluon, mq2008_committee, retrieval, retrieval_features
+from .experiments.ravi import rate_duals, second_label, weak_boxes
 from .map import curves
 from .map.page import draw, map_lines, write_choices
 from .report import action_board, detection_board, pu_board, scratch_board
@@ -104,7 +107,15 @@ def render(results: dict[str, Entries]) -> str:
 
 def _papers_tables(results: dict[str, Entries]) -> list[str]:
     """The papers' own tables at the nearest setting that fits a small machine, with their numbers beside ours."""
-    boards = {"song_action": action_board, "song_detection": detection_board, "positive_unlabelled": pu_board}
+    boards: dict[str, Any] = {
+        "meng_heads": heads,
+        "song_action": action_board,
+        "song_detection": detection_board,
+        "positive_unlabelled": pu_board,
+        "weak_boxes": weak_boxes,
+        "second_label": second_label,
+        "rate_duals": rate_duals,
+    }
     found: list[str] = []
     for name, board in boards.items():
         if results.get(name):

@@ -252,16 +252,17 @@ def rate() -> None:
     rows = []
     for way, options in ways.items():
         by_length = [[max(run["certified"], 1e-12) for run in over(FRESH, epochs=t, **options)] for t in LENGTHS]
-        powers = [
+        # A scorer with all scores on one side has no certificate: its distance is infinite, and so is no power of T.
+        whole = [gaps for gaps in zip(*by_length, strict=True) if all(map(math.isfinite, gaps))]
+        powers = sorted(
             statistics.linear_regression([math.log(t) for t in LENGTHS], [math.log(gap) for gap in gaps]).slope
-            for gaps in zip(*by_length, strict=True)
-        ]
-        medians = {f"T = {t}": f"{statistics.median(gaps):.2%}" for t, gaps in zip(LENGTHS, by_length, strict=True)}
-        ordered = sorted(powers)
-        middle = (
-            f"{statistics.median(powers):+.2f} ({ordered[len(powers) // 4]:+.2f} to {ordered[-len(powers) // 4]:+.2f})"
+            for gaps in whole
         )
-        within = f"{sum(power <= -0.5 for power in powers)} of {len(powers)}"
+        medians = {f"T = {t}": f"{statistics.median(gaps):.2%}" for t, gaps in zip(LENGTHS, by_length, strict=True)}
+        middle = (
+            f"{statistics.median(powers):+.2f} ({powers[len(powers) // 4]:+.2f} to {powers[-len(powers) // 4]:+.2f})"
+        )
+        within = f"{sum(power <= -0.5 for power in powers)} of {len(FRESH)}"
         rows.append({"Lagrangian": way, **medians, "power of T, median (quartiles)": middle, "−1/2 or less": within})
     record(
         "lagrangian_rate",

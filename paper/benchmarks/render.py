@@ -51,12 +51,14 @@ CHAPTERS = {
             "lp_properties",
             "lp_reduction",
             "lp_steps",
+            "lp_steps_curves",
+            "lp_unique",
         ),
         "lp_blackbox",
     ),
     "One dual per example": (
         *("lagrangian_cost", "lagrangian_epoch", "lagrangian_convergence", "lagrangian_projections"),
-        *("lagrangian_schedules", "lagrangian_plain"),
+        *("lagrangian_schedules", "lagrangian_plain", "lagrangian_rate"),
     ),
     "Constraints and guarantees": ("guarantee", "decide", "gap", "rates_cost", "rates_decide", "rates_calibration"),
     "Exact metrics": ("exact_ndcg", "boxes", "retrieval", "retrieval_faiss"),
@@ -167,6 +169,24 @@ def heat(rows: list[dict[str, Any]]) -> str:
     return "![Time and accuracy over the plane of linear programs](benchmarks_programs.svg)\n"
 
 
+def falling(rows: list[dict[str, Any]]) -> str:
+    """How the gradient of Meng's penalty falls with the steps, by λ, and by gradient descent; docs/lp.md has it too."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.0, 3.6), layout="constrained")
+    axes = figure.subplots()
+    for name in [name for name in rows[0] if name != "steps"]:
+        style = "-" if name.startswith("λ") else "--"
+        axes.plot([row["steps"] for row in rows], [float(row[name]) for row in rows], style, marker=".", label=name)
+    axes.set(xscale="log", yscale="log", xlabel="steps", ylabel="‖∇g‖ / ε, median")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    with rc_context({"svg.hashsalt": "aimfor"}):
+        figure.savefig(ROOT / "docs" / "lp_steps.svg", metadata={"Date": None})
+    return "![The gradient by the number of steps: full steps cycle, short ones converge](lp_steps.svg)\n"
+
+
 def chapters() -> dict[str, dict[str, dict[str, Any]]]:
     """The page: chapter → name of a table → what was recorded."""
     stored = {path.stem: json.loads(path.read_text(encoding="utf8")) for path in sorted(RESULTS.glob("*.json"))}
@@ -197,6 +217,8 @@ def main() -> None:
                 parts.append(draw(document["rows"]))
             if name == "lp_plane":
                 parts.append(heat(document["rows"]))
+            if name == "lp_steps_curves":
+                parts.append(falling(document["rows"]))
             parts.append(table(document["rows"]) + "\n")
     (ROOT / "docs" / "benchmarks.md").write_text("\n".join(parts))
     quoted.write(ROOT / "docs", rows)

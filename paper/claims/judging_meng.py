@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from ..experiments.meng import epsilon as meng_epsilon
 from ..experiments.meng import f1_report as meng_f1
+from ..experiments.meng import heads
 from ..experiments.meng import roc as meng_roc
 from ..report.statistics import paired
 from .judging import FEWEST, NOT_RUN, TOO_FEW, Entries, Judgement, verdict_of
@@ -196,3 +198,77 @@ def sparse_memory(entries: Entries) -> Judgement:
     text += "; ".join(f"{row['rows']} {row[key]} MB ({ratios[row['rows']]:.0f} times less)" for row in rest)
     sparse = next(ratio for name, ratio in ratios.items() if name.startswith("sparse"))
     return Judgement(text, "confirmed: on the host" if sparse >= 10 else "not confirmed")
+
+
+# ---------------------------------------------------------------- Theorem 2, reduced programs, heads on features
+
+
+def short_steps(entries: Entries) -> Judgement:
+    """The shortest step must solve every program; what full steps do is told beside it."""
+    names = [name for name in entries[0] if name.startswith("λ")]
+    total = sum(int(row["programs"]) for row in entries)
+    solved = {name: sum(int(row[name]) for row in entries) for name in names}
+    text = f"of {total} programs solved: " + ", ".join(f"{name} {count}" for name, count in solved.items())
+    shortest = solved[names[-1]]
+    if shortest == total:
+        return Judgement(text, "confirmed")
+    return Judgement(text, "partly confirmed: on most programs" if 2 * shortest > total else "not confirmed")
+
+
+def newton_or_descent(entries: Entries) -> Judgement:
+    """The best step of Newton's method against gradient descent, on the same programs."""
+    names = [name for name in entries[0] if name.startswith("λ")]
+    slow = next(name for name in entries[0] if name.startswith("gradient descent"))
+    best = max(names, key=lambda name: sum(int(row[name]) for row in entries))
+    counts = [(int(row[best]), int(row[slow])) for row in entries]
+    text = f"programs solved, Newton at {best} against {slow}: " + ", ".join(f"{a} and {b}" for a, b in counts)
+    return Judgement(text, "confirmed" if all(a > b for a, b in counts) else "not confirmed")
+
+
+def perturbed_costs(entries: Entries) -> Judgement:
+    """Confirmed where some noise makes every optimum unique; what the scheme then does is part of the answer."""
+    by_noise: dict[str, list[dict[str, str]]] = {}
+    for row in entries:
+        by_noise.setdefault(str(row["noise on c"]), []).append(row)
+    said, enough = [], []
+    for noise, rows in by_noise.items():
+        unique, scheme = (
+            [row[key].split(" of ") for row in rows] for key in ("unique", "plain scheme, λ = 0.05, converged")
+        )
+        found, of = (sum(int(pair[side]) for pair in unique) for side in (0, 1))
+        ended = sum(int(pair[0]) for pair in scheme)
+        lost = max(float(row["its own value lost, largest"]) for row in rows)
+        said.append(f"noise {noise}: unique {found} of {of}, value lost {lost:.0e}, the scheme converges on {ended}")
+        enough += [noise] if found == of else []
+    return Judgement("; ".join(said), "confirmed" if enough else "not confirmed")
+
+
+def auc_reduction(entries: Entries) -> Judgement:
+    """The paper's trade on the AUC program: a quarter of the pairs, or fewer directions, within `REASONABLE`."""
+    key, said, kept = "objective above the optimum", [], []
+    for row in entries:
+        if row["program"].startswith("100%"):
+            continue
+        size, excess = row["pairs, or directions"], row[key]
+        said.append(f"{row['data']}, {row['program']} ({size}): {excess}, AUROC {row['AUROC of other rows, points']}")
+        if row["program"].startswith("25%"):
+            kept.append(float(excess.rstrip("%")) / 100)
+    good = sum(one <= REASONABLE for one in kept)
+    verdict = "confirmed" if good == len(kept) else f"partly confirmed: on {good} of {len(kept)}" if good else ""
+    return Judgement(f"{key}: " + "; ".join(said), verdict or "not confirmed")
+
+
+def heads_against(metric: str, rivals: tuple[str, ...], scarce: bool = False) -> Callable[[Entries], Judgement]:
+    """The paper's loss on frozen features against each rival, paired over cells."""
+
+    def judge(entries: Entries) -> Judgement:
+        ours = heads.differences(entries, metric, heads.MENG, scarce)
+        gaps = {name: paired(ours, heads.differences(entries, metric, name, scarce)) for name in rivals}
+        seeds = len({entry["cell"]["seed"] for entry in entries})
+        text = "; ".join(f"− {name} {gap}" for name, gap in gaps.items()) + f" ({len(ours)} cells, {seeds} seeds)"
+        better = [gap.verdict == "better" for gap in gaps.values()]
+        if len(ours) < FEWEST:
+            return Judgement(text, TOO_FEW)
+        return Judgement(text, "confirmed" if all(better) else "partly confirmed" if any(better) else "not confirmed")
+
+    return judge

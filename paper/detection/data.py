@@ -28,8 +28,9 @@ from .boxes import Boxes, checked, overlaps, pooled
 SCALE, CANVAS = 2, 448
 #: Strides of the maps that are pooled, in pixels of the doubled picture.
 STRIDES = (16, 32)
-#: Each window is pooled by itself and with this much of its sides around it.
-AROUND = 0.25
+#: Each window is pooled by itself and with this much of its sides around it, and over its four quarters at this stride:
+#: a mean over all of a window cannot tell an object from a part of it.
+AROUND, QUARTERED = 0.25, 16
 #: Windows of less than this side are left out, as in R-CNN's own list.
 LEAST = 10
 
@@ -87,7 +88,7 @@ def load(folder: Path, split: str, most: int | None = None) -> tuple[Part, list[
     Both come from the temporary folder, or are made there.
     """
     some = "" if most is None else f"_{most}"
-    store = Path(tempfile.gettempdir()) / "aimfor" / f"voc_detection_{split}_{SCALE}_{AROUND}{some}.npz"
+    store = Path(tempfile.gettempdir()) / "aimfor" / f"voc_detection_{split}_{SCALE}_{AROUND}_quarters{some}.npz"
     pictures, known, names = truth(folder / "voc2012_detection" / f"{split}.json")
     drawn = np.random.default_rng(0).permutation(sorted(pictures))[:most]
     pictures = {int(number): pictures[int(number)] for number in drawn}
@@ -151,7 +152,8 @@ def searched(picture: np.ndarray[Any, Any]) -> Boxes:
 
 
 def features_of(network: Any, pictures: list[np.ndarray[Any, Any]], windows: list[Boxes]) -> list[np.ndarray[Any, Any]]:
-    """Means over each window, and over it with its surroundings, of two feature maps of EfficientNet-Lite0."""
+    """Means over each window, over it with its surroundings and over its quarters, of feature maps of
+    EfficientNet-Lite0."""
     canvas = np.full((len(pictures), CANVAS, CANVAS, 3), 127, dtype=np.uint8)
     for place, picture in enumerate(pictures):
         h, w = SCALE * picture.shape[0], SCALE * picture.shape[1]
@@ -165,8 +167,17 @@ def features_of(network: Any, pictures: list[np.ndarray[Any, Any]], windows: lis
         outer = torch.cat((inner[:, :2] - AROUND * sides, inner[:, 2:] + AROUND * sides), 1)
         outer = outer.clamp_min(0).minimum(torch.tensor([w, h, w, h]))
         pieces = [pooled(levels[stride][place], area / stride) for stride in STRIDES for area in (inner, outer)]
+        pieces += [pooled(levels[QUARTERED][place], area / QUARTERED) for area in quarters(inner)]
         found.append(torch.cat(pieces, 1).half().numpy())
     return found
+
+
+def quarters(boxes: torch.Tensor) -> list[torch.Tensor]:
+    """Upper left, upper right, lower left and lower right quarter of each box."""
+    x0, y0, x1, y1 = boxes.unbind(1)
+    x, y = (x0 + x1) / 2, (y0 + y1) / 2
+    corners = ((x0, y0, x, y), (x, y0, x1, y), (x0, y, x, y1), (x, y, x1, y1))
+    return [torch.stack(one, 1) for one in corners]
 
 
 def labelled(part: Part, place: int, least: float = 0.5) -> np.ndarray[Any, Any]:

@@ -25,7 +25,7 @@ def meng_lines(results: Entries) -> list[str]:
     if not results:
         return ["Not measured yet: `python -m paper meng_features`."]
     rows, gaps = [], []
-    for name, metric, found in _grouped(results):
+    for name, metric, found in grouped(results):
         ours, rival, plain = (
             100 * statistics.mean(values)
             for values in (
@@ -35,13 +35,13 @@ def meng_lines(results: Entries) -> list[str]:
             )
         )
         gaps.append((metric, ours - rival, ours - plain))
-        paper = _paper(name, metric)
+        paper = in_the_paper(name, metric)
         rows.append((name, metric, *paper, f"{plain:.2f}", f"{rival:.2f}", f"{ours:.2f}", f"{ours - rival:+.2f}"))
     head = ("cell", "metric", "CE", "Meng", "logistic regression", "rival chosen by folds", "committee", "difference")
     return [markdown(head, rows), "", _said(gaps, results)]
 
 
-def _grouped(results: Entries) -> list[tuple[str, str, list[dict[str, Any]]]]:
+def grouped(results: Entries) -> list[tuple[str, str, list[dict[str, Any]]]]:
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for entry in results:
         cell = entry["cell"]
@@ -53,7 +53,7 @@ def _grouped(results: Entries) -> list[tuple[str, str, list[dict[str, Any]]]]:
     return [(name, metric, found) for (name, metric), found in groups.items()]
 
 
-def _paper(name: str, metric: str) -> tuple[str, str]:
+def in_the_paper(name: str, metric: str) -> tuple[str, str]:
     if metric == "auroc":
         one, share = name.split(" ")
         values, place = table1.PAPER[one], table1.SHARES.index(int(share.rstrip("%")))

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from ..protocol.protocol import Budget, Checkpoint, Contender, Contest, cross_entropy
 from ..protocol.training import draw, scores_of, squeezed
 
-#: PESG's own default is 0.1, SOAP's 1e-3; each gets the default and one more, as the others get two rates.
-RATES = {"LibAUC AUCM": (0.1, 0.02), "LibAUC AP": (1e-3, 1e-2)}
+#: PESG's own default is 0.1, SOAP's 1e-3; each gets the default and others around it.
+RATES = {"LibAUC AUCM": (0.5, 0.1, 0.02), "LibAUC AP": (1e-3, 1e-2)}
 
 
 def installed() -> bool:

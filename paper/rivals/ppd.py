@@ -24,7 +24,7 @@ from ..protocol.training import draw, scores_of, squeezed
 
 NAMES = SG, ADAGRAD = ("PPD-SG", "PPD-AdaGrad")
 #: First step sizes; the paper tries powers of ten.
-RATES = {SG: (1.0, 0.1), ADAGRAD: (1.0, 0.1)}
+RATES = {SG: (1.0, 0.1, 0.01), ADAGRAD: (1.0, 0.1, 0.01)}
 #: How much longer, and by how much finer, each stage is than the last.
 GROWTH = 3
 #: γ, and δ of AdaGrad's metric.

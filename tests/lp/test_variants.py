@@ -35,6 +35,7 @@ from aimfor.lp.standard import Standard, equilibrate, standard_form
 
 sys.path.insert(0, str(Path(__file__).parent))
 from random_programs import feasible_bounded
+from random_programs import highs as random_highs
 
 
 def test_plain_scheme_solves_the_separable_auc_program_and_not_a_coupled_one() -> None:
@@ -349,3 +350,29 @@ def test_the_ray_of_highs_is_the_steepest_of_the_directions_with_entries_up_to_o
         best = corners[(corners @ c).argmin()]
         ray = found.point.x[0]
         assert (ray / ray.abs().max()).tolist() == pytest.approx(best.tolist(), abs=1e-12)
+
+
+def test_noise_on_the_costs_leaves_one_optimum_of_a_face() -> None:
+    """Meng's Theorem 2. HiGHS looks how far apart two optima are, along a direction; `unique` must say the same."""
+    draw = torch.Generator().manual_seed(3)
+    A = torch.randn(60, 8, generator=draw, dtype=torch.float64)
+    dual = torch.zeros(60, dtype=torch.float64)
+    dual[:4] = 1.0
+    c, b = -A.T @ dual, A @ torch.randn(8, generator=draw, dtype=torch.float64)
+    b[4:] += torch.rand(56, generator=draw, dtype=torch.float64)
+    along = torch.randn(8, generator=draw, dtype=torch.float64)
+
+    def spread(costs: torch.Tensor) -> float:
+        low, high = -20.0 * torch.ones(8).double(), 20.0 * torch.ones(8).double()
+        value = float(solve(costs, A, b, lower=low, upper=high).value)
+        held = {"A": torch.cat((A, costs[None])), "b": torch.cat((b, torch.tensor([value + 1e-7]).double()))}
+        ends = [random_highs({"c": sign * along, **held, "lower": low, "upper": high}).fun for sign in (1.0, -1.0)]
+        return float(-ends[0] - ends[1])
+
+    shaken = c + 0.03 * torch.randn(8, generator=draw, dtype=torch.float64)
+    before, after = (solve(costs, A, b, lower=-20.0, upper=20.0) for costs in (c, shaken))
+    assert not bool(before.unique)
+    assert spread(c) > 0.05
+    assert bool(after.unique)
+    assert abs(spread(shaken)) < 1e-4  # HiGHS keeps rows to 1e-7, over costs that differ by about 1e-2
+    assert float((c * after.x).sum()) == pytest.approx(float(before.value), abs=1e-9)

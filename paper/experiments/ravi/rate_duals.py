@@ -80,7 +80,7 @@ def _constrained(loss_fn: aimfor.MetricLoss, y: Tensor, scores: Tensor, index: T
     return value
 
 
-def report(results: list[dict[str, Any]], folder: Path) -> None:
+def lines(results: list[dict[str, Any]]) -> list[str]:
     rows = []
     for metric in METRICS:
         values = {method: [r["result"][metric][method] for r in results] for method in (DUALS, RATES, ENTROPY)}
@@ -88,7 +88,11 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
         gaps = [str(paired(values[DUALS], values[other])) for other in (RATES, ENTROPY)]
         rows.append((metric, *means, *gaps, str(len(results))))
     head = ("metric", DUALS, RATES, ENTROPY, "duals − rates", "duals − cross-entropy", "runs")
-    write_table(folder, [f"# {TITLE}", "", __doc__.split("\n\n")[1] if __doc__ else "", "", markdown(head, rows)])
+    return [(__doc__ or "").split("\n\n", 1)[1], markdown(head, rows), ""]
+
+
+def report(results: list[dict[str, Any]], folder: Path) -> None:
+    write_table(folder, [f"# {TITLE}", "", *lines(results)])
 
 
 TITLE = "R@P, P@R and AUC by per-example duals and by rate constraints"

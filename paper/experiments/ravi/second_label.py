@@ -131,8 +131,8 @@ def run(cell: Cell, options: Options) -> Result:
     return found
 
 
-def report(results: list[dict[str, Any]], folder: Path) -> None:
-    page = [f"# {TITLE}", "", (__doc__ or "").split("\n\n", 1)[1]]
+def lines(results: list[dict[str, Any]]) -> list[str]:
+    page = [(__doc__ or "").split("\n\n", 1)[1]]
     for task in SIZES:
         found = [one["result"] for one in results if one["cell"]["task"] == task]
         if not found:
@@ -146,7 +146,11 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
             rows.append(tuple(row))
         head = (f"{task}, {len(found)} seeds", *(f"{measure} (− α = 0)" for measure in found[0][base]))
         page += [markdown(head, rows), ""]
-    write_table(folder, page)
+    return page
+
+
+def report(results: list[dict[str, Any]], folder: Path) -> None:
+    write_table(folder, [f"# {TITLE}", "", *lines(results)])
 
 
 TITLE = "F1 of a second label as a regularizer: sex, and the size of a box"

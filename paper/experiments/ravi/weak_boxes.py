@@ -113,7 +113,7 @@ def run(cell: Cell, options: Options) -> Result:
     return {"prior": {"known": known, "estimated": estimated}, "test": found}
 
 
-def report(results: list[dict[str, Any]], folder: Path) -> None:
+def lines(results: list[dict[str, Any]]) -> list[str]:
     found = [one["result"] for one in results]
     rows = []
     for name in found[0]["test"]:
@@ -128,7 +128,11 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
     head = ("trained with", *(f"{metric} (− naive)" for metric in SKY_JUDGES))
     text = (__doc__ or "").split("\n\n", 1)[1]
     last = f"Prior known, estimated, by seed: {priors}. {len(found)} seeds."
-    write_table(folder, [f"# {TITLE}", "", text, markdown(head, rows), "", last])
+    return [text, markdown(head, rows), "", last, ""]
+
+
+def report(results: list[dict[str, Any]], folder: Path) -> None:
+    write_table(folder, [f"# {TITLE}", "", *lines(results)])
 
 
 TITLE = "Sky from weak boxes: positive and unlabelled pixels"
