@@ -186,11 +186,11 @@ def _rows(found: Found) -> Found:
 
 def _row(one: Contrast) -> tuple[str, ...]:
     confirmed = "–" if one.confirmed is None else f"{one.confirmed:+.1f}"
-    return (one.data, one.metric, f"{one.value:.1f}", one.rival, _interval(one.once), f"**{one.verdict}**",
-            _interval(one.twice), f"**{one.ending}**", confirmed, _interval(one.plain))  # fmt: skip
+    return (one.data, one.metric, f"{one.value:.1f}", one.rival, interval(one.once), f"**{one.verdict}**",
+            interval(one.twice), f"**{one.ending}**", confirmed, interval(one.plain))  # fmt: skip
 
 
-def _interval(gap: Difference) -> str:
+def interval(gap: Difference) -> str:
     return f"{gap.mean:+.1f} [{gap.low:+.1f}, {gap.high:+.1f}]"
 
 

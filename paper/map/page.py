@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,8 @@ from pathlib import Path
 from ..report.figures import COLOURS, drawing, tidy
 from ..report.scoreboard import markdown
 from . import curves
-from .board import Entries, contrasts, found_in, summary_lines
+from .board import Entries, contrasts, found_in, interval, summary_lines
+from .elsewhere import elsewhere_lines
 
 REGIMES = {
     "map_regret": "predict, then optimise",
@@ -87,12 +87,19 @@ CHOICES = {
     "map_labels": ("several labels", '`MetricLoss("multilabel_ap")`, `"multilabel_f1"`', "?"),
     "map_detection": ("objects in pictures, by windows", '`MetricLoss("ap")`, a class a row', "?"),
 }
-_CHOICES = re.compile(r"(?<=<!-- map -->\n).*?(?=<!-- map end -->)", re.DOTALL)
+#: What a reader does about a verdict at twice the steps.
+SAID = {
+    "helps": "**Helps** at twice the steps, so it is not speed",
+    "level": "**Level** within a point at twice the steps",
+    "hurts": "**Hurts** at twice the steps",
+    "undecided": "**Undecided**, so do not count on a gain",
+}
 
 
 def choice_lines(results: Mapping[str, Entries]) -> str:
-    """Your task, the loss, what to expect of it and what it costs: a row for each regime that was run."""
+    """What was decided; then your task, the loss, what to expect of it and what it costs, a row for each regime."""
     rows = []
+    by_verdict: dict[str, list[str]] = {verdict: [] for verdict in SAID}
     for name, (task, loss, cost) in CHOICES.items():
         made = contrasts(found_in(results.get(name, [])))
         if made:
@@ -100,12 +107,28 @@ def choice_lines(results: Mapping[str, Entries]) -> str:
             verdicts = (_counted([getattr(one, which) for one in made]) for which in ("verdict", "ending"))
             (plain, once, twice), (early, late) = gains, verdicts
             rows.append((task, loss, plain, f"{once}: {early}", f"{twice}: {late}", cost))
+        for one in made:
+            text = task if one.ending == "undecided" else f"{one.data} by {one.metric} ({interval(one.twice)})"
+            by_verdict[one.ending].append(text)
+    said = [f"- {SAID[verdict]}: {_said(each)}." for verdict, each in by_verdict.items() if each]
     head = ("your task", "loss", "above plain", "above tuned", "above tuned, at twice the steps", "a step takes")
-    return markdown(head, rows) + "\n"
+    return "\n".join([*said, "", markdown(head, rows), ""])
 
 
 def _counted(verdicts: Sequence[str]) -> str:
     return ", ".join(f"{verdict} in {count}" for verdict, count in collections.Counter(verdicts).most_common())
+
+
+def _said(each: Sequence[str]) -> str:
+    """What is said several times is said once, with how often."""
+    counts = collections.Counter(each)
+    return "; ".join(text if count == 1 else f"{text} ({count})" for text, count in counts.items())
+
+
+def caption(results: Mapping[str, Entries]) -> str:
+    """What the figure shows to those who cannot see it: verdicts at the budget."""
+    made = [one.verdict for name in REGIMES for one in contrasts(found_in(results.get(name, [])))]
+    return f"Points gained or lost by the metric's loss against tuned cross-entropy, with intervals: {_counted(made)}"
 
 
 def _range(values: Sequence[float]) -> str:
@@ -114,9 +137,14 @@ def _range(values: Sequence[float]) -> str:
 
 
 def write_choices(results: Mapping[str, Entries], page: Path) -> None:
-    """Puts them between the marks of a page."""
+    """Puts them between the marks of a page, and what other experiments say."""
     text = page.read_text(encoding="utf8")
-    page.write_text(_CHOICES.sub(lambda _: choice_lines(results), text), encoding="utf8")
+    for mark, lines in (("map", choice_lines(results)), ("elsewhere", elsewhere_lines(results))):
+        before, _, rest = text.partition(f"<!-- {mark} -->\n")
+        text = (
+            before + f"<!-- {mark} -->\n" + lines + f"<!-- {mark} end -->" + rest.partition(f"<!-- {mark} end -->")[2]
+        )
+    page.write_text(text, encoding="utf8")
 
 
 def draw(results: Mapping[str, Entries], path: Path) -> None:

@@ -23,6 +23,7 @@ from paper.evidence import gathered
 from paper.experiments.song.detection import Windows
 from paper.map import board, curves, detection, labels, lists, masks, page, regret, unseen
 from paper.map.contest import TRIAL_SEED, contest, grid, train
+from paper.map.elsewhere import elsewhere_lines
 from paper.map.losses import (
     OF_CLASSES,
     OF_TWO_CLASSES,
@@ -420,20 +421,25 @@ def test_the_evidence_page_begins_with_the_regimes_that_were_run(tmp_path: Any) 
 
 def test_the_page_on_choosing_shows_the_stored_map() -> None:
     root = Path(__file__).parents[2]
-    table = page.choice_lines(gathered(root / "paper" / "results"))
-    assert table in (root / "docs" / "choosing.md").read_text(encoding="utf8")
+    stored = gathered(root / "paper" / "results")
+    choosing = (root / "docs" / "choosing.md").read_text(encoding="utf8")
+    assert page.choice_lines(stored) in choosing
+    assert elsewhere_lines(stored) in choosing
+    assert f"![{page.caption(stored)}](docs/map.svg)" in (root / "README.md").read_text(encoding="utf8")
 
 
 def test_a_choice_says_what_to_expect_and_what_was_decided(tmp_path: Path) -> None:
     entries = [_entry("metric", [0.6, 0.61, 0.6, 0.61, 0.6], [0.9]), _entry("cross-entropy", [0.5] * 5, [0.3])]
     path = tmp_path / "page.md"
-    path.write_text("a\n<!-- map -->\nold\n<!-- map end -->\nb\n", encoding="utf8")
+    marks = "<!-- elsewhere -->\nold\n<!-- elsewhere end -->\n"
+    path.write_text(f"a\n<!-- map -->\nold\n<!-- map end -->\n{marks}b\n", encoding="utf8")
     page.write_choices({"map_rare": entries}, path)
     text = path.read_text(encoding="utf8")
+    assert "- **Helps** at twice the steps, so it is not speed: d by ap (+10.4 [+9.3, +11.5]).\n\n|" in text
     assert '| `MetricLoss("ap")` | +10.4 | +10.4: helps in 1 | +10.4: helps in 1 |' in text
     assert "old" not in text
-    assert text.startswith("a\n<!-- map -->\n|")
-    assert text.endswith("<!-- map end -->\nb\n")
+    assert text.startswith("a\n<!-- map -->\n- **Helps**")
+    assert text.endswith("<!-- elsewhere end -->\nb\n")
 
 
 def test_the_curves_pass_through_the_values_of_their_regimes(tmp_path: Path) -> None:
