@@ -53,9 +53,11 @@ check: lint types test
 	$(PIP) --group docs
 	@touch $@
 
-# The site, in build/docs; a dead link, a page that no menu holds or a public name without a docstring is an error.
+# The site, in build/docs; a dead link, a page that no menu holds or a public name without a docstring is an error, and
+# so is a word of the glossary that the search does not find on its page first. -E: what is read again alone loses those words.
 docs: .venv/docs
-	$(BIN)/python -m sphinx -W --keep-going -q -j 2 -b html docs build/docs
+	$(BIN)/python -m sphinx -E -W --keep-going -q -j 2 -b html docs build/docs
+	$(BIN)/python tools/look_at_site.py build/docs
 	@echo "build/docs/index.html"
 
 # A peer that does not install is named on the page.

@@ -22,12 +22,16 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "api_pages",
+    "names_in_code",
     "site_sources",
 ]
 exclude_patterns = ["_build", "_extensions"]
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
+myst_html_meta = {
+    "description": "PyTorch losses for the metric you are judged by; thresholds that keep their promise on new rows."
+}
 
 default_role = "py:obj"
 autodoc_member_order = "bysource"
@@ -46,4 +50,7 @@ html_theme = "furo"
 html_title = f"aimfor {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
+html_logo = html_favicon = "_static/logo.svg"
+html_search_scorer = str(HERE / "_extensions" / "scorer.js")
 html_theme_options = {"navigation_with_keys": True}

@@ -23,7 +23,7 @@ def extension(name: str) -> ModuleType:
         sys.path.pop(0)
 
 
-api_pages, site_sources = extension("api_pages"), extension("site_sources")
+api_pages, names_in_code, site_sources = (extension(one) for one in ("api_pages", "names_in_code", "site_sources"))
 
 
 def test_every_public_name_is_in_the_reference() -> None:
@@ -73,6 +73,42 @@ def test_a_new_page_enters_the_menu_by_itself(tmp_path: Path) -> None:
     assert menu == "known\nnew_page\n"
     titled = site_sources.other_pages("What we know <known>\n{{other pages}}\n", tmp_path)
     assert titled == "What we know <known>\nnew_page\n"
+
+
+def test_the_start_page_is_readme_up_to_its_list_of_pages() -> None:
+    readme = "# a\n[e](EVIDENCE.md#m) ![m](docs/map.svg) [l](docs/lp.md)\n\n## More\n\n[x](docs/x.md)\n"
+    found = site_sources.start_page("{{readme}}\n## Where", readme)
+    assert found == "# a\n[e](evidence.md#m) ![m](map.svg) [l](lp.md)\n\n## Where"
+
+
+def test_words_of_the_glossary_are_index_entries_of_the_page_they_lead_to() -> None:
+    words = site_sources.words_of_pages((DOCS / "glossary.md").read_text())
+    field = {"imbalanced": "choosing", "conformal": "decide", "risk control": "decide", "fairness": "constraints"}
+    field |= {"learning to rank": "ranked_lists", "predict-then-optimise": "predict", "segmentation": "masks"}
+    assert {word: page for page, several in words.items() for word in several if word in field} == field
+    assert all((DOCS / f"{page}.md").exists() for page in words)
+    every = [word.lower() for several in words.values() for word in several]
+    assert len(every) > 100
+    assert site_sources.with_words("# Title\n\ntext", ["a b", "c"]) == (
+        "# Title\n\n```{index} ! a b, ! c\n```\n\n\ntext"
+    )
+
+
+def test_the_gallery_begins_with_every_picture_in_small() -> None:
+    page = site_sources.thumbnails((DOCS / "gallery.md").read_text())
+    shown = re.findall(r":img-top: (\S+)\n:link: \"#(\S+)\"", page)
+    assert sorted(place for place, _ in shown) == sorted(
+        f"gallery/{one.name}" for one in (DOCS / "gallery").glob("*.svg")
+    )
+    headings = {site_sources._anchor(title)[1:] for title in re.findall(r"^## (.+)$", page, re.MULTILINE)}
+    assert {anchor for _, anchor in shown} == headings
+
+
+def test_names_in_code_lead_to_their_entry() -> None:
+    name = '<span class="n">aimfor</span><span class="o">.</span><span class="n">{}</span>'
+    known, unknown = name.format("MetricLoss"), name.format("Other")
+    found = names_in_code.linked(f"{known} {unknown}", {"MetricLoss": "api/aimfor.html#aimfor.MetricLoss"})
+    assert found == f'<a class="to-reference" href="api/aimfor.html#aimfor.MetricLoss">{known}</a> {unknown}'
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:
