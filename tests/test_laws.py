@@ -286,11 +286,30 @@ def test_full_graph_compiles_to_the_same_loss_and_gradient(name: str, engine: ty
         lambda scores, targets: 2.0 * loss_fn(scores * 3.0, targets), backend="aot_eager", fullgraph=True
     )
     eager_scores, compiled_scores = s.scores.clone().requires_grad_(), s.scores.clone().requires_grad_()
-    expected, got = 2.0 * loss_fn(eager_scores * 3.0, s.targets), compiled(compiled_scores, s.targets)
+    eager = copy.deepcopy(loss_fn)  # with multipliers and counts of its own
+    expected, got = 2.0 * eager(eager_scores * 3.0, s.targets), compiled(compiled_scores, s.targets)
     expected.backward()
     got.backward()
     assert torch.equal(got, expected)
     assert torch.equal(compiled_scores.grad, eager_scores.grad)
+
+
+class _Step(torch.nn.Module):
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.loss = aimfor.MetricLoss(name)
+
+    def forward(self, scores: Tensor, targets: Tensor) -> Tensor:
+        return 2.0 * self.loss(scores * 3.0, targets)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_default_is_exported_as_one_operator(name: str) -> None:
+    s = sample(layout_of(name), dtype=torch.float32)
+    module = _Step(name)
+    exported = torch.export.export(module, (s.scores, s.targets))
+    assert "aimfor.loss_and_gradient" in exported.graph_module.code
+    assert torch.equal(exported.module()(s.scores, s.targets), _Step(name)(s.scores, s.targets))
 
 
 @every_pair

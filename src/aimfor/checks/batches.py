@@ -113,7 +113,7 @@ def multiclass(
     pixels = pixels_of(shape)
     targets = reshape_like("targets", targets, shape).reshape(-1).long()
     if scores.ndim > 2:  # views that change nothing would still be steps of the backward pass
-        scores = scores.movedim(1, -1).reshape(-1, classes)
+        scores = scores.movedim(1, 0).reshape(classes, -1).mT  # class after class in memory, as they came
     mask = mask_like(where, shape, scores)
     checked = weights_like(weights, shape, scores, False)
     if mask is not None:

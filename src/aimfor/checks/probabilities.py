@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from ..errors import ProbabilityWarning
+from .tensors import extremes
 
 #: Batches in a row, and scores in them, before values alone are taken for probabilities.
 BATCHES, SCORES = 100, 32
@@ -44,7 +45,7 @@ class ProbabilityWatch:
             self._collect(checked.detach(), threshold)
 
     def _collect(self, scores: Tensor, threshold: float) -> None:
-        low, high = (float(bound) for bound in scores.aminmax())
+        low, high = extremes(scores)
         if low < 0.0 or high > 1.0:
             self._batches, self._count, self._low, self._high = 0, 0, 1.0, 0.0
             return

@@ -64,12 +64,18 @@ def scores_and_targets(scores: Any, targets: Any) -> tuple[Tensor, Tensor]:
     return given, labels
 
 
+def extremes(value: Tensor) -> tuple[float, float]:
+    """The lowest and the highest entry; `aminmax` would copy a table whose columns are contiguous."""
+    low, high = (value.mT if value.ndim == 2 and not value.is_contiguous() else value).aminmax()
+    return float(low), float(high)
+
+
 def finite(name: str, value: Tensor, limit: float = math.inf) -> None:
     """No NaN, no infinity, and nothing beyond ``limit``. The bounds settle it in one pass: NaN goes through to them."""
     if not value.is_floating_point() or not value.numel():
         return
     value = value.detach()
-    low, high = (float(bound) for bound in value.aminmax())
+    low, high = extremes(value)
     largest = max(high, -low)
     if low == low and largest <= limit and largest < math.inf:
         return

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..engine import Batch
 from ..errors import InputError
+from ..ordering import ordered
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ class Sorted:
 def sort_lists(scores: Tensor, positive: Tensor, where: Tensor | None) -> Sorted:
     """Sort ``(b, l)`` scores once and part the classes; masked entries belong to neither."""
     given = scores.detach()
-    order = given.sort(dim=1, descending=True).indices
+    order = ordered(given, descending=True)[1]
     b, length = given.shape
     if b > 1:
         order = order + length * torch.arange(b, device=order.device)[:, None]

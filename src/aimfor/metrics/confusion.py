@@ -52,7 +52,7 @@ def class_counts(batch: Batch) -> ConfusionCounts:
     """
     classes, images = batch.scores.shape[-1], batch.targets.shape[:-1]
     truth = batch.targets.reshape(-1)
-    decided = batch.scores.detach().argmax(-1).reshape(-1)
+    decided = batch.scores.detach().contiguous().argmax(-1).reshape(-1)
     number = images.numel()
     image = torch.arange(number, device=truth.device).repeat_interleave(truth.numel() // max(number, 1))
     weights = batch.effective_weights()

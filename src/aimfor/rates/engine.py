@@ -16,7 +16,7 @@ from ..filled import filled, unfilled
 from ..twice import once
 from .duals import Ascent
 from .form import Anchor, HasRates, RateForm
-from .proxies import PROXIES, PricedDecisions
+from .proxies import PROXIES, PricedDecisions, blocks
 
 #: Columns of the state, one row for each anchor: what is learned, then what has been counted since the last step.
 THRESHOLD, MULTIPLIER, TPS, FPS, POSITIVES, NEGATIVES, SLOPE, CALLS, STEPS = range(9)
@@ -67,7 +67,6 @@ class RateEngine(Engine):
     capability: ClassVar[type] = HasRates
     cost: ClassVar[str] = "O(n·anchors)"
     stateless: ClassVar[bool] = False
-    has_duals: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -115,16 +114,13 @@ class RateEngine(Engine):
         scale = (positives + negatives) / mass
         by_class = negative * (scale / negatives), positive * (scale / positives)
         prices = self._prices(form.anchors, state, negatives / positives)
-        up, down = (each[:, None].to(form.scores) * share for each, share in zip(prices, by_class, strict=True))
-        thresholds = state[:, THRESHOLD]
-        loss, slopes = PricedDecisions.apply(
-            form.scores, thresholds.to(form.scores), up, down, self.proxy, self.temperature
-        )
+        points = torch.stack((state[:, THRESHOLD], *prices)).to(form.scores)
+        loss, slopes = PricedDecisions.apply(form.scores, *by_class, self.proxy, self.temperature, points)
         loss = once(loss, "the multipliers and thresholds of the rates engine follow the scores.", form.scores)
         if learning:
             self._count(form, positive, negative, state, counted, slopes)
         stats = {
-            "thresholds": thresholds.tolist(),
+            "thresholds": state[:, THRESHOLD].tolist(),
             "multipliers": state[:, MULTIPLIER].tolist(),
             "multiplier_steps": int(state[0, STEPS]),
         }
@@ -139,9 +135,11 @@ class RateEngine(Engine):
         self, form: RateForm, positive: Tensor, negative: Tensor, state: Tensor, counted: Tensor, slopes: Tensor
     ) -> None:
         """Exact counts at every threshold, and the thresholds' own gradient."""
-        passed = form.scores.detach()[None] > state[:, THRESHOLD, None].to(form.scores)
-        hits = passed.to(positive.dtype) @ torch.stack((positive, negative), 1)
-        fresh = torch.cat((hits.cpu().double(), counted.expand(len(state), 2), slopes[:, None].cpu().double()), 1)
+        scores, thresholds = form.scores.detach(), state[:, THRESHOLD, None].to(form.scores)
+        mass, hits = torch.stack((positive, negative), 1), state.new_zeros(len(state), 2)
+        for some in blocks(len(scores), len(state)):
+            hits += ((scores[some] > thresholds).to(mass.dtype) @ mass[some]).cpu()
+        fresh = torch.cat((hits, counted.expand(len(state), 2), slopes[:, None].cpu().double()), 1)
         self._add(form, state, fresh)
 
     def _add(self, form: RateForm, state: Tensor, fresh: Tensor) -> None:

@@ -118,7 +118,7 @@ class RateProblem(Problem, nn.Module):
         up, down = up[kind], down[kind]
         if weights is not None:
             up, down = up * weights, down * weights
-        loss: Tensor = PricedDecisions.apply(batch.scores, None, up, down, self.proxy, self.temperature)[0]
+        loss: Tensor = PricedDecisions.apply(batch.scores, up, down, self.proxy, self.temperature, None)[0]
         loss = once(loss, "the multipliers of a problem with constraints follow the scores.", batch.scores)
         return loss / mass + constant
 

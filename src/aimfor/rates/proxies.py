@@ -15,12 +15,15 @@ proxy          φ(s)                           property
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
 PROXIES = ("sigmoid", "logistic", "hinge")
+#: Decisions at a time: scores × operating points.
+BLOCK = 1 << 17
 
 
 def proxy(kind: str, scores: Tensor) -> tuple[Tensor, Tensor]:
@@ -34,36 +37,38 @@ def proxy(kind: str, scores: Tensor) -> tuple[Tensor, Tensor]:
     return value, (value > 0).to(scores.dtype)
 
 
-class PricedDecisions(torch.autograd.Function):
-    """The proxy-Lagrangian: mean over k operating points of ``Σ upᵢ φ((sᵢ − t)/T) + downᵢ φ((t − sᵢ)/T)``.
+def blocks(items: int, points: int) -> Iterator[slice]:
+    """Some items at a time, with as many decisions as stay in the cache."""
+    length = max(1, BLOCK // points)
+    return (slice(start, start + length) for start in range(0, items, length))
 
-    Takes scores ``(n,)``, thresholds ``(k,)`` (None: one point, at 0) and prices ``(k, n)`` (``(n,)`` for one point).
-    Returns it with the derivative by each threshold, ``(k,)`` (empty for None). The gradient is found in the forward
-    pass, backward only scales it.
+
+class PricedDecisions(torch.autograd.Function):
+    """The proxy-Lagrangian ``Σ upᵢ φ(sᵢ/T) + downᵢ φ(−sᵢ/T)``, or its mean over k operating points.
+
+    Takes scores and prices ``(n,)``, and for points ``(3, k)``: thresholds, which are taken off the scores, and what
+    ``up`` and ``down`` are multiplied by. Returns it with the derivative by each threshold, ``(k,)`` (empty without
+    points). The gradient is found in the forward pass, backward only scales it.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, scores: Tensor, thresholds: Tensor | None, up: Tensor, down: Tensor, kind: str, temperature: float
+        ctx: Any, scores: Tensor, up: Tensor, down: Tensor, kind: str, temperature: float, points: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        above = scores if thresholds is None else scores - thresholds[:, None]
-        above = above if temperature == 1.0 else above / temperature
-        if kind == "sigmoid":  # φ(−s) = 1 − φ(s): one pass for both prices
-            high, slope = proxy(kind, above)
-            net = up - down
-            total, gradient = (net * high).sum() + down.sum(), net * slope
-        elif kind == "logistic":  # softplus(−s) = softplus(s) − s
-            both, unit = up + down, 1.0 / math.log(2.0)
-            total = (both * torch.nn.functional.softplus(above) - down * above).sum() * unit
-            gradient = torch.addcmul(-down, both, torch.sigmoid(above)).mul_(unit)
-        else:
-            (high, rise), (low, fall) = proxy(kind, above), proxy(kind, -above)
-            total, gradient = (up * high).sum() + (down * low).sum(), up * rise - down * fall
-        gradient = gradient if temperature == 1.0 else gradient / temperature
-        if thresholds is None:
+        if points is None:
+            total, gradient = _priced(scores, up, down, kind, temperature)
             own = gradient.new_empty(0)
         else:
-            own, gradient, total = -gradient.sum(1), gradient.mean(0), total / len(thresholds)
+            thresholds, rise, fall = points[..., None].unbind(0)
+            totals, slopes, parts = [], [], []
+            for some in blocks(len(scores), len(thresholds)):
+                above = scores[some] - thresholds
+                total, each = _priced(above, rise * up[some], fall * down[some], kind, temperature)
+                totals.append(total)
+                slopes.append(each.sum(1))
+                parts.append(each.mean(0))
+            own, total = -_sum(slopes), _sum(totals) / len(thresholds)
+            gradient = parts[0] if len(parts) == 1 else torch.cat(parts)
         ctx.mark_non_differentiable(own)
         ctx.save_for_backward(gradient)
         return total, own
@@ -72,3 +77,24 @@ class PricedDecisions(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None, None]:
         (gradient,) = ctx.saved_tensors
         return gradient * grads[0], None, None, None, None, None
+
+
+def _sum(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
+
+
+def _priced(above: Tensor, up: Tensor, down: Tensor, kind: str, temperature: float) -> tuple[Tensor, Tensor]:
+    """The sum of all prices, and its derivative by each score."""
+    above = above if temperature == 1.0 else above / temperature
+    if kind == "sigmoid":  # φ(−s) = 1 − φ(s): one pass for both prices
+        high, slope = proxy(kind, above)
+        net = up - down
+        total, gradient = (net * high).sum() + down.sum(), net * slope
+    elif kind == "logistic":  # softplus(−s) = softplus(s) − s
+        both, unit = up + down, 1.0 / math.log(2.0)
+        total = (both * torch.nn.functional.softplus(above) - down * above).sum() * unit
+        gradient = torch.addcmul(-down, both, torch.sigmoid(above)).mul_(unit)
+    else:
+        (high, rise), (low, fall) = proxy(kind, above), proxy(kind, -above)
+        total, gradient = (up * high).sum() + (down * low).sum(), up * rise - down * fall
+    return total, gradient if temperature == 1.0 else gradient / temperature

@@ -21,6 +21,8 @@ from .form import (
 )
 from .ledger import FEW, Ratio, ledger
 
+#: Scores at a time whose gradient stays in the cache.
+BLOCK = 1 << 17
 #: Value; ``up``, ``down`` and positives of each class ``(b, 1, c)``; how many times more was counted than in this
 #: batch; this batch's counts.
 Priced = tuple[float, Tensor, Tensor, Tensor, float, Tensor]
@@ -69,7 +71,7 @@ class ClassDecisions(SmoothForm):
         softness.refuse_bounds("decisions for the highest of several scores")
         x, targets = self.rows.detach(), self.targets.unsqueeze(-1)
         scaled = x if softness.temperature == 1.0 else x / softness.temperature
-        soft = torch.softmax(scaled, -1)
+        soft = _softmax(scaled)
         own = soft.gather(-1, targets)  # what is said of the true class; no table of truths is made
         few = self.ratio is not None and len(x) == 1 and x.shape[-1] <= FEW
         value, up, down, positives, enlarge, counts = (self._from_few if few else self._from_tensors)(
@@ -78,12 +80,7 @@ class ClassDecisions(SmoothForm):
         if value != value:
             return self.rows.sum() * 0.0, value, counts
         loss, share = (1.0 - softness.anchor) * (1.0 - value), softness.anchor
-        wanted, gradient, each = wants_gradient(self.rows), None, None
-        if share < 1.0 and wanted:
-            gain = self._of_targets(up - down).mul_(own)
-            scale = -(1.0 - share) * enlarge / softness.temperature
-            gradient = (down - (soft @ down.mT + gain)).mul_(soft).scatter_add_(-1, targets, gain)
-            gradient = gradient.mul_(scale) if self.mass is None else gradient.mul_(self.mass[..., None] * scale)
+        each, certain = None, soft
         if share:
             # What one example of its class is worth: a right decision instead of a wrong one for any other class.
             others = (down.sum(-1, keepdim=True) - down) / max(x.shape[-1] - 1, 1)
@@ -94,16 +91,43 @@ class ClassDecisions(SmoothForm):
                 each = each if self.mass is None else each * self.mass[..., None]
                 same = softness.anchor_temperature == softness.temperature
                 tempered = scaled if same else x / softness.anchor_temperature
-                certain = soft if same else torch.softmax(tempered, -1)
+                certain = soft if same else _softmax(tempered)
                 loss -= float((each * _log_of(tempered, certain, targets)).sum())
-                if wanted:
-                    tilt = each if softness.anchor_temperature == 1.0 else each / softness.anchor_temperature
-                    gradient = certain * tilt if gradient is None else gradient.addcmul_(certain, tilt)
-                    gradient.scatter_add_(-1, targets, -tilt)
-        if not wanted:
+        if not wants_gradient(self.rows):
             return x.new_full((), loss), value, counts
-        gradient = torch.zeros_like(x) if gradient is None else gradient
+        scale = -(1.0 - share) * enlarge / softness.temperature
+        prices = None if share == 1.0 else (up * scale, down * scale)
+        tilt = each if each is None or softness.anchor_temperature == 1.0 else each / softness.anchor_temperature
+        gradient = self._gradient(soft, own, prices, certain, tilt)
         return with_gradient(self.rows, loss, gradient, self._plain(softness, each)), value, counts
+
+    def _gradient(
+        self, soft: Tensor, own: Tensor, prices: tuple[Tensor, Tensor] | None, certain: Tensor, tilt: Tensor | None
+    ) -> Tensor:
+        """Of the metric at these prices of a right and a wrong decision, and of the anchor, tilted; in soft's memory.
+
+        ``soft (down − soft · down − gain) + certain tilt``, and at the true class ``gain − tilt``.
+        """
+        targets = self.targets.unsqueeze(-1)
+        if prices is None:
+            return torch.zeros_like(soft) if tilt is None else (certain * tilt).scatter_add_(-1, targets, -tilt)
+        (up, down), mass = prices, None if self.mass is None else self.mass[..., None]
+        gain = self._of_targets(up - down).mul_(own)
+        gain = gain if mass is None else gain.mul_(mass)
+        at_target = gain if tilt is None else gain - tilt
+        rest = at_target if certain is soft else gain
+        if mass is None:
+            shift = torch.baddbmm(rest, soft, down.mT, beta=-1.0, alpha=-1.0)
+        else:
+            shift = (soft @ down.mT).mul_(mass).add_(rest).neg_()
+        length = max(1, BLOCK // (len(soft) * soft.shape[-1]))
+        for start in range(0, soft.shape[1], length):
+            some = slice(start, start + length)
+            factor = down if mass is None else down * mass[:, some]
+            part = soft[:, some].mul_(factor + shift[:, some])
+            if tilt is not None and certain is not soft:
+                part.addcmul_(certain[:, some], tilt[:, some])
+        return soft.scatter_add_(-1, targets, at_target)
 
     def _of_targets(self, numbers: Tensor) -> Tensor:
         """``(b, 1, c)`` or ``(1, 1, c)`` numbers of the classes to ``(b, l, 1)`` of the examples."""
@@ -166,7 +190,12 @@ class ClassDecisions(SmoothForm):
         return torch.stack((tp, fp, (positives - tp).clamp_min(0.0), (everything - positives - fp).clamp_min(0.0)))
 
 
+def _softmax(x: Tensor) -> Tensor:
+    """Along the classes; those of pictures lie apart in memory, where it is quicker across."""
+    return torch.softmax(x.mT, -2).mT if x.mT.is_contiguous() else torch.softmax(x, -1)
+
+
 def _log_of(x: Tensor, soft: Tensor, targets: Tensor) -> Tensor:
     """``log_softmax(x)`` of these classes alone: the highest score is 1 of the sum to within c, so that its log is."""
-    highest, first = x.max(-1, keepdim=True)
-    return x.gather(-1, targets) - highest + soft.gather(-1, first).log()
+    highest, largest = (part.amax(-1, keepdim=True) for part in (x, soft))
+    return x.gather(-1, targets) - highest + largest.log_()

@@ -19,6 +19,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ...ordering import ordered
 from ...ties import shared_worth
 from ..form import LinearForm
 
@@ -54,7 +55,7 @@ class PositionForm(LinearForm):
         self._gains, self._discounts, self._where, self._first = gains, discounts, where, first
         self._share = share.double()
         # The prediction is the order by score, whose discounts make the exact value too.
-        self._predicted = self._discounted(scores.detach().double())
+        self._predicted = self._discounted(scores.detach())
         value = ((gains * self._predicted).sum(1) * self._share).sum()
         super().__init__(scores, 1.0 - torch.where(self._share.any(), value, torch.nan))
         self._unit = self._sums().clamp_min(1.0)  # ΣD over a list's own length; D(1) = 1
@@ -108,7 +109,7 @@ class PositionForm(LinearForm):
 
 def shared_discounts(keys: Tensor, discounts: Tensor) -> Tensor:
     """``(b, l)`` mean discount of the places that each item's tie takes up, highest key first."""
-    descending, order = keys.sort(dim=1, descending=True)
+    descending, order = ordered(keys, descending=True)
     mean = shared_worth(descending, discounts)
     return torch.empty_like(keys, dtype=mean.dtype).scatter_(1, order, mean)
 
@@ -116,7 +117,7 @@ def shared_discounts(keys: Tensor, discounts: Tensor) -> Tensor:
 def shared_first(keys: Tensor, first: int) -> Tensor:
     """`shared_discounts` where so many places are worth 1 and the others 0: the tie at the last of them shares it."""
     if first >= keys.shape[1]:
-        return torch.ones_like(keys)
+        return torch.ones_like(keys, dtype=torch.float64)
     last = keys.topk(first, dim=1).values[:, -1:]
     above, tied = (keys > last).double(), (keys == last).double()
     return torch.addcmul(above, tied, (first - above.sum(1, keepdim=True)) / tied.sum(1, keepdim=True))
