@@ -66,7 +66,7 @@ def test_floors_have_a_page_with_a_part_for_each_class_and_are_watched_together(
     assert "fraud, where a is above" in page
     assert "theft, where b is above" in page
     for name in ("fraud", "theft"):
-        reached = [line["objective"] or 0.0 for line in document["classes"][name]["prices"]]
+        reached = [line["objective"] or 0.0 for line in document["parts"][name]["prices"]]
         assert len(reached) >= 5
         assert reached[0] > reached[-1]  # from ten points looser to ten tighter
 
@@ -169,7 +169,7 @@ def test_decide_or_hand_to_a_person() -> None:
         (["--score-of", "fraud=a", "--score-of", "fraud=b", "--abstain", "0.1"], "twice"),
         (["--score-of", "fraud=z", "--abstain", "0.1"], "a column of the table"),
         (["--score-of", "lost=a", "--abstain", "0.1"], "which no row"),
-        ([*SCORES, "--score", "a", "--abstain", "0.1"], "one of them"),
+        ([*SCORES, "--score", "a", "--abstain", "0.1"], "one of the two"),
         (["--maximize", "recall", "--subject-to", "precision >= 0.9"], "the column of the scores"),
     ],
 )

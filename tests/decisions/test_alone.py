@@ -81,7 +81,7 @@ def test_accept_reject_ask_where_little_or_much_can_be_promised() -> None:
     scores, y = drawn(2)
     rule = decide_or_ask(scores, y, accept="precision >= 0.999", reject="npv >= 0.9")
     assert rule.high is None
-    assert "cannot be guaranteed" in str(rule.accepted)
+    assert "cannot be guaranteed" in str(rule.accept.guarantee)
     assert set(rule(scores).tolist()) == {0, ABSTAIN}
     easy = decide_or_ask(scores, y, accept="precision >= 0.4", reject="npv >= 0.8")
     assert easy.low is not None

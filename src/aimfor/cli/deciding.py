@@ -36,14 +36,19 @@ def _parser() -> Words:
         help="Once per class, instead of --score for several classes.")  # fmt: skip
     add("--abstain", type=float, metavar="SHARE",
         help="Decide as many rows as possible with at most this share wrong; the rest go to a person.")  # fmt: skip
+    add("--accept", metavar="BOUND",
+        help='With --reject: two thresholds, and a person decides between them. e.g. "precision >= 0.95".')  # fmt: skip
+    add("--reject", metavar="BOUND", help='About the rows below the lower one, e.g. "npv >= 0.99".')
     add("--maximize", metavar="RATE", help='A rate, e.g. recall, or "recall - 0.5*fpr".')
-    add("--minimize", metavar="RATE", help="Instead of --maximize.")
+    add("--minimize", metavar="RATE", help='Instead of --maximize; "5*fnr + fpr" needs no constraint.')
     add("--subject-to", action="append", default=[], metavar="CONSTRAINT",
         help='e.g. "precision >= 0.9", "gap(fpr, sex) <= 0.05".')  # fmt: skip
     add("--confidence", type=float, default=0.95, help="Confidence that all constraints hold on new rows.")
     add("--learn", type=Path, metavar="FILE",
         help="File of other rows, which set the order of the tests; by default 30 %% of DATA.")  # fmt: skip
     add("--group", metavar="COLUMN", help="Column whose values each get a threshold of their own.")
+    add("--category", metavar="COLUMN",
+        help="Column whose values are decided one by one, all promises together.")  # fmt: skip
     add("--cluster", metavar="COLUMN",
         help="Column that names what rows belong to (patient, document): the promise is for new ones.")  # fmt: skip
     add("--positive", metavar="VALUE", help="The value of the target that is the positive class.")
@@ -56,58 +61,37 @@ def _parser() -> Words:
 
 
 def _decide(given: Namespace) -> int:
-    from .decide import command
+    from .decide import command, planned
+    from .decide.question import Request
 
     to_stdout = given.out == Path("-")
     folder = given.out or _new(Path("decisions") / given.data.name.split(".")[0])
-    document, lines, promised = _answered(given)
+    if planned.is_sheet(given.data):
+        document = _planned(given)
+    else:
+        options = {name: value for name, value in vars(given).items() if name not in ("json", "out")}
+        document = command.answer(Request(**options))
+    lines = command.as_text(document)
     if not to_stdout:
         lines = [*lines, f"page: {command.write(document, folder)}"]
     print(command.as_json(document) if given.json or to_stdout else "\n".join(lines))
-    return 0 if promised else 1
+    return 0 if command.given(document) else 1
 
 
-def _answered(given: Namespace) -> tuple[dict[str, Any], list[str], bool]:
-    """The document, what the terminal shows of it, and whether there is a threshold."""
-    from .decide import command, planned, several
-
-    options = {name: value for name, value in vars(given).items() if name not in ("json", "out")}
-    options["subject_to"], options["score_of"] = tuple(given.subject_to), tuple(given.score_of)
-    if given.score_of or given.abstain is not None:
-        unfit = {name: options.pop(name) for name in ("score", "group", "positive", "cluster")}
-        other = next((name for name, value in unfit.items() if value is not None), None)
-        if other is not None:
-            raise InputError(other, "the option together with --score-of or --abstain", "one of them")
-        if not options["score_of"]:
-            raise InputError(
-                "score-of", "nothing", "CLASS=COLUMN for every class", "--score-of yes=p_yes --score-of no=p_no"
-            )
-        found = several.answer(several.Several(**options))
-        return found.document, several.as_text(found.document), found.given
-    if planned.is_sheet(given.data):
-        return _planned(given)
-    if given.score is None:
-        raise InputError("score", "nothing", "the column of the scores", "Or --score-of CLASS=COLUMN, once per class.")
-    del options["score_of"], options["abstain"]
-    answer = command.answer(command.Request(**options))
-    return answer.document, command.as_text(answer), answer.decision.threshold is not None
-
-
-def _planned(given: Namespace) -> tuple[dict[str, Any], list[str], bool]:
+def _planned(given: Namespace) -> dict[str, Any]:
     """Labels that `aimfor plan` has drawn: the question is the plan's own."""
     from .decide import planned
 
-    other = [name for name in ("minimize", "learn", "group", "cluster") if getattr(given, name) is not None]
+    others = ("minimize", "learn", "group", "cluster", "category", "accept", "reject", "abstain", "score_of")
+    other = next((name for name in others if getattr(given, name) not in (None, [])), None)
     plan = planned.read_plan(given.data.with_name(planned.PLAN))
-    if other:
-        raise InputError(other[0], "the option with planned labels", "the plan's own question")
+    if other is not None:
+        raise InputError(other, "the option with planned labels", "the plan's own question")
     if given.score not in (None, plan.score) or given.target != "label":
         raise InputError("score", repr(given.score), f"--target label --score {plan.score}, as planned")
     if given.subject_to and [repr(planned.bound_of(one)) for one in given.subject_to] != [plan.constraint]:
         raise InputError("subject-to", repr(given.subject_to[0]), f"{plan.constraint}, as planned", "Leave it out.")
-    decision, document = planned.decided(given.data)
-    cut = [] if decision.threshold is None else [f"positive for everyone: {plan.score} > {decision.threshold:.10g}"]
-    return document, [*cut, str(decision.guarantee)], decision.threshold is not None
+    return planned.decided(given.data)
 
 
 def _new(folder: Path) -> Path:

@@ -9,7 +9,7 @@ from ..checks import number
 from ..errors import InputError
 
 if TYPE_CHECKING:
-    from .expressions import Constraint, LinearSum, Rate
+    from .expressions import Constraint, Expression, LinearSum, Rate
 
 
 def bound_of(rate: Rate, sense: str, bound: Any) -> float:
@@ -55,3 +55,20 @@ def refuse_ends(constraints: Sequence[Constraint], argument: str = "subject_to")
         empty = (bound / coefficient == 0.0) == (floor == (coefficient > 0))
         why = "Every decision keeps it: leave it out." if empty else "No number of rows can show that it is kept."
         raise InputError(argument, repr(constraint), "a bound between 0 and 1", why)
+
+
+def refuse_constant(objective: Expression, argument: str = "subject_to") -> None:
+    """Refuses a rate that only rises, or only falls, with the threshold: alone, a constant answer is its best."""
+    from .counts import FN, FP, TN, TP
+    from .expressions import Rate
+
+    if not isinstance(objective, Rate):
+        return
+    flagged, others = {TP, FP}, {FN, TN}
+    moves = flagged & set(objective.denominator) and others & set(objective.denominator)
+    one_sided = set(objective.numerator) <= flagged or set(objective.numerator) <= others
+    if one_sided and (moves or objective.is_count):
+        raise InputError(
+            argument, f"nothing beside {objective!r}", "at least one constraint, or a sum that weighs both errors",
+            'Alone, nobody or everybody is best. E.g. "precision >= 0.9", or the objective "5*fnr + fpr".',
+        )  # fmt: skip

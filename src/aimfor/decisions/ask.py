@@ -10,7 +10,7 @@ import numpy as np
 
 from ..constraints.expressions import Constraint, Expression
 from ..constraints.parse import parse_constraint, parse_objective
-from ..constraints.reachable import refuse_ends
+from ..constraints.reachable import refuse_constant, refuse_ends
 from ..errors import InputError, nearest
 from .decision import Decision
 from .learning import Learn
@@ -80,6 +80,8 @@ def decide(
     given = [subject_to] if isinstance(subject_to, (str, Constraint)) else list(subject_to)
     constraints = [parse_constraint(one, label_of) if isinstance(one, str) else one for one in given]
     refuse_ends([one for one in constraints if isinstance(one, Constraint)])
+    if not constraints and isinstance(objective, Expression):
+        refuse_constant(objective)
     problem = Problem("maximize" if maximize is not None else "minimize", objective, constraints)  # type: ignore[arg-type]
     if band and per_group is not None:
         raise InputError("band", f"a band with per_group={per_group!r}", "one threshold for everyone")

@@ -59,7 +59,14 @@ class CategoryDecisions:
 
 
 def decide_categories(
-    problem: Question, scores: Any, targets: Any, category: Any, *, guarantee: float = 0.95, learn: Learn = "split"
+    problem: Question,
+    scores: Any,
+    targets: Any,
+    category: Any,
+    *,
+    guarantee: float = 0.95,
+    learn: Learn = "split",
+    cluster: Any | None = None,
 ) -> CategoryDecisions:
     """A threshold of its own for each category; all promises together hold with the confidence asked for.
 
@@ -73,6 +80,7 @@ def decide_categories(
         category: ``(n,)`` words or numbers.
         guarantee: Confidence that all constraints hold in all categories that have a threshold.
         learn: ``"split"``, or other rows as ``(scores, targets, category)``.
+        cluster: Ids ``(n,)`` of rows that belong together; the promises are then for new clusters.
 
     Example:
         >>> import numpy as np
@@ -88,7 +96,7 @@ def decide_categories(
     alpha = 1.0 - checks.number("guarantee", guarantee, above=0.5, below=1)
     if problem.attributes:
         raise InputError("problem", f"groups {problem.attributes}", "constraints without groups")
-    rows, names = checked_rows("scores", scores, targets), _names(category)
+    rows, names = checked_rows("scores", scores, targets, cluster=cluster), _names(category)
     other, other_names = None, names
     if isinstance(learn, tuple):
         if len(learn) != 3:

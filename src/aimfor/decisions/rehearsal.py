@@ -62,7 +62,7 @@ def blurred(grid: Grid, blur: float) -> list[Array]:
 
 def _move(column: Column, mass: Array, blur: float) -> Array:
     """Rows ``(*lead, bins, *sizes, 2)`` moved between the column's bins by a normal amount in the logit of the rank."""
-    if blur == 0.0:
+    if blur == 0.0 or not column.mass.any():  # a group without learning rows stays empty
         return mass
     by_bin = column.mass.reshape(len(column.mass), -1).sum(1)
     below = by_bin.cumsum(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from ..constraints.expressions import Constraint
 from ..constraints.named import positive_rate
 from ..constraints.parse import parse_constraint
 from .asked import DecisionTask
-from .decision import Guarantee
+from .decision import Decision
 from .guarantee import answered, tested
 from .labels import ABSTAIN
 from .learning import Learn, calibration_share, learning_pairs
@@ -25,25 +25,28 @@ class Triage:
     """Call it with scores for 1 (accept), 0 (reject) or −1 (ask).
 
     Attributes:
-        high: Rows with a higher score are accepted; None where nothing can be promised about them.
-        low: Rows with at most this score are rejected; None likewise.
-        accepted: What is promised about the accepted rows, or what is missing.
-        rejected: The same of the rejected ones; both promises hold together.
+        accept: Rows above its threshold are accepted; without one nothing can be promised about them.
+        reject: Rows not above its threshold are rejected; both promises hold together.
         asked: Share of the given rows that a person decides.
 
     Example:
         >>> import numpy as np
-        >>> from aimfor.decisions import Guarantee, Triage
-        >>> said = Guarantee(0.975, "precision >= 0.9", 700, 300, 3, "")
-        >>> Triage(1.0, 0.0, said, said, 0.2)(np.array([-1.0, 0.5, 2.0])).tolist()
+        >>> from aimfor.decisions import Decision, Triage
+        >>> Triage(Decision(1.0), Decision(0.0), 0.2)(np.array([-1.0, 0.5, 2.0])).tolist()
         [0, -1, 1]
     """
 
-    high: float | None
-    low: float | None
-    accepted: Guarantee
-    rejected: Guarantee
+    accept: Decision
+    reject: Decision
     asked: float
+
+    @property
+    def high(self) -> float | None:
+        return self.accept.threshold
+
+    @property
+    def low(self) -> float | None:
+        return self.reject.threshold
 
     def __call__(self, scores: Any) -> Any:
         """A tensor for a tensor, else an array."""
@@ -87,24 +90,23 @@ def decide_or_ask(
     pairs, runs, tasks = learning_pairs(rows, learn), [], []
     for direction, given in (("maximize", accept), ("minimize", reject)):
         constraint = parse_constraint(given) if isinstance(given, str) else given
-        task = DecisionTask(
-            direction, positive_rate, (constraint,), (), 1.0 - 0.5 * alpha, share=calibration_share(learn)
-        )
+        task = DecisionTask(direction, positive_rate, (constraint,), (), 1.0 - 0.5 * alpha, share=calibration_share(learn))
         tasks.append(task)
         runs.append(tested(task, pairs))
     highs, lows = (run.path.cuts[list(run.accepted), 0] for run in runs)
-    high = float(highs.min()) if len(highs) else None
-    low = float(lows.max()) if len(lows) else None
-    if high is not None and low is not None:
+    crossed = False
+    if len(highs) and len(lows):
         # All of these thresholds are promised together: any pair may be taken, as long as no row is on both sides.
-        between = [(float((rows.scores <= h).mean() - (rows.scores <= at).mean()), h, at)
-                   for h in highs.tolist() for at in lows.tolist() if at <= h]  # fmt: skip
-        _, high, low = min(between) if between else (0.0, high, None)
-    accepted, rejected = (answered(task, run).guarantee for task, run in zip(tasks, runs, strict=True))
-    assert accepted is not None
-    assert rejected is not None
-    asked = float((_decided(rows.scores, low, high) == ABSTAIN).mean())
-    return Triage(high, low, accepted, rejected, asked)
+        share = (rows.scores <= highs[:, None]).mean(1)[:, None] - (rows.scores <= lows[:, None]).mean(1)
+        between = np.where(lows <= highs[:, None], share, np.inf)
+        places, crossed = np.unravel_index(int(between.argmin()), between.shape), bool(np.isinf(between).all())
+        runs = [replace(run, chosen=run.accepted[int(place)]) for run, place in zip(runs, places, strict=True)]
+    yes, no = (answered(task, run) for task, run in zip(tasks, runs, strict=True))
+    if crossed and no.guarantee is not None:
+        said = f"Nothing is rejected: all of these rows are accepted already. {no.guarantee}"
+        no = replace(no, threshold=None, guarantee=replace(no.guarantee, sentence=said))
+    asked = float((_decided(rows.scores, no.threshold, yes.threshold) == ABSTAIN).mean())
+    return Triage(yes, no, asked)
 
 
 def _decided(scores: Array, low: float | None, high: float | None) -> Array:

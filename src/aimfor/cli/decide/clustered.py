@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
+from dataclasses import dataclass
 
 import numpy as np
 
 from ...constraints.counts import Array
 from ...decisions.copies import rising
-from .rows import ScoredTable, column_of
+from .parts import class_columns, refuse_strange
+from .question import Request
+from .rows import ScoredTable, column_of, read_scores, refuse_overlap
 
 #: Standard deviations from which on agreement is no chance: 1 file in 30,000 of independent rows.
 CLEAR = 4.0
@@ -18,14 +22,42 @@ FEWEST_ROWS, FEWEST_VALUES = 1.2, 10
 SORTED = 0.2
 
 
-def clusters_of(table: ScoredTable, name: str | None) -> Array | None:
-    """The cluster of every row as text, None where the cell is empty; None without such a column."""
-    return None if name is None else column_of(table.columns, "cluster", name)
+@dataclass(frozen=True)
+class Files:
+    """The file of calibration rows, and that of ``--learn`` where there is one, with the cluster of every row."""
+
+    tables: list[ScoredTable]
+    clusters: list[Array | None]
+
+    @property
+    def notes(self) -> list[str]:
+        return self.tables[0].notes
+
+    def about_clusters(self, request: Request, scores: Array, targets: Array, taken: Collection[str]) -> list[str]:
+        """That every row is a cluster of its own, or what looks like clusters that nobody has named."""
+        table = self.tables[0]
+        if request.cluster is None:
+            return suspected(table, scores, targets, {str(request.score), request.target, *taken})
+        if len(set(table.columns[request.cluster])) == len(scores):
+            return [f"every row has a {request.cluster} of its own: rows are counted one by one"]
+        return []
 
 
-def suspected(table: ScoredTable, rows: tuple[Array, Array, object], taken: set[str]) -> list[str]:
+def read_files(request: Request) -> Files:
+    """Raises `InputError` for files without the columns, and for learning rows that are calibration rows too."""
+    columns = list(class_columns(request.score_of).values()) or str(request.score)
+    tables = [read_scores(request.data, columns, request.target, request.encoding, request.rows)]
+    refuse_strange(tables[0], class_columns(request.score_of))
+    if request.learn is not None:
+        tables.append(read_scores(request.learn, columns, request.target, request.encoding))
+        refuse_overlap(*tables)
+    name = request.cluster
+    return Files(tables, [None if name is None else column_of(one.columns, "cluster", name) for one in tables])
+
+
+def suspected(table: ScoredTable, scores: Array, targets: Array, taken: set[str]) -> list[str]:
     """Sentences that name a column, or the order of the file, by which rows agree more than independent ones do."""
-    residual = _residuals(rows[0], rows[1].astype(bool))
+    residual = _residuals(scores, targets.astype(bool))
     found = []
     for name, column in table.columns.items():
         if name not in taken and not _is_measured(column):
@@ -38,7 +70,7 @@ def suspected(table: ScoredTable, rows: tuple[Array, Array, object], taken: set[
             f"rows with the same {name} agree more than chance allows ({values} values, {z:.1f} standard deviations), "
             f"and the promise counts rows as independent. For a promise about new values of {name}: --cluster {name}"
         ]
-    if _in_order(residual, rows[1]) > CLEAR:
+    if _in_order(residual, targets) > CLEAR:
         return [
             "neighbouring rows of the file agree more than chance allows, and the promise counts rows as independent. "
             "Name the column of what they belong to with --cluster"

@@ -18,7 +18,7 @@ from ...decisions.rows import checked_rows
 from ...decisions.sweep import candidates, objective_value, spaced, sweep
 from ...errors import InputError
 from .choices import CONFIDENCES, choices
-from .spoken import Groups, verdict
+from .spoken import Groups, promises, verdict
 
 #: Thresholds of the page's curve, and other bounds whose price is shown.
 CURVE_POINTS = 120
@@ -36,6 +36,7 @@ def described(
     learn: Any = "split",
     groups: Groups | None = None,
     other_bounds: Callable[[float], list[float]] | None = None,
+    use: str | None = None,
 ) -> dict[str, Any]:
     """Plain data for JSON.
 
@@ -47,16 +48,17 @@ def described(
         learn: What ordered the tests.
         groups: The file's words for the labels of groups.
         other_bounds: Bounds to price instead of this one; by default a few points more and less.
+        use: How the verdict names the threshold.
     """
     batch = checked_rows("score", *rows[:3], cluster=rows[3] if len(rows) == 4 else None)
     learned, calibration = learning_pairs(batch, learn)[0]
     prices = _prices(problem, decide, other_bounds or _nearby)
     return {
-        "verdict": verdict(problem, decision, groups or {}),
+        "verdict": verdict(problem, decision, groups or {}, use),
         "problem": repr(problem),
         "direction": problem.direction,
         "objective": repr(problem.objective),
-        "constraints": [repr(constraint) for constraint in problem.constraints],
+        "constraints": [repr(constraint) for constraint in promises(problem, decision)],
         "certificate": None if decision.certificate is None else decision.certificate.to_dict(),
         "curve": _curve(problem, calibration),
         "prices": prices,
@@ -68,7 +70,7 @@ def _choices(
     problem: Problem, decision: Decision, learned: LabelledRows, calibration: LabelledRows, files: int, groups: Groups
 ) -> dict[str, Any] | None:
     """None where one band cannot hold them: a threshold for each group, or rows that no band takes."""
-    if decision.attribute is not None or decision.guarantee is None:
+    if decision.attribute is not None or decision.guarantee is None or not problem.constraints:
         return None
     other = (learned.scores, learned.targets, learned.groups, learned.cluster)
     asked = decision.guarantee.confidence

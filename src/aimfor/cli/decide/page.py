@@ -7,6 +7,7 @@ from typing import Any
 
 from .figure import Scale, decision_curves
 from .looks import SCRIPT, STYLE
+from .questions import Answered, questions
 from .rows import in_words
 from .sliders import bands, number, places, sliders
 
@@ -14,13 +15,14 @@ from .sliders import bands, number, places, sliders
 def page(document: dict[str, Any]) -> str:
     """The page for what ``decision.json`` holds; every text of the user's is escaped."""
     document = _worded(document, document.get("groups", {}))
-    found = [_Part(*one) for one in questions(document)]
+    found = [_Part(one) for one in questions(document)]
     title = f"{document['data']}: thresholds for {', '.join(document.get('constraints', []))}"
     parts = [_head(title)]
     if len(found) == 1:
         parts += [found[0].verdict("h1"), f'<p class="about">{escape(_heading(document))}</p>']
     else:
-        parts += [f"<h1>{escape(_heading(document))}</h1>", _overview(document, found)]
+        head, about = (escape(text) for text in (document["verdict"], _heading(document)))
+        parts += [f'<h1>{head}</h1><p class="about">{about}</p>', _overview(document, found)]
     if document["kind"] == "abstention":
         parts.append(
             "<p>The class with the largest score is decided where it is clearly ahead; the other rows go to a person. "
@@ -57,51 +59,27 @@ def _heading(document: dict[str, Any]) -> str:
     if document["kind"] == "decision":
         return f"{document['data']}: scores in “{document['score']}”, positive means “{document['positive']}”"
     if document["kind"] == "decisions":
-        return f"{document['data']}: floors for {', '.join(document['classes'])}"
+        return f"{document['data']}: thresholds for {', '.join(document['decisions'])}"
     return f"{document['data']}: decide, or hand to a person"
 
 
-def questions(
-    document: dict[str, Any],
-) -> list[tuple[str, list[tuple[str, str]], dict[str, Any], dict[str, Any]]]:
-    """(name, rows of the table of thresholds, the decision, what is described) for each question answered."""
-    if document["kind"] == "decision":
-        return [("", thresholds(document), document["decision"], document)]
-    if document["kind"] == "abstention":
-        cut = document["decision"]["threshold"]
-        who = "every row whose largest score is ahead of the next by more than"
-        return [("", [] if cut is None else [(who, f"{cut:.10g}")], document["decision"], document)]
-    found = []
-    for name, described in document["classes"].items():
-        decision = document["decisions"][name]
-        cut = decision["threshold"]
-        rows = [] if cut is None else [(f"{name}, where {document['scores'][name]} is above", f"{cut:.10g}")]
-        found.append((name, rows, decision, described))
-    return found
-
-
 def _overview(document: dict[str, Any], parts: list[_Part]) -> str:
-    sure = f"{100 * document['confidence']:g}%"
     rows = [
         [f'<a href="#part{number}">{escape(part.name)}</a>', escape(part.cuts[0][1] if part.cuts else "none"),
          part.objective_value if part.cuts else "–"]
         for number, part in enumerate(parts, 1)
     ]  # fmt: skip
-    return (
-        "<p>Each class is decided against the rest by its own scores, at its share of the error: together the promises "
-        f"hold at {sure} confidence. A row may be several classes, or none.</p>"
-        + _table(["class", "threshold", escape(document["objective"])], rows)
-    )
+    head = [escape(document["attribute"]), "threshold", escape(document["objective"])]
+    return _table(head, rows)
 
 
 class _Part:
     """One question and its answer."""
 
-    def __init__(
-        self, name: str, cuts: list[tuple[str, str]], decision: dict[str, Any], described: dict[str, Any]
-    ) -> None:
-        self.name, self.cuts, self.promise, self.described = name, cuts, decision["guarantee"], described
-        self.marked = decision["threshold"] if decision["attribute"] is None else None
+    def __init__(self, one: Answered) -> None:
+        self.name, self.cuts, self.promise, self.described = one.name, one.cuts, one.promise, one.described
+        self.best, described = one.best, one.described
+        self.marked = one.decision["threshold"] if one.decision["attribute"] is None else None
         self.objective = escape(described["objective"])
         self.objective_value = number(described["certificate"]["objective_value"])
         self.choices = described["choices"]
@@ -120,9 +98,10 @@ class _Part:
         return f'<{tag} class="{kind}">{escape(self.described["verdict"])}</{tag}>'
 
     def _answer(self) -> str:
-        rows = [[escape(who), escape(cut)] for who, cut in self.cuts]
+        rows = [[escape(who), escape(cut)] for who, cut in self.cuts or self.best]
+        head = "threshold" if self.cuts else "best effort, nothing is promised"
         return (
-            _table(["for", "threshold"], rows) if rows else ""
+            _table(["for", head], rows) if rows else ""
         ) + f"<p>{escape(self.promise['sentence'])}</p><pre>{escape(self.described['problem'])}</pre>"
 
     def _on_rows(self) -> str:
@@ -194,17 +173,3 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
     lines = ["".join(f'<th scope="col">{cell}</th>' for cell in head)]
     lines += ["".join(f"<td>{cell}</td>" for cell in row) for row in rows]
     return '\n<div class="wide"><table>\n' + "".join(f"<tr>{line}</tr>\n" for line in lines) + "</table></div>"
-
-
-def thresholds(document: dict[str, Any]) -> list[tuple[str, str]]:
-    """(who, threshold) with the words of the file for groups; empty where none can be guaranteed."""
-    decision = document["decision"]
-    if decision["threshold"] is None:
-        return []
-    if decision["attribute"] is None:
-        return [("everyone", f"{decision['threshold']:.10g}")]
-    words = document["groups"][decision["attribute"]]
-    return [
-        (f"{decision['attribute']} = {words[int(float(label))]}", f"{cut:.10g}")
-        for label, cut in decision["thresholds"].items()
-    ]

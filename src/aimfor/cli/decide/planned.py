@@ -233,8 +233,8 @@ def is_sheet(data: Path) -> bool:
     return data.name == SHEET and data.with_name(PLAN).exists()
 
 
-def decided(sheet: Path) -> tuple[Decision, dict[str, Any]]:
-    """The decision that the labels so far allow, and the document about it."""
+def decided(sheet: Path) -> dict[str, Any]:
+    """The document about the decision that the labels so far allow."""
     plan = read_plan(sheet.with_name(PLAN))
     made, rounds = _made(plan), _rounds(plan, sheet)
     step, walk = planning.accepted(made, rounds), made.walk.tolist()
@@ -255,7 +255,7 @@ def decided(sheet: Path) -> tuple[Decision, dict[str, Any]]:
         "positive_rate": [one / plan.above[-1] for one in plan.above[::-1]],
     }
     problem = Problem(direction, positive_rate, [bound_of(plan.constraint)])
-    document = {
+    return {
         "aimfor": __version__, "kind": "decision", "verdict": verdict(problem, decision, {}), "choices": None,
         "data": plan.data, "score": plan.score, "target": "label",
         "positive": "1", "cluster": None, "labels": ["0", "1"], "groups": {},
@@ -263,8 +263,8 @@ def decided(sheet: Path) -> tuple[Decision, dict[str, Any]]:
         "problem": repr(problem), "direction": direction, "objective": "positive_rate",
         "constraints": [plan.constraint], "certificate": certificate.to_dict(),
         "curve": curve, "prices": [], "notes": [f"{len(plan.rounds) - 1} planned rounds after the pilot"],
+        "sentences": [promise.sentence],
     }  # fmt: skip
-    return decision, document
 
 
 def _sentence(plan: Plan, step: int | None, labels: int) -> str:

@@ -31,6 +31,16 @@ class ScoredTable:
         """The target's different values, sorted."""
         return sorted({str(label) for label in labels_of(self.columns[self.target])})
 
+    def words(self, attribute: str, option: str = "subject-to") -> list[str]:
+        """Labels of a column of groups. Raises `InputError` for rows without one and for more than 100."""
+        column = labels_of(column_of(self.columns, option, attribute))
+        empty = sum(label is None for label in column)
+        if empty:
+            raise InputError(attribute, f"{empty} rows without a label in {self.path.name}", "a group for every row")
+        if len(set(column)) > 100:
+            raise InputError(attribute, f"{len(set(column))} different values", "a few groups", "Bin the column first.")
+        return list(column)
+
 
 def in_words(text: str, groups: Mapping[str, Sequence[str]]) -> str:
     """A printed rate with its groups by the file's own words: ``recall[sex=0]`` is ``recall[sex=female]``."""
@@ -60,30 +70,29 @@ class Vocabulary:
         return float(labels.index(word))
 
 
-def read_scores(path: Path, score: str, target: str, encoding: str = "utf8", rows: int | None = None) -> ScoredTable:
+def read_scores(
+    path: Path, score: str | Sequence[str], target: str, encoding: str = "utf8", rows: int | None = None
+) -> ScoredTable:
     """Reads a file and leaves out rows without a label. Raises `InputError` for columns that are not there."""
-    if not path.exists():
-        raise InputError("data", f"{path}, which does not exist", "a CSV or Parquet file with scores and labels")
-    if path.is_dir():
-        raise InputError("data", f"the folder {path}", "a CSV or Parquet file with scores and labels")
+    if not path.is_file():
+        came = f"the folder {path}" if path.is_dir() else f"{path}, which does not exist"
+        raise InputError("data", came, "a CSV or Parquet file with scores and labels")
+    option, names = ("score", [score]) if isinstance(score, str) else ("score-of", list(score))
     columns = read_columns(path, encoding, rows)
-    for option, name in (("score", score), ("target", target)):
+    for name in names:
         column_of(columns, option, name)
-    table = ScoredTable(path, columns, score, target)
-    known = np.array([cell is not None for cell in columns[target]], dtype=bool)
+    known = np.array([cell is not None for cell in column_of(columns, "target", target)], dtype=bool)
+    table = ScoredTable(path, columns, names[0], target)
     if not known.all():
         table.columns = {name: column[known] for name, column in columns.items()}
         table.notes.append(f"{int((~known).sum())} rows of {path.name} have no label and were left out")
-    missing = absent(table.columns[score])
-    if missing:
-        raise InputError("score", f"{missing} rows without a score in {path.name}", "a score in every row")
-    numbers(table.columns[score], score)
+    for name in names:
+        missing = sum(cell is None for cell in table.columns[name])
+        if missing:
+            came = f"{missing} rows without a score in {name!r} of {path.name}"
+            raise InputError(option, came, "a score in every row")
+        numbers(table.columns[name], name)
     return table
-
-
-def absent(column: Array) -> int:
-    """Cells without a value."""
-    return sum(cell is None for cell in column)
 
 
 def numbers(column: Array, name: str) -> Array:
@@ -126,7 +135,7 @@ def learn_group(words: Vocabulary, attribute: str, tables: list[ScoredTable]) ->
     """Adds a group column's labels; the first table is the calibration's, which has to hold all of them."""
     if attribute in words.groups:
         return
-    found = [_labels(table, attribute) for table in tables]
+    found = [table.words(attribute) for table in tables]
     words.groups[attribute] = sorted({label for labels in found for label in labels})
     lost = sorted(set(words.groups[attribute]) - set(found[0]))
     if lost:
@@ -143,7 +152,7 @@ def arrays(table: ScoredTable, words: Vocabulary) -> tuple[Array, Array, dict[st
     scores = numbers(table.columns[table.score], table.score)
     targets = words.classes.encode(labels_of(table.columns[table.target]))
     groups = {
-        name: np.array([labels.index(label) for label in _labels(table, name)]) for name, labels in words.groups.items()
+        name: np.array([labels.index(label) for label in table.words(name)]) for name, labels in words.groups.items()
     }
     return scores, targets, groups
 
@@ -168,16 +177,6 @@ def refuse_overlap(calibration: ScoredTable, learn: ScoredTable) -> None:
             "rows that are not in the calibration file",
             "Take them out of one of the files.",
         )
-
-
-def _labels(table: ScoredTable, attribute: str) -> list[str]:
-    column = labels_of(column_of(table.columns, "subject-to", attribute))
-    empty = sum(label is None for label in column)
-    if empty:
-        raise InputError(attribute, f"{empty} rows without a label in {table.path.name}", "a group for every row")
-    if len(set(column)) > 100:
-        raise InputError(attribute, f"{len(set(column))} different values", "a few groups", "Bin the column first.")
-    return list(column)
 
 
 def column_of(columns: dict[str, Array], option: str, name: str) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...constraints.expressions import Constraint, Expression, Gap, Rate, Worst
+from ...constraints.parse import parse_constraint
 from ...decisions import Decision, Problem
 from ...decisions.shortfall import rounded
 
@@ -73,29 +74,39 @@ def amount(objective: Expression, value: float) -> str:
     return f"{value:.4g}"
 
 
-def verdict(problem: Problem, decision: Decision, groups: Groups) -> str:
+def promises(problem: Problem, decision: Decision) -> Sequence[Constraint]:
+    """The constraints; without any, the bound on the objective that is promised instead."""
+    assert decision.guarantee is not None
+    return problem.constraints or (parse_constraint(decision.guarantee.promise),)
+
+
+def verdict(problem: Problem, decision: Decision, groups: Groups, use: str | None = None) -> str:
     """What comes first: the threshold, the promise, what is kept and what would be without it; or what is missing."""
     promise = decision.guarantee
     assert promise is not None
-    clauses = "; and ".join(promised(one, groups) for one in problem.constraints)
+    clauses = "; and ".join(promised(one, groups) for one in promises(problem, decision))
     sure = f"{100 * promise.confidence:g} % confidence"
     if decision.threshold is None:
         more = "" if promise.more is None else f" About {rounded(promise.more):,} more labelled cases would be needed."
-        return f"No threshold can be promised. Not shown with {sure}: {clauses}.{more}"
+        effort = ", ".join(f"{cut:.10g}" for cut in promise.best_effort)
+        best = f" Best effort, nothing is promised: {effort}." if effort else ""
+        return f"No threshold can be promised. Not shown with {sure}: {clauses}.{more}{best}"
     if decision.attribute is None:
-        use = f"Use {decision.threshold:.10g}."
+        first = (use or "Use {}.").format(f"{decision.threshold:.10g}")
     else:
-        use = f"Use a threshold of its own for every value of {decision.attribute}."
+        first = f"Use a threshold of its own for every value of {decision.attribute}."
     if promise.copies:
-        use = f"Not yet: {promise.copies:,} rows are copies of others, which breaks the promise; leave them out. {use}"
+        copied = f"Not yet: {promise.copies:,} rows are copies of others, which breaks the promise; leave them out."
+        first = f"{copied} {first}"
     price = promise.price
     if price is None:
-        return f"{use} {_sentence(clauses)}, with {sure}."
+        return f"{first} {_sentence(clauses)}, with {sure}."
     does, would = kept(problem.objective, groups)
-    values = (amount(problem.objective, value) for value in (price.kept, price.without))
-    cost = "; ".join(clause.format(value) for clause, value in zip((does, would), values, strict=True))
-    first = f"Careful, this is nearly {price.nearly}. " if price.nearly else ""
-    return f"{first}{use} {_sentence(clauses)}, with {sure}. {_sentence(cost)}."
+    cost = does.format(amount(problem.objective, price.kept))
+    if problem.constraints:
+        cost += f"; {would.format(amount(problem.objective, price.without))}"
+    careful = f"Careful, this is nearly {price.nearly}. " if price.nearly else ""
+    return f"{careful}{first} {_sentence(clauses)}, with {sure}. {_sentence(cost)}."
 
 
 def out_of(share: float) -> str:

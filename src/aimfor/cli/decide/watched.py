@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ...constraints.expressions import Constraint, LinearSum, Rate, Sum
 from ...constraints.parse import parse_constraint, parse_objective
 from ...decisions import Decision, Problem
-from ...decisions.labels import constraints_by_class, right_or_wrong
+from ...decisions.labels import right_or_wrong
 from ...errors import InputError
 from ...files import read_json, reading
 from ...targets.classes import Labels
-from .classes import ClassColumns
-from .rows import Vocabulary, arrays, read_scores
+from .parts import Parts, class_ids
+from .rows import ScoredTable, Vocabulary, arrays, read_scores
 from .several import abstention_problem
 from .shape import shaped
 
@@ -101,15 +102,24 @@ class _Document:
 
 
 @dataclass(frozen=True)
-class _Floors:
-    """The same for floors of several classes."""
+class _Part:
+    """What was asked about one of several thresholds."""
+
+    constraints: list[str]
+
+
+@dataclass(frozen=True)
+class _Several:
+    """The same of one threshold for each class, category or side of a band."""
 
     target: str
+    attribute: str
     scores: dict[str, str]
-    direction: Literal["maximize", "minimize"]
+    positive: dict[str, str]
     objective: str
-    constraints: list[str]
     decisions: dict[str, _Cuts]
+    parts: dict[str, _Part]
+    labels: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -128,7 +138,7 @@ def _of_decision(path: Path) -> Watched:
             "decision", f"{path}, which does not exist", "decision.json of aimfor decide, or its folder, or a run"
         )
     document = read_json(path)
-    kinds = {"decision": _two_classes, "decisions": _floors, "abstention": _abstaining}
+    kinds = {"decision": _two_classes, "decisions": _several, "abstention": _abstaining}
     if document.get("kind") not in kinds:
         raise InputError("decision", f"{path.name}, which holds no decision", "decision.json of aimfor decide")
     return kinds[document["kind"]](document, path)
@@ -151,40 +161,50 @@ def _two_classes(plain: dict[str, Any], path: Path) -> Watched:
 
     def read(data: Path, encoding: str) -> Rows:
         table = read_scores(data, document.score, document.target, encoding)
-        strange = sorted(set(table.labels) - set(document.labels))
-        if document.labels and strange:  # one that is unknown would be counted as negative
-            known = " or ".join(map(repr, document.labels[:5]))
-            raise InputError("data", f"the label {strange[0]!r} in {data.name}", f"labels of the decision, {known}")
+        _refuse_labels(table, document.labels)
         return arrays(table, words)
 
     return Watched(problem, Decision(cuts.threshold, cuts.attribute, own), read, path.parent, words=words.groups)
 
 
-def _floors(plain: dict[str, Any], path: Path) -> Watched:
-    """The classes that have a threshold, one below the other: which one a row is about is its group "label"."""
+def _several(plain: dict[str, Any], path: Path) -> Watched:
+    """Those that have a threshold, one below the other: which one a row is about is a group of its own."""
     with reading(path):
-        document = shaped(_Floors, plain)
-        columns = ClassColumns(document.target, document.scores)
-        cuts = {name: cut.threshold for name, cut in document.decisions.items() if cut.threshold is not None}
-        places = {name: columns.names.index(name) for name in cuts}
+        document = shaped(_Several, plain)
+        parts = Parts(document.attribute, document.target, document.scores, document.positive)
+        names = [name for name, cut in document.decisions.items() if cut.threshold is not None]
         constraints = [
-            parse_constraint(text, lambda _, word: float(columns.names.index(word)))
-            for text in document.constraints
-            if set(constraints_by_class([parse_constraint(text)], columns.names)) <= set(cuts)
+            _about(parse_constraint(text), parts.attribute, float(place))
+            for place, name in enumerate(names)
+            for text in document.parts[name].constraints
         ]
-        objective = parse_objective(document.objective)
-    _refuse_none(next(iter(cuts.values()), None))
-    problem = Problem(document.direction, objective, constraints)
-    own = {float(places[name]): cut for name, cut in cuts.items()}
+        own = {float(place): _known(document.decisions[name].threshold) for place, name in enumerate(names)}
+        problem = Problem("maximize", parse_objective(document.objective), constraints)
+        if not set(names) <= set(parts.scores) & set(parts.positive):
+            raise ValueError("a threshold without a column of scores")
+    _refuse_none(own.get(0.0))
 
     def read(data: Path, encoding: str) -> Rows:
-        scores, marks = columns.marked(columns.read(data, encoding, new=True))
-        about = np.array(list(places.values()))
-        label = about.repeat(len(scores))
-        return scores[:, about].T.reshape(-1), marks[:, about].T.reshape(-1), {"label": label}
+        table = read_scores(data, list(dict.fromkeys(parts.scores.values())), parts.target, encoding)
+        _refuse_labels(table, document.labels)
+        split = parts.split(table)
+        which = np.repeat(np.arange(len(names)), [len(split[name][0]) for name in names])
+        scores, marks = (np.concatenate([split[name][k] for name in names]) for k in (0, 1))
+        return scores, marks, {parts.attribute: which}
 
-    decision = Decision(next(iter(own.values())), "label", own)
-    return Watched(problem, decision, read, path.parent, len(places), {"label": columns.names})
+    copies = 1 if parts.by_category else len(names)
+    return Watched(
+        problem, Decision(own[0.0], parts.attribute, own), read, path.parent, copies, {parts.attribute: names}
+    )
+
+
+def _about(constraint: Constraint, attribute: str, label: float) -> Constraint:
+    """The same for the rows of one group."""
+    left = constraint.left
+    if not isinstance(left, Sum):
+        raise ValueError(f"{constraint!r} is no bound on rates")
+    terms = tuple((c, replace(rate, conditions=((attribute, label),))) for c, rate in left.terms)
+    return replace(constraint, left=terms[0][1] if isinstance(left, Rate) else LinearSum(terms))
 
 
 def _abstaining(plain: dict[str, Any], path: Path) -> Watched:
@@ -192,13 +212,26 @@ def _abstaining(plain: dict[str, Any], path: Path) -> Watched:
         document = shaped(_Abstaining, plain)
         problem = abstention_problem(document.error)
     _refuse_none(document.decision.threshold)
-    columns = ClassColumns(document.target, document.scores)
 
     def read(data: Path, encoding: str) -> Rows:
-        sure = right_or_wrong("data", *columns.ids(columns.read(data, encoding, new=True)), 0.0)
+        table = read_scores(data, list(document.scores.values()), document.target, encoding)
+        sure = right_or_wrong("data", *class_ids(table, document.target, document.scores), 0.0)
         return sure.scores, sure.targets, {}
 
     return Watched(problem, Decision(document.decision.threshold), read, path.parent)
+
+
+def _refuse_labels(table: ScoredTable, known: list[str]) -> None:
+    """A label that is unknown would be counted as negative."""
+    strange = sorted(set(table.labels) - set(known))
+    if known and strange:
+        words = " or ".join(map(repr, known[:5]))
+        raise InputError("data", f"the label {strange[0]!r} in {table.path.name}", f"labels of the decision, {words}")
+
+
+def _known(threshold: float | None) -> float:
+    assert threshold is not None
+    return threshold
 
 
 def _refuse_none(threshold: float | None) -> None:
