@@ -139,6 +139,7 @@ CASES: list[Callable[[], str]] = [
     lambda: stream({"1.parquet": NUMBERS}, "--jobs", 2),
     lambda: stream({"1.parquet": NUMBERS}, "--memory", "1MB"),
     lambda: decide("--maximize", "recall"),
+    lambda: decide("--accept", "precision >= 0.9"),
     lambda: floor("--minimize", "fpr"),
     lambda: floor(constraint="precision > 90"),
     lambda: floor(constraint="gap(fpr, age) <= 0.1"),
