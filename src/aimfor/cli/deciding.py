@@ -10,6 +10,8 @@ from typing import Any
 from ..errors import InputError
 from .words import Words, one_line
 
+#: What `aimfor plan` writes.
+PLAN, SHEET = "plan.json", "to_label.csv"
 HELP = "Find a threshold for any scores that is guaranteed to keep its floors. Exit code 1: none can be guaranteed."
 EXAMPLES = (
     'aimfor decide scores.csv --target y --score s --maximize recall --subject-to "precision >= 0.9"',
@@ -61,12 +63,12 @@ def _parser() -> Words:
 
 
 def _decide(given: Namespace) -> int:
-    from .decide import command, planned
+    from .decide import command
     from .decide.question import Request
 
     to_stdout = given.out == Path("-")
     folder = given.out or _new(Path("decisions") / given.data.name.split(".")[0])
-    if planned.is_sheet(given.data):
+    if given.data.name == SHEET and given.data.with_name(PLAN).exists():
         document = _planned(given)
     else:
         options = {name: value for name, value in vars(given).items() if name not in ("json", "out")}
@@ -84,7 +86,7 @@ def _planned(given: Namespace) -> dict[str, Any]:
 
     others = ("minimize", "learn", "group", "cluster", "category", "accept", "reject", "abstain", "score_of")
     other = next((name for name in others if getattr(given, name) not in (None, [])), None)
-    plan = planned.read_plan(given.data.with_name(planned.PLAN))
+    plan = planned.read_plan(given.data.with_name(PLAN))
     if other is not None:
         raise InputError(other, "the option with planned labels", "the plan's own question")
     if given.score not in (None, plan.score) or given.target != "label":

@@ -13,8 +13,8 @@ from . import several
 from .clustered import Files, read_files
 from .described import described
 from .page import page
+from .parts import questions
 from .question import Request
-from .questions import questions
 from .rows import Vocabulary, arrays, in_words, learn_group, vocabulary
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from .figure import Scale, decision_curves
+from .figure import Scale, bands, decision_curves, number, places, sliders
 from .looks import SCRIPT, STYLE
-from .questions import Answered, questions
+from .parts import Answered, questions
 from .rows import in_words
-from .sliders import bands, number, places, sliders
 
 
 def page(document: dict[str, Any]) -> str:

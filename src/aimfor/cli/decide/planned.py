@@ -27,12 +27,12 @@ from ...decisions import plan as planning
 from ...decisions import rounds as planner
 from ...errors import InputError
 from ...files import read_json, reading, write_text
+from ..deciding import PLAN, SHEET
 from .rows import column_of, labels_of, numbers
 from .shape import shaped
 from .spoken import verdict
 from .table import read_columns
 
-PLAN, SHEET = "plan.json", "to_label.csv"
 COLUMNS = ("row", "round", "probability")
 _YES, _NO = ("1", "yes", "true", "y", "t"), ("0", "no", "false", "n", "f")
 
@@ -227,10 +227,6 @@ def _rounds(plan: Plan, sheet: Path) -> list[planning.Round]:
         marks = np.array([next(right) for _ in one.ranks])
         rounds.append(planning.Round(np.array(one.ranks), marks, np.array(one.weight), np.array(one.guess)))
     return rounds
-
-
-def is_sheet(data: Path) -> bool:
-    return data.name == SHEET and data.with_name(PLAN).exists()
 
 
 def decided(sheet: Path) -> dict[str, Any]:
