@@ -90,7 +90,9 @@ def decide_or_ask(
     pairs, runs, tasks = learning_pairs(rows, learn), [], []
     for direction, given in (("maximize", accept), ("minimize", reject)):
         constraint = parse_constraint(given) if isinstance(given, str) else given
-        task = DecisionTask(direction, positive_rate, (constraint,), (), 1.0 - 0.5 * alpha, share=calibration_share(learn))
+        task = DecisionTask(
+            direction, positive_rate, (constraint,), (), 1.0 - 0.5 * alpha, share=calibration_share(learn)
+        )
         tasks.append(task)
         runs.append(tested(task, pairs))
     highs, lows = (run.path.cuts[list(run.accepted), 0] for run in runs)
