@@ -33,7 +33,7 @@ test: .venv/ready
 # The laws over every metric and engine with ten times the draws, and 20,000 steps each that must not grow. Takes an hour or two.
 laws: .venv/ready
 	AIMFOR_DRAWS=long $(BIN)/python -m pytest -n 2 -q tests/test_laws.py tests/test_memory.py tests/test_transforms.py \
-	  tests/test_gradients.py tests/test_undefined.py
+	  tests/test_gradients.py tests/test_undefined.py tests/metrics
 
 lint: .venv/ready
 	$(BIN)/ruff check .

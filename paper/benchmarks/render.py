@@ -60,7 +60,15 @@ CHAPTERS = {
         *("lagrangian_cost", "lagrangian_epoch", "lagrangian_convergence", "lagrangian_projections"),
         *("lagrangian_schedules", "lagrangian_plain", "lagrangian_rate"),
     ),
-    "Constraints and guarantees": ("guarantee", "decide", "gap", "rates_cost", "rates_decide", "rates_calibration"),
+    "Constraints and guarantees": (
+        "guarantee",
+        "decide",
+        "gap",
+        "fair",
+        "rates_cost",
+        "rates_decide",
+        "rates_calibration",
+    ),
     "Exact metrics": ("exact_ndcg", "boxes", "retrieval", "retrieval_faiss"),
     "The program": ("committee_cost", "pictures_cost", "strangers"),
     "Large data and several processes": (

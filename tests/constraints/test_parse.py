@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aimfor.constraints.parse import NAMES, parse_constraint, parse_objective
+from aimfor.decisions import Problem
 from aimfor.errors import InputError
 from aimfor.rates import accuracy, error_rate, fn, fp, fpr, npv, parse, positive_rate, precision, recall, tpr
 
@@ -43,6 +44,12 @@ def test_text_is_the_expression_it_stands_for(text: str, expected: object) -> No
 @pytest.mark.parametrize(("text", "expected"), SAME, ids=[text for text, _ in SAME])
 def test_what_is_printed_can_be_read_again(text: str, expected: object) -> None:
     assert parse(repr(expected)) == expected
+
+
+def test_text_where_an_expression_belongs_is_told_what_reads_it() -> None:
+    for objective, bounds in ((recall, "precision >= 0.9"), (recall, ["precision >= 0.9"]), ("precision >= 0.9", ())):
+        with pytest.raises(InputError, match=r"aimfor.constraints.parse\('precision >= 0.9'\)"):
+            Problem("maximize", objective, bounds)  # type: ignore[arg-type]
 
 
 def test_every_rate_has_its_name() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def loss(name: str, s: Sample, scores: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", SAID)
-@pytest.mark.parametrize("seed", [0, 7])
+@pytest.mark.parametrize("seed", [0, 7, 41, 112])
 def test_the_gradient_is_as_far_from_the_printed_losss_as_the_page_says(name: str, seed: int) -> None:
     s = sample(metric_from_name(name).layout, seed=seed, ties=False)
     leaf = s.scores.clone().requires_grad_()
@@ -47,7 +48,8 @@ def test_the_gradient_is_as_far_from_the_printed_losss_as_the_page_says(name: st
     off = 100 * float((gradient - true).norm() / true.norm())
     _, low, high = SAID[name]
     assert low <= off <= high
-    assert float(gradient @ true / gradient.norm() / true.norm()) > 0.93
+    widest = {"multilabel_f1": 28, "multilabel_f1_samples": 38}.get(name, 17)
+    assert float(gradient @ true / gradient.norm() / true.norm()) > math.cos(math.radians(widest))
 
 
 @pytest.mark.parametrize("name", ["recall@precision=0.9", "precision@recall=0.8", "tpr@fpr=0.1", "auprc@10"])

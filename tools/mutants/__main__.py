@@ -23,7 +23,19 @@ from processes import Session, baseline, run, start
 from sampling import ROOT, Mutant, change, sample
 
 ALIKE = Path(__file__).parent / "equivalent.toml"
-PACKAGES = ("metrics", "sorted", "smooth", "lp", "direct", "lagrangian", "rates", "checks", "retrieval")
+PACKAGES = (
+    "metrics",
+    "sorted",
+    "smooth",
+    "lp",
+    "direct",
+    "lagrangian",
+    "rates",
+    "checks",
+    "retrieval",
+    "integrations",
+    "contract",
+)
 #: The program, which has one set of tests.
 PROGRAM = "data+targets+learners+runs+cli"
 #: What tests a package beside its own folder: a metric's forms are tested with the engines that solve them.
@@ -35,6 +47,13 @@ ELSEWHERE = {
         "tests/test_bad_input.py",
         "tests/test_probabilities.py",
         "tests/metrics/test_ragged.py",
+    ),
+    "contract": (
+        *(f"tests/test_{name}.py" for name in ("counts", "delimited", "failpoints", "positive_unlabelled", "registry")),
+        *(f"tests/test_{name}.py" for name in ("bad_input", "regularized", "ties", "transforms", "undefined")),
+        "tests/sorted/test_bank.py",
+        "tests/metrics/test_tie_orders.py",
+        "tests/app/test_from_python.py",
     ),
 }
 
@@ -85,7 +104,8 @@ def examine(package: str, options: argparse.Namespace) -> None:
         kept.write_text(json.dumps(rows, indent=1))
 
     own = [f"tests/{package}"] if (ROOT / "tests" / package).exists() else []
-    laws = () if package == PROGRAM else ("tests/test_laws.py", "tests/test_gradients.py")
+    alone = options.own or package in (PROGRAM, "integrations")
+    laws = () if alone else ("tests/test_laws.py", "tests/test_gradients.py")
     start([*own, *ELSEWHERE.get(package, ()), *laws], work)
 
 
@@ -104,6 +124,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=60, help="mutants of each package")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "mutants")
+    parser.add_argument("--own", action="store_true", help="leave out the laws: quicker, and a share that is too low")
     parser.add_argument("--again", action="store_true", help="run survivors and the coverage again, after new tests")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-from sampling import ROOT, Mutant, mutated, source_of
+from sampling import ROOT, Mutant, files, mutated, source_of
 
 #: Processor time of the tests that one mutant may meet: the quickest first, so that this cuts off the slowest alone.
 MOST_SECONDS = 30.0
@@ -110,8 +110,7 @@ def _measure(session: Session, package: str, kept: Path) -> int:
     def stop(*_: Any) -> None:
         raise TimeoutError
 
-    source = [str(ROOT / "src" / "aimfor" / part) for part in package.split("+")]
-    monitor = coverage.Coverage(data_file=None, source=source)
+    monitor = coverage.Coverage(data_file=None, include=[str(file) for file in files(package)])
     seconds = {}
     signal.signal(signal.SIGVTALRM, stop)
     monitor.start()

@@ -108,11 +108,18 @@ def _places(node: Any, lines: list[str]) -> Iterator[tuple[int, int]]:
         yield from ((line, column) for column in range(first, last))
 
 
+def files(package: str) -> list[Path]:
+    """Files of a package, or of several (``a+b``); "contract" is what stands beside them and runs in one process."""
+    home = ROOT / "src" / "aimfor"
+    if package == "contract":
+        return sorted(path for path in home.glob("*.py") if path.stem not in ("__main__", "distributed"))
+    return sorted(path for part in package.split("+") for path in (home / part).rglob("*.py"))
+
+
 def sample(package: str, count: int, seed: int) -> list[Mutant]:
-    """``count`` places of the package (of several: ``a+b``), drawn without repetition, and one mutation of each."""
+    """``count`` places of the package, drawn without repetition, and one mutation of each."""
     places: dict[tuple[str, int, int], list[Mutant]] = {}
-    folders = [ROOT / "src" / "aimfor" / part for part in package.split("+")]
-    for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
+    for path in files(package):
         for mutant in mutants_of(str(path.relative_to(ROOT))):
             places.setdefault((mutant.path, mutant.line, mutant.column), []).append(mutant)
     draw = random.Random(f"{package} {seed}")

@@ -14,17 +14,24 @@ from .parts import Part, parts_of
 def checked_objective(objective: Any) -> Expression:
     if isinstance(objective, (Sum, Worst)) and (isinstance(objective, Worst) or objective.terms):
         return objective
-    remedy = "Bound a gap in subject_to instead." if isinstance(objective, Gap) else ""
+    remedy = "Bound a gap in subject_to instead." if isinstance(objective, Gap) else _parsed(objective)
     raise InputError("objective", repr(objective), "a rate, a sum of rates or rate.worst(...)", remedy)
 
 
 def checked_constraints(subject_to: Any) -> tuple[Constraint, ...]:
-    given = (subject_to,) if isinstance(subject_to, Constraint) else tuple(subject_to)
+    given = (subject_to,) if isinstance(subject_to, (Constraint, str)) else tuple(subject_to)
     for constraint in given:
         if not isinstance(constraint, Constraint):
-            raise InputError("subject_to", repr(constraint), "constraints such as precision >= 0.9")
+            raise InputError(
+                "subject_to", repr(constraint), "constraints such as precision >= 0.9", _parsed(constraint)
+            )
     refuse_contradictions(given)
     return given
+
+
+def _parsed(given: object) -> str:
+    """Text, as problems print themselves, is one call away from an expression."""
+    return f"Text is read by aimfor.constraints.parse({given!r})." if isinstance(given, str) else ""
 
 
 def is_difference(left: Expression) -> bool:
