@@ -69,7 +69,10 @@ def _verdict(gap: Difference, p: float) -> str:
 
 
 def found_in(entries: Entries) -> Found:
-    """Items of the folds of one data set (queries, classes) are put together; each is judged once, as is each draw."""
+    """Items of the folds of one data set (queries, classes) are put together; each is judged once, as is each draw.
+
+    A loss that some folds lack is left out.
+    """
     found: Found = {}
     for entry in entries:
         cell = entry["cell"]
@@ -84,7 +87,12 @@ def found_in(entries: Entries) -> Found:
             known["trials"] = [max(known["trials"]) + max(values["trials"])]
             for when in ("once", "twice"):
                 known[when] = {part: known[when][part] + more for part, more in values[when].items()}
-    return found
+    return {key: _complete(methods) for key, methods in found.items()}
+
+
+def _complete(methods: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    most = max(len(one["once"]["judge"]) for one in methods.values())
+    return {name: one for name, one in methods.items() if len(one["once"]["judge"]) == most}
 
 
 def tuned_entropy(methods: dict[str, dict[str, Any]]) -> str | None:

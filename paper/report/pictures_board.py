@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from aimfor.runs.compare.statistics import Difference, paired_difference
+
 from .scoreboard import markdown
 from .statistics import paired
 
@@ -98,6 +100,30 @@ losses; and its argmax is above cross-entropy with any offsets that one could ha
 RARE = 0.02
 
 
+def default_gap(results: Entries) -> tuple[Difference, dict[str, float]] | None:
+    """What decides the default of ``train --masks``: `MetricLoss` of the mean IoU minus Lovász, decided out of fold.
+
+    Returns:
+        Points, paired by set and seed, and each set's mean; None before there are two pairs.
+    """
+    values = {
+        (entry["cell"]["loss"], entry["cell"]["set"], entry["cell"]["seed"]): entry["result"]["ways"]["out of fold"][
+            "iou"
+        ]
+        for entry in results
+    }
+    pairs = [key[1:] for key in values if key[0] == "metric" and ("Lovász", *key[1:]) in values]
+    if len(pairs) < 2:
+        return None
+    ours, theirs = ([100 * values[(loss, *pair)] for pair in pairs] for loss in ("metric", "Lovász"))
+    by_set: dict[str, list[float]] = {}
+    for (name, _), a, b in zip(pairs, ours, theirs, strict=True):
+        by_set.setdefault(name, []).append(a - b)
+    return paired_difference(ours, theirs, test_share=0.0), {
+        name: statistics.mean(gaps) for name, gaps in by_set.items()
+    }
+
+
 def mask_lines(results: Entries) -> list[str]:
     """One table a data set: losses by ways of deciding."""
     if not results:
@@ -111,6 +137,13 @@ def mask_lines(results: Entries) -> list[str]:
             rows += [_way(loss, way, found) for way in found[0]["ways"]]
         head = ("loss", "decision", "mean IoU", "above argmax [95 %]", "by image", "rare", "seeds")
         text += [f"**{name}**", "", markdown(head, rows), ""]
+    if gap := default_gap(results):
+        each = ", ".join(f"{name} {mean:+.1f}" for name, mean in gap[1].items())
+        interval = f"{gap[0].mean:+.1f} [{gap[0].low:+.1f}, {gap[0].high:+.1f}]"
+        text += [
+            f"`metric` minus Lovász, decided out of fold, in points over pairs of set and seed: {interval} ({each}).",
+            "",
+        ]
     return text
 
 

@@ -37,6 +37,7 @@ from paper.map.losses import (
 )
 from paper.map.task import Checkpoint, Rows, Task, best_of
 from paper.map.together import Run, train_together
+from paper.report.pictures_board import default_gap
 from paper.run import load
 
 SHARES = torch.tensor([0.9, 0.1])
@@ -393,7 +394,10 @@ def test_folds_are_put_together_item_by_item() -> None:
     folds = [_entry("metric", [0.1 * k, 0.5], [0.5]) for k in range(3)]
     for fold in folds:
         fold["cell"]["fold"] = 1
-    (methods,) = board.found_in(folds).values()
+    other = _entry("cross-entropy", [0.3, 0.3], [0.5])
+    other["cell"]["fold"] = 0
+    (methods,) = board.found_in([*folds, other]).values()
+    assert set(methods) == {"metric"}  # the other has been run on one fold of three
     assert methods["metric"]["once"]["judge"] == pytest.approx([0.0, 0.5, 0.1, 0.5, 0.2, 0.5])
     assert methods["metric"]["share"] == 0.0  # no item is judged twice
 
@@ -440,6 +444,23 @@ def test_a_choice_says_what_to_expect_and_what_was_decided(tmp_path: Path) -> No
     assert "old" not in text
     assert text.startswith("a\n<!-- map -->\n- **Helps**")
     assert text.endswith("<!-- elsewhere end -->\nb\n")
+
+
+def test_the_default_of_masks_is_decided_over_pairs_of_set_and_seed() -> None:
+    values = {("a", 0): (0.5, 0.48), ("a", 1): (0.5, 0.5), ("b", 0): (0.7, 0.69)}  # ours, Lovász
+    entries = [
+        {"cell": {"set": name, "loss": loss, "seed": seed}, "result": {"ways": {"out of fold": {"iou": value}}}}
+        for (name, seed), both in values.items()
+        for loss, value in zip(("metric", "Lovász"), both, strict=True)
+    ]
+    assert default_gap(entries[:2]) is None
+    gap, by_set = default_gap([*entries, entries[0] | {"cell": {"set": "c", "loss": "metric", "seed": 0}}]) or (
+        None,
+        {},
+    )
+    assert gap is not None
+    assert (gap.mean, gap.low) == (pytest.approx(1.0), pytest.approx(1.0 - 4.302653 * 1.0 / 3**0.5))  # of 2, 0 and 1
+    assert by_set == pytest.approx({"a": 1.0, "b": 1.0})
 
 
 def test_the_curves_pass_through_the_values_of_their_regimes(tmp_path: Path) -> None:
