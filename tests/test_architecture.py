@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -116,3 +117,32 @@ def test_no_file_is_longer_than_one_reads_at_a_sitting() -> None:
     assert len(ALL_FILES) > 400
     lengths = {str(path): len(path.read_text(encoding="utf-8").splitlines()) for path in ALL_FILES}
     assert {name: lines for name, lines in lengths.items() if lines > MOST_LINES} == {}
+
+
+def public_home(module: str, name: str) -> str:
+    """The package whose ``__all__`` names this very object: this one or one around it; the module where none does."""
+    here = importlib.import_module(module)
+    wanted = getattr(here, name, None)
+    if name in getattr(here, "__all__", ()) or module == "aimfor.errors":
+        return module
+    for depth in range(1, module.count(".") + 1):
+        home = ".".join(module.split(".")[:depth])
+        package = importlib.import_module(home)
+        if name in getattr(package, "__all__", ()) and getattr(package, name) is wanted:
+            return home
+    return module
+
+
+def test_experiments_use_the_library_as_its_users_do() -> None:
+    """No name with an underscore, and what is public is imported from where it is."""
+    wrong = []
+    for path in sorted((SOURCE.parents[1] / "paper").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("aimfor"):
+                continue
+            hidden = any(part.startswith("_") for part in str(node.module).split("."))
+            for alias in node.names:
+                home = public_home(str(node.module), alias.name)
+                if hidden or alias.name.startswith("_") or len(home) < len(str(node.module)):
+                    wrong.append(f"{path.name}:{node.lineno} {alias.name} of {node.module}, public in {home}")
+    assert wrong == []

@@ -43,12 +43,12 @@ def main() -> None:
         judge = COCOeval(truth, truth.loadRes(json.loads(json.dumps(found))), "bbox")
         judge.evaluate()
         judge.accumulate()
-    worst = {}
+    mine, worst = data.detections(found, pictures, names), {}
     for place, overlap in enumerate(judge.params.iouThrs):
         gaps = []
         for number in range(len(names)):
             theirs = judge.eval["precision"][place, :, number, 0, 2].mean()
-            gaps.append(abs(ours(known, found, judge.params.imgIds, number, float(overlap)) - theirs))
+            gaps.append(abs(ours(known, mine[number], judge.params.imgIds, number, float(overlap)) - theirs))
         worst[float(overlap)] = max(gaps)
     rows = [
         {
@@ -62,17 +62,11 @@ def main() -> None:
     record("boxes", "Average precision of boxes, COCO's rule", "python paper/benchmarks/bench_boxes.py", rows)
 
 
-def ours(known: Any, found: list[dict[str, Any]], order: list[int], number: int, overlap: float) -> float:
+def ours(known: Any, found: dict[int, Found], order: list[int], number: int, overlap: float) -> float:
     """Of one class, pictures in pycocotools' order."""
-    truth, mine = [], []
-    for picture in order:
-        real = [one["box"] for one in known[picture] if one["class"] == number]
-        truth.append(Truth(np.array(real).reshape(-1, 4), np.zeros(len(real), dtype=bool)))
-        some = [one for one in found if one["image_id"] == picture and one["category_id"] == number + 1]
-        boxes = np.array([one["bbox"] for one in some]).reshape(-1, 4)
-        boxes[:, 2:] += boxes[:, :2]
-        mine.append(Found(boxes, np.array([one["score"] for one in some])))
-    return box_ap(truth, mine, "coco", overlap)
+    real = {picture: [one["box"] for one in known[picture] if one["class"] == number] for picture in order}
+    truth = [Truth(np.array(some).reshape(-1, 4), np.zeros(len(some), dtype=bool)) for some in real.values()]
+    return box_ap(truth, [found[picture] for picture in order], "coco", overlap)
 
 
 if __name__ == "__main__":

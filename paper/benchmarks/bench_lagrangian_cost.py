@@ -1,12 +1,14 @@
 """What the lagrangian engine costs: a projection beside torch.sort, the regularizer beside an epoch of S-MNIST.
 
 python paper/benchmarks/bench_lagrangian_cost.py projection
+python paper/benchmarks/bench_lagrangian_cost.py batches   Ravi §7.3: of every batch, or of the whole set once an epoch
 python paper/benchmarks/bench_lagrangian_cost.py epoch
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -44,6 +46,39 @@ def projection() -> None:
         "lagrangian_cost",
         "Lagrangian engine: cost of a projection",
         "python paper/benchmarks/bench_lagrangian_cost.py projection",
+        rows,
+    )
+
+
+def batches() -> None:
+    """An epoch's projections of batches of B = log n and √n (one is timed, there are n/B), beside one of all n."""
+    rows = []
+    for n in (10_000, 100_000, 1_000_000):
+        torch.manual_seed(0)
+        tau, epsilon = torch.randn(n), torch.tensor(0.0)
+        sizes = {"log n": round(math.log(n)), "√n": round(math.sqrt(n))}
+        parts = {name: tau[:size].clone() for name, size in sizes.items()} | {"all": tau}
+        times = median_seconds(
+            {name: lambda part=part, epsilon=epsilon: project_cap(epsilon, part) for name, part in parts.items()},
+            repeats=9,
+            warmup=2,
+        )
+        for name, size in sizes.items():
+            every = times[name] * n / size
+            rows.append(
+                {
+                    "n": f"{n:,}",
+                    "B": f"{name} = {size}",
+                    "every batch, ms an epoch": f"{1e3 * every:.3g}",
+                    "once an epoch, ms": f"{1e3 * times['all']:.3g}",
+                    "ratio": f"{every / times['all']:.2g}",
+                    "ratio of comparisons, n log B / n log n": f"{math.log(size) / math.log(n):.2f}",
+                }
+            )
+    record(
+        "lagrangian_batches",
+        "Lagrangian engine: an epoch's projections, of every batch or once of all (Ravi, §7.3)",
+        "python paper/benchmarks/bench_lagrangian_cost.py batches",
         rows,
     )
 
@@ -156,7 +191,7 @@ def epoch() -> None:
 
 
 if __name__ == "__main__":
-    commands = {"projection": projection, "epoch": epoch}
+    commands = {"projection": projection, "batches": batches, "epoch": epoch}
     if len(sys.argv) != 2 or sys.argv[1] not in commands:
         raise SystemExit(__doc__)
     commands[sys.argv[1]]()

@@ -10,7 +10,7 @@ import torch
 from common import median_seconds, peak_extra_megabytes, record
 from torch import Tensor
 
-from aimfor.lp import ActiveSet, Envelope, Implicit, PairRows, PenaltyNewton, Sketch, solve
+from aimfor.lp import ActiveSet, BlackBox, Envelope, Implicit, Oracle, PairRows, PenaltyNewton, Perturbed, Sketch, solve
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "lp"))
 from random_programs import feasible_bounded, highs, item
@@ -35,37 +35,14 @@ def by_scipy(p: dict[str, Tensor], c: Tensor) -> Tensor:
     return torch.stack([torch.as_tensor(highs(item({**p, "c": c}, i)).x) for i in range(len(c))])
 
 
-class BlackBox(torch.autograd.Function):
-    """Pogančić et al. 2019: the gradient w.r.t. c from one more solve, at ``c + λ g``."""
+def outside(p: dict[str, Tensor], rule: BlackBox | Perturbed) -> Oracle:
+    """scipy's solver as a layer; a rule may ask for every program several times over."""
 
-    @staticmethod
-    def forward(ctx: Any, c: Tensor, p: dict[str, Tensor], strength: float) -> Tensor:
-        x = by_scipy(p, c)
-        ctx.p, ctx.strength = p, strength
-        ctx.save_for_backward(c, x)
-        return x
+    def optima(c: Tensor) -> Tensor:
+        times = len(c) // len(p["c"])
+        return by_scipy({name: part.repeat(times, *[1] * (part.ndim - 1)) for name, part in p.items()}, c)
 
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
-        c, x = ctx.saved_tensors
-        return (by_scipy(ctx.p, c + ctx.strength * g) - x) / ctx.strength, None, None
-
-
-class Perturbed(torch.autograd.Function):
-    """Berthet et al. 2020: mean of solutions at N noisy costs, and its Monte Carlo gradient; N solves."""
-
-    @staticmethod
-    def forward(ctx: Any, c: Tensor, p: dict[str, Tensor], samples: int, sigma: float) -> Tensor:
-        noise = torch.randn(samples, *c.shape, generator=torch.Generator().manual_seed(0), dtype=c.dtype)
-        found = torch.stack([by_scipy(p, c + sigma * one) for one in noise])
-        ctx.save_for_backward(found, noise)
-        ctx.sigma = sigma
-        return found.mean(0)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
-        found, noise = ctx.saved_tensors
-        return ((found * g).sum(-1, keepdim=True) * noise).mean(0) / ctx.sigma, None, None, None
+    return Oracle(optima, rule, batched=True)
 
 
 def against_black_box() -> list[dict[str, Any]]:
@@ -76,12 +53,13 @@ def against_black_box() -> list[dict[str, Any]]:
         c = p["c"].clone().requires_grad_()
         g = torch.randn(p["c"].shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
         mine = solve(**{**p, "c": c}, gradient=Implicit()).x
-        theirs = BlackBox.apply(c, p, 10.0)
+        box = outside(p, BlackBox(10.0))
+        theirs = box(c)
         seconds = median_seconds(
             {
                 "ours": lambda p=p: solve(**p),
                 "ours backward": lambda mine=mine, c=c, g=g: torch.autograd.grad(mine, c, g, retain_graph=True),
-                "box": lambda p=p, c=c: BlackBox.apply(c, p, 10.0),
+                "box": lambda box=box, c=c: box(c),
                 "box backward": lambda theirs=theirs, c=c, g=g: torch.autograd.grad(theirs, c, g, retain_graph=True),
             },
             repeats=5,
@@ -111,8 +89,9 @@ def properties(items: int = 16) -> list[dict[str, Any]]:
         "aimfor, envelope": (solve(**p, gradient=Envelope()).value.sum(), leaves),
         "aimfor, active set": (solve(**p, gradient=ActiveSet()).x.sum(), leaves),
         "aimfor, implicit": (solve(**p, gradient=Implicit()).x.sum(), leaves),
-        "black box on scipy": (BlackBox.apply(p["c"], fixed, 10.0).sum(), leaves[:1]),
+        "black box on scipy": (outside(fixed, BlackBox(10.0))(p["c"]).sum(), leaves[:1]),
     }
+    noisy = outside(fixed, Perturbed(10, 0.1))
     runs = {
         name: lambda head=head: torch.autograd.grad(head[0], head[1], retain_graph=True) for name, head in heads.items()
     }
@@ -120,7 +99,7 @@ def properties(items: int = 16) -> list[dict[str, Any]]:
         {
             "forward": lambda: solve(**fixed),
             "scipy": lambda: by_scipy(fixed, fixed["c"]),
-            "perturbed": lambda: Perturbed.apply(fixed["c"], fixed, 10, 0.1),
+            "perturbed": lambda: noisy(fixed["c"]),
             **runs,
         },
         repeats=5,

@@ -50,6 +50,7 @@ CHAPTERS = {
             "lp_memory",
             "lp_properties",
             "lp_reduction",
+            "lp_sdr",
             "lp_steps",
             "lp_steps_curves",
             "lp_unique",
@@ -57,7 +58,13 @@ CHAPTERS = {
         "lp_blackbox",
     ),
     "One dual per example": (
-        *("lagrangian_cost", "lagrangian_epoch", "lagrangian_convergence", "lagrangian_projections"),
+        *(
+            "lagrangian_cost",
+            "lagrangian_batches",
+            "lagrangian_epoch",
+            "lagrangian_convergence",
+            "lagrangian_projections",
+        ),
         *("lagrangian_schedules", "lagrangian_plain", "lagrangian_rate"),
     ),
     "Constraints and guarantees": (
@@ -190,7 +197,7 @@ def falling(rows: list[dict[str, Any]]) -> str:
     axes.set(xscale="log", yscale="log", xlabel="steps", ylabel="‖∇g‖ / ε, median")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
-    with rc_context({"svg.hashsalt": "aimfor"}):
+    with rc_context({"svg.hashsalt": "aimfor", "svg.fonttype": "none"}):
         figure.savefig(ROOT / "docs" / "lp_steps.svg", metadata={"Date": None})
     return "![The gradient by the number of steps: full steps cycle, short ones converge](lp_steps.svg)\n"
 

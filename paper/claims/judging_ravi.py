@@ -43,6 +43,16 @@ def projections_on_programs(entries: Entries) -> Judgement:
     return Judgement(numbers, as_good(gap, SERIOUS))
 
 
+def projections_by_batch(entries: Entries) -> Judgement:
+    """The claim has two halves: every batch is cheaper at B = log n, and once an epoch at B = √n."""
+    text = "; ".join(f"n = {row['n']}, B = {row['B']}: {row['ratio']}" for row in entries)
+    few, many = ([float(row["ratio"]) for row in entries if row["B"].startswith(name)] for name in ("log n", "√n"))
+    cheap, dear = max(few) < 1, min(many) > 1
+    part = "at √n alone" if dear else "at log n alone"
+    verdict = "confirmed" if cheap and dear else f"partly confirmed: {part}" if cheap or dear else "not confirmed"
+    return Judgement(f"time of every batch's projections over that of one of all: {text}", verdict)
+
+
 def rate_of_convergence(entries: Entries) -> Judgement:
     """Theorem 6 is an upper bound: confirmed where the distance falls at least as fast on every problem."""
     text = "; ".join(

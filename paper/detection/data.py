@@ -22,15 +22,15 @@ from PIL import Image
 from aimfor.data.backbones import LITE0, load_backbone
 from aimfor.errors import InputError
 
+from .average_precision import Found
 from .boxes import Boxes, checked, overlaps, pooled
 
 #: A picture (longest side 224) is doubled, so that a cell of the deepest map covers 16 of its pixels.
 SCALE, CANVAS = 2, 448
 #: Strides of the maps that are pooled, in pixels of the doubled picture.
 STRIDES = (16, 32)
-#: Each window is pooled by itself and with this much of its sides around it, and over its four quarters at this stride:
-#: a mean over all of a window cannot tell an object from a part of it.
-AROUND, QUARTERED = 0.25, 16
+#: Each window is pooled by itself and with this much of its sides around it.
+AROUND = 0.25
 #: Windows of less than this side are left out, as in R-CNN's own list.
 LEAST = 10
 
@@ -82,13 +82,45 @@ def truth(path: Path) -> tuple[dict[int, tuple[str, int, int]], dict[int, list[d
     return pictures, known, tuple(names[number] for number in sorted(names))
 
 
+def detections(
+    records: list[dict[str, Any]], pictures: dict[int, tuple[str, int, int]], names: tuple[str, ...]
+) -> list[dict[int, Found]]:
+    """What a detector found, as COCO's list of results: for each class its boxes by picture, all pictures in it.
+
+    Raises:
+        InputError: An unknown picture or class, an id twice, a score that is no number, or a box without area or
+            outside its picture.
+    """
+    ids = [one["id"] for one in records if "id" in one]
+    if len(set(ids)) < len(ids):
+        raise InputError("results", f"{len(ids) - len(set(ids))} ids twice", "each id once")
+    found: list[dict[int, list[tuple[Boxes, float]]]] = [{number: [] for number in pictures} for _ in names]
+    for one in records:
+        picture, kind, score = one["image_id"], one["category_id"], float(one["score"])
+        if picture not in pictures or not 1 <= kind <= len(names):
+            raise InputError("results", f"a box of picture {picture} and class {kind}", "ids that the truth lists")
+        if not np.isfinite(score):
+            raise InputError("results", f"the score {score} in picture {picture}", "a finite number")
+        x, y, w, h = one["bbox"]
+        box = checked("results", np.array([[x, y, x + w, y + h]]), pictures[picture][1:])
+        found[kind - 1][picture].append((box, score))
+    empty = np.zeros((0, 4))
+    return [
+        {
+            number: Found(np.concatenate([empty, *(box for box, _ in some)]), np.array([score for _, score in some]))
+            for number, some in of_class.items()
+        }
+        for of_class in found
+    ]
+
+
 def load(folder: Path, split: str, most: int | None = None) -> tuple[Part, list[np.ndarray[Any, Any]]]:
     """The part, or ``most`` of its pictures drawn at random, and features ``(w, d)`` float16 of the windows.
 
     Both come from the temporary folder, or are made there.
     """
     some = "" if most is None else f"_{most}"
-    store = Path(tempfile.gettempdir()) / "aimfor" / f"voc_detection_{split}_{SCALE}_{AROUND}_quarters{some}.npz"
+    store = Path(tempfile.gettempdir()) / "aimfor" / f"voc_detection_{split}_{SCALE}_{AROUND}{some}.npz"
     pictures, known, names = truth(folder / "voc2012_detection" / f"{split}.json")
     drawn = np.random.default_rng(0).permutation(sorted(pictures))[:most]
     pictures = {int(number): pictures[int(number)] for number in drawn}
@@ -152,8 +184,7 @@ def searched(picture: np.ndarray[Any, Any]) -> Boxes:
 
 
 def features_of(network: Any, pictures: list[np.ndarray[Any, Any]], windows: list[Boxes]) -> list[np.ndarray[Any, Any]]:
-    """Means over each window, over it with its surroundings and over its quarters, of feature maps of
-    EfficientNet-Lite0."""
+    """Means over each window, and over it with its surroundings, of two feature maps of EfficientNet-Lite0."""
     canvas = np.full((len(pictures), CANVAS, CANVAS, 3), 127, dtype=np.uint8)
     for place, picture in enumerate(pictures):
         h, w = SCALE * picture.shape[0], SCALE * picture.shape[1]
@@ -167,17 +198,8 @@ def features_of(network: Any, pictures: list[np.ndarray[Any, Any]], windows: lis
         outer = torch.cat((inner[:, :2] - AROUND * sides, inner[:, 2:] + AROUND * sides), 1)
         outer = outer.clamp_min(0).minimum(torch.tensor([w, h, w, h]))
         pieces = [pooled(levels[stride][place], area / stride) for stride in STRIDES for area in (inner, outer)]
-        pieces += [pooled(levels[QUARTERED][place], area / QUARTERED) for area in quarters(inner)]
         found.append(torch.cat(pieces, 1).half().numpy())
     return found
-
-
-def quarters(boxes: torch.Tensor) -> list[torch.Tensor]:
-    """Upper left, upper right, lower left and lower right quarter of each box."""
-    x0, y0, x1, y1 = boxes.unbind(1)
-    x, y = (x0 + x1) / 2, (y0 + y1) / 2
-    corners = ((x0, y0, x, y), (x, y0, x1, y), (x0, y, x, y1), (x, y, x1, y1))
-    return [torch.stack(one, 1) for one in corners]
 
 
 def labelled(part: Part, place: int, least: float = 0.5) -> np.ndarray[Any, Any]:

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from aimfor.metrics.base import Metric
+from aimfor import Metric
 from aimfor.refit import HeadFitter
 from aimfor.refit.collect import collect, last_linear
 from aimfor.refit.features import FeatureRows, make_rows

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from aimfor.metrics.base import Metric
-from aimfor.metrics.confusion import CountMetric
+from aimfor import Metric
+from aimfor.metrics import CountMetric
 from aimfor.refit.choose import best_shift
 from aimfor.runs.compare import statistics as stats
 

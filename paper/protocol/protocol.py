@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from aimfor import AveragePrecision, Metric
 from aimfor.learners.networks import losses
-from aimfor.metrics.auroc import AUROCOneVsRest
-from aimfor.metrics.average_precision import AveragePrecision
-from aimfor.metrics.base import Metric
+from aimfor.metrics import AUROCOneVsRest
 
 #: From scores (n,) or (n, c), targets and the training set's class shares to a scalar.
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]

@@ -17,8 +17,7 @@ from typing import Any
 
 import torch
 
-from aimfor.metrics.base import Metric
-from aimfor.metrics.registry import metric_from_name
+from aimfor import Metric, metric_from_name
 
 from .candidates import HEAD, METRIC, OWN, Refit, Way, ways_on
 from .choosing import Chosen, best, chosen, judged, share_won, tuned_value

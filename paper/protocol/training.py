@@ -126,17 +126,6 @@ def _averaged(task: Contest, model: nn.Module, method: Contender, rate: float, b
     return Checkpoint(method.name, final.state_dict(), scores_of(final, task.validation.x), rate)
 
 
-def frozen_body(
-    task: Contest, start: Checkpoint, method: Contender, rate: float, budget: Budget, seed: int
-) -> Checkpoint:
-    """As `averaged`, of the last layer alone, from fresh weights."""
-    model = restored(task, start).requires_grad_(False)
-    last = [layer for layer in model.modules() if isinstance(layer, nn.Linear)][-1].requires_grad_(True)
-    torch.manual_seed(seed)
-    last.reset_parameters()
-    return _averaged(task, model, method, rate, budget, seed)
-
-
 def restored(task: Contest, point: Checkpoint) -> nn.Module:
     """The model of a checkpoint."""
     model = task.make_model()

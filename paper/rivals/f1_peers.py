@@ -22,9 +22,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aimfor.loss import MetricLoss
+from aimfor import FBeta, MetricLoss
 from aimfor.lp import LPEngine
-from aimfor.metrics.fbeta import FBeta
 
 from ..experiments.meng.f1_report import AP_PERF, CVXPY, UNBOUND
 from ..protocol.protocol import Loss

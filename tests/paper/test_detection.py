@@ -135,3 +135,32 @@ def test_windows_are_labelled_by_the_box_they_overlap_most() -> None:
     assert data.labelled(part, 0).tolist() == [3, -1, -2, -1]
     empty = data.Part([1], [windows], [np.zeros((0, 4))], [np.zeros(0, int)], [np.zeros(0, bool)], ("a",))
     assert data.labelled(empty, 0).tolist() == [-1] * 4
+
+
+SEEN = {7: ("a.jpg", 40, 30), 8: ("b.jpg", 40, 30)}
+FOUND = {"id": 1, "image_id": 7, "category_id": 2, "bbox": [4.0, 5.0, 10.0, 12.0], "score": 0.5}
+
+
+def test_results_are_sorted_by_class_and_picture() -> None:
+    cats, dogs = data.detections([FOUND, {**FOUND, "id": 2, "score": 0.9}], SEEN, ("cat", "dog"))
+    assert [len(cats[number].boxes) for number in (7, 8)] == [0, 0]
+    np.testing.assert_array_equal(dogs[7].boxes, [[4, 5, 14, 17]] * 2)
+    assert dogs[7].scores.tolist() == [0.5, 0.9]
+    truth = [Truth(np.array([[4.0, 5, 14, 17]]), np.array([False])), Truth(np.zeros((0, 4)), np.zeros(0, dtype=bool))]
+    assert box_ap(truth, [dogs[7], dogs[8]]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"id": 1}, "1 ids twice"),
+        ({"image_id": 9}, "picture 9"),
+        ({"category_id": 3}, "class 3"),
+        ({"bbox": [4.0, 5.0, 0.0, 12.0]}, "without area"),
+        ({"bbox": [35.0, 5.0, 10.0, 12.0]}, "inside their picture"),
+        ({"score": float("nan")}, "the score nan"),
+    ],
+)
+def test_faulty_results_are_refused_in_one_line(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        data.detections([FOUND, {**FOUND, "id": 2, **change}], SEEN, ("cat", "dog"))

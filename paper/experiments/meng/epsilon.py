@@ -19,9 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aimfor.loss import MetricLoss
+from aimfor import AUROC, MetricLoss
 from aimfor.lp import ActiveSet, Implicit, LPEngine, plain_scheme, solve
-from aimfor.metrics.auroc import AUROC
 
 from ...data.images import NETWORKS, binary_parts, network
 from ...experiment import Cell, Experiment, Options, Result, data_folder

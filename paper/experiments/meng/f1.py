@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from aimfor import Accuracy, FBeta, MetricLoss
 from aimfor.direct import DirectEngine
-from aimfor.loss import MetricLoss
 from aimfor.lp import LPEngine
-from aimfor.metrics.accuracy import Accuracy
-from aimfor.metrics.fbeta import FBeta
 
 from ...data.images import CLASSES, NETWORKS, binary_parts, network
 from ...experiment import Cell, Experiment, Options, Result, data_folder

@@ -18,10 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from aimfor.loss import MetricLoss
-from aimfor.metrics.auc_mu import AUCMu
-from aimfor.metrics.auroc import AUROC
-from aimfor.metrics.registry import metric_from_name
+from aimfor import AUROC, AUCMu, MetricLoss, metric_from_name
 from aimfor.sorted import SortedEngine
 
 from ...data.tables import stratified

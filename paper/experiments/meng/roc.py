@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from aimfor.loss import MetricLoss
-from aimfor.metrics.auc_mu import AUCMu
-from aimfor.metrics.auroc import AUROC, AUROCOneVsRest
+from aimfor import AUROC, AUCMu, MetricLoss
+from aimfor.metrics import AUROCOneVsRest
 from aimfor.metrics.curve import threshold_curve
 from aimfor.sorted import SortedEngine
 

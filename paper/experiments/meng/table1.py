@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aimfor.loss import MetricLoss
-from aimfor.metrics.auroc import AUROC
+from aimfor import AUROC, MetricLoss
 from aimfor.sorted import SortedEngine
 
 from ...data.images import CLASSES, NETWORKS, binary_parts, network

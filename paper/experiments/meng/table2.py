@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aimfor.loss import MetricLoss
+from aimfor import MetricLoss
 
 from ...data.images import NETWORKS, network, three_class_parts
 from ...experiment import Cell, Experiment, Options, Result, data_folder

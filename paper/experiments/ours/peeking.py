@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from scipy import special
 
 from aimfor.constraints.counts import Counts
-from aimfor.constraints.expressions import Constraint, Expression, Gap, Worst
+from aimfor.constraints.expressions import Expression, Gap, Worst
 from aimfor.constraints.parts import rates_by_group
 from aimfor.decisions.bounds import plain_value
-from aimfor.rates import Decision, Rate, accuracy, fpr, npv, positive_rate, precision, recall
+from aimfor.rates import Constraint, Decision, Rate, accuracy, fpr, npv, positive_rate, precision, recall
 
 from ...experiment import Cell, Experiment, Options, Result
 from ...report.pages import write_table

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from aimfor.metrics.confusion import Confusion, CountMetric
-from aimfor.metrics.iou import IoU
+from aimfor import Confusion, IoU
+from aimfor.metrics import CountMetric
 from aimfor.refit.choose import best_shift
 
 from ...data.mask_data import IGNORED

@@ -11,9 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
-from aimfor.lagrangian.engine import LagrangianEngine
-from aimfor.loss import MetricLoss
-from aimfor.metrics.fbeta import FBeta
+from aimfor import FBeta, LagrangianEngine, MetricLoss
 from aimfor.regularized import Regularized
 
 from ...data.mask_data import IGNORED, MaskPart, MaskTask

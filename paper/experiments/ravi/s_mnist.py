@@ -20,10 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from aimfor import FBeta, LagrangianEngine, MetricLoss
 from aimfor.lagrangian import size_labels
-from aimfor.lagrangian.engine import LagrangianEngine
-from aimfor.loss import MetricLoss
-from aimfor.metrics.fbeta import FBeta
 from aimfor.regularized import Regularized
 
 from ...data.formats import read_split

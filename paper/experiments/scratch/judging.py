@@ -8,10 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from aimfor.metrics import Metric, metric_from_name
-from aimfor.metrics.confusion import CountMetric
-from aimfor.metrics.multilabel import MultiLabel
-from aimfor.metrics.pairwise_fbeta import PairwiseFBeta
+from aimfor.metrics import CountMetric, Metric, MultiLabel, PairwiseFBeta, metric_from_name
 from aimfor.targets.objective import Objective
 
 from .loop import Look

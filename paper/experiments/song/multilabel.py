@@ -16,9 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from aimfor import AveragePrecision, MetricLoss
 from aimfor.direct import DirectEngine
-from aimfor.loss import MetricLoss
-from aimfor.metrics.average_precision import AveragePrecision
 from aimfor.refit import HeadFitter
 from aimfor.refit.collect import collect, last_linear
 

@@ -25,10 +25,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from aimfor import Accuracy, AveragePrecision, MetricLoss
 from aimfor.direct import DirectEngine
-from aimfor.loss import MetricLoss
-from aimfor.metrics.accuracy import Accuracy
-from aimfor.metrics.average_precision import AveragePrecision
 
 from ...experiment import Cell, Experiment, Options, Result
 from ...report.figures import COLOURS, drawing, tidy
