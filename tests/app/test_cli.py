@@ -20,6 +20,7 @@ from aimfor.__main__ import BASE, USAGE, main
 from aimfor.cli import progress
 from aimfor.cli.main import EXAMPLES, app
 from aimfor.cli.progress import bar
+from aimfor.cli.words import readable
 from aimfor.metrics import METRICS
 
 COMMANDS = sorted(command.__name__ for command in EXAMPLES)
@@ -183,3 +184,14 @@ def test_idle_threads_of_openmp_wait_without_spinning(said: str | None, monkeypa
     with pytest.raises(SystemExit):
         main(["train", "--help"])
     assert os.environ["OMP_WAIT_POLICY"] == (said or "PASSIVE")
+
+
+def test_sentences_break_between_words_on_a_terminal_and_nowhere_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", "40")
+    text = "best rival: balanced-batch cross-entropy, no difference\n  met   recall"
+    assert readable(text, io.StringIO()) == text
+    assert readable(text, Terminal()) == "best rival: balanced-batch\ncross-entropy, no difference\n  met   recall"

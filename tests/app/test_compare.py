@@ -58,6 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_output_ends_with_a_verdict_and_the_path_of_the_report(folder: Path) -> None:
     text = (folder / "output.txt").read_text()
+    assert text.lstrip().startswith("Ensemble (what train makes): ")  # the verdict, before any number of a table
     assert "best rival, by validation" in text
     assert "→ " in text
     assert f"Report: {folder / 'report.html'}" in text

@@ -77,8 +77,9 @@ def test_groups_by_name_and_thresholds_of_their_own() -> None:
 def test_nothing_can_be_guaranteed_is_exit_code_1_and_a_sentence() -> None:
     code, out, _ = run(scores("cal.csv", 150, 3, 1.2), *BASE, "--subject-to", "precision >= 0.95")
     assert code == 1
-    assert out.splitlines()[0] == "'yes' is taken as the positive class (choose with --positive)"
-    assert out.splitlines()[1].startswith("No threshold: precision >= 0.95 cannot be guaranteed at 95% confidence.")
+    assert out.startswith("No threshold can be promised. Not shown with 95 % confidence: at least 95 of 100 flagged")
+    assert out.splitlines()[1] == "'yes' is taken as the positive class (choose with --positive)"
+    assert out.splitlines()[2].startswith("No threshold: precision >= 0.95 cannot be guaranteed at 95% confidence.")
     assert json.loads(Path("decisions/cal/decision.json").read_text())["decision"]["threshold"] is None
 
 

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
@@ -14,11 +16,12 @@ from ..data import checkpoint
 from ..data.executors import local_workers
 from ..data.processes import cores
 from ..data.settings import Settings
-from ..runs.compare.plan import BEST_OF_ALL, BEST_RIVAL, Plan, Results, add_choices, make_plan, run_plans, summarize
+from ..runs.compare.plan import BEST_OF_ALL, Plan, Results, add_choices, make_plan, run_plans, summarize
 from ..runs.folder import new_folder
 from ..runs.lock import locked
 from ..runs.signals import interrupt_on_signal
 from .progress import bar, console, features
+from .words import readable
 
 #: Of `aimfor demo`: a floor so near to what the data can give that a threshold without a margin misses it.
 DEMO = "recall@precision=0.97"
@@ -96,27 +99,31 @@ def _pictures(results: Results, plan: Plan) -> dict[str, Any]:
 
 
 def _print(summary: dict[str, Any]) -> None:
-    from rich.console import Console
-
-    wide = Console().width if Console().is_terminal else 110
-    screen = Console(markup=False, highlight=False, soft_wrap=True, width=wide)
-    table = Table(title=f"{summary['metric']} over {summary['seeds']} paired seeds and splits", title_justify="left")
-    for head in ("model", "test", "± dev.", "vs. best rival", "corrected interval", "seconds", "MB"):
-        table.add_column(head, justify="left" if head == "model" else "right", overflow="fold")
+    """The verdict first, then the numbers; what 80 columns have no room for is in the report."""
+    first, *others = summary["verdicts"]
+    print("\n" + readable(first))
+    table = Table(
+        title=f"\n{summary['metric']} on test rows, mean ± deviation over {summary['seeds']} paired seeds and splits",
+        title_justify="left",
+        title_style="",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    for head in ("model", "test", "points above rival", "seconds"):
+        table.add_column(head, justify="left" if head == "model" else "right", no_wrap=head != "model")
     for row in summary["table"]:
-        compared = "difference" in row
-        table.add_row(
-            row["title"] + (" ←" if row["name"] == BEST_RIVAL else ""),
-            f"{row['test']:.4f}",
-            f"{row['deviation']:.4f}",
-            f"{100 * row['difference']:+.2f}" if compared else "",
-            f"{100 * row['low']:+.2f} … {100 * row['high']:+.2f}" if compared else "",
-            f"{row['seconds']:.1f}",
-            "" if row["megabytes"] is None else f"{row['megabytes']:.0f}",
-        )
-    screen.print()
+        apart = "" if "difference" not in row else f"{100 * row['difference']:+.2f} {_between(row)}"
+        test = f"{row['test']:.4f} ± {row['deviation']:.4f}"
+        table.add_row(row["title"], test, apart, f"{row['seconds']:.1f}")
+    screen = Console(markup=False, highlight=False)
+    if not screen.is_terminal:
+        screen.width = 110
     screen.print(table)
-    for sentence in summary["verdicts"]:
-        screen.print(f"→ {sentence}")
+    for sentence in others:
+        print(readable(f"→ {sentence}"))
     for sentence in summary["skipped"]:
-        screen.print(f"  not tried: {sentence}")
+        print(readable(f"  not tried: {sentence}"))
+
+
+def _between(row: dict[str, Any]) -> str:
+    return f"[{100 * row['low']:+.2f}, {100 * row['high']:+.2f}]"

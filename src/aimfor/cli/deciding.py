@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .words import Words, one_line
+from .words import Words, one_line, readable
 
 #: What `aimfor plan` writes.
 PLAN, SHEET = "plan.json", "to_label.csv"
 HELP = "Find a threshold for any scores that is guaranteed to keep its floors. Exit code 1: none can be guaranteed."
 EXAMPLES = (
     'aimfor decide scores.csv --target y --score s --maximize recall --subject-to "precision >= 0.9"',
-    'aimfor decide scores.csv --target y --score s --maximize accuracy --subject-to "gap(fpr, sex) <= 5%%"',
+    'aimfor decide scores.csv --target y --score s --maximize accuracy --subject-to "gap(fpr, sex) <= 5%"',
 )
 
 
@@ -76,7 +76,7 @@ def _decide(given: Namespace) -> int:
     lines = command.as_text(document)
     if not to_stdout:
         lines = [*lines, f"page: {command.write(document, folder)}"]
-    print(command.as_json(document) if given.json or to_stdout else "\n".join(lines))
+    print(command.as_json(document) if given.json or to_stdout else readable("\n".join(lines)))
     return 0 if command.given(document) else 1
 
 

@@ -21,6 +21,7 @@ from ..runs import driver
 from ..runs.evaluation import EnsembleEvaluation
 from ..runs.signals import stop_on_signal
 from ..runs.task import Step, Task
+from .words import readable
 
 
 def console() -> Console:
@@ -94,7 +95,7 @@ def finish(folder: Path, task: Task, quiet: bool) -> None:
 
     screen = console()
     for note in () if quiet else task.notes:
-        screen.print(f"note: {note}")
+        print(readable(f"note: {note}", sys.stderr), file=sys.stderr)
     try:
         with bar(screen, quiet) as live:
             line = live.add_task("training", total=1.0, value="")
@@ -107,7 +108,7 @@ def finish(folder: Path, task: Task, quiet: bool) -> None:
     except Interrupted:
         screen.print(driver.how_to_go_on(folder))
         raise
-    screen.print(verdict(found))  # type: ignore[arg-type]
+    print(readable(verdict(found), sys.stderr), file=sys.stderr)  # type: ignore[arg-type]
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()
     table.add_column(overflow="fold")  # a path that is cut short is of no use
@@ -116,7 +117,7 @@ def finish(folder: Path, task: Task, quiet: bool) -> None:
     screen.print(table)
     certificate = getattr(found.test, "certificate", None)  # type: ignore[attr-defined]
     if certificate is not None:
-        screen.print(f"certificate, {certificate.text}")
+        print(readable(f"certificate, {certificate.text}", sys.stderr), file=sys.stderr)
     if isinstance(found, EnsembleEvaluation) and found.guaranteed is False:
         print(f"aimfor: finished, but {found.threshold_text}", file=sys.stderr)
         raise typer.Exit(UNGUARANTEED)

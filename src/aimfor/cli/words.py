@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from ..errors import AimforError
 
@@ -64,3 +65,12 @@ def _standard_input(given: argparse.Namespace) -> Iterator[None]:
 
 def complain(text: str) -> None:
     print("aimfor: " + " ".join(text.split()), file=sys.stderr)
+
+
+def readable(text: str, stream: TextIO | None = None) -> str:
+    """Lines that end between words on a terminal, as wide as it is; for a file or a pipe they stay as they are."""
+    if not (stream or sys.stdout).isatty():
+        return text
+    wide = max(20, shutil.get_terminal_size().columns)
+    lines = (textwrap.fill(line, wide, break_long_words=False, break_on_hyphens=False) for line in text.splitlines())
+    return "\n".join(lines)

@@ -84,15 +84,19 @@ def given(document: dict[str, Any]) -> bool:
 
 
 def as_text(document: dict[str, Any]) -> list[str]:
-    """What the terminal shows: thresholds, or the best effort, called that; notes, promises and certificates."""
+    """What the terminal shows: the verdict, thresholds or the best effort, called that; notes, certificates."""
     single = document["kind"] == "decision"
 
     def line(one: tuple[str, str]) -> str:
         return f"{document['score']} > {one[1]} for {one[0]}." if single else " ".join(one)
 
     found = questions(document)
-    lines = [document["verdict"]] if document["kind"] == "decisions" else []
-    lines += [f"{'Use ' if single else ''}{line(one)}" for part in found for one in part.cuts]
+    cuts = [one for part in found for one in part.cuts]
+    lines = [document["verdict"]]
+    if single and len(cuts) == 1:
+        lines = [lines[0].replace("Use ", f"Use {document['score']} > ", 1)]
+    else:
+        lines += [f"{'Use ' if single else ''}{line(one)}" for one in cuts]
     lines += [*document["notes"], *document["sentences"]]
     lines += [f"Best effort, nothing is promised: {line(one)}" for part in found for one in part.best]
     return [in_words(text, document.get("groups", {})) for text in lines]
