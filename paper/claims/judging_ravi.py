@@ -60,9 +60,13 @@ def rate_of_convergence(entries: Entries) -> Judgement:
         for row in entries
     )
     within, of = (int(number) for number in entries[1]["−1/2 or less"].split(" of "))
-    verdict = (
-        "confirmed" if within == of else "partly confirmed: on most problems" if 2 * within > of else "not confirmed"
-    )
+    if within == of:
+        verdict = "confirmed"
+    else:
+        more = (
+            f"on {within} of {of} by the plain Lagrangian, which circles or has no certificate at some T on the others"
+        )
+        verdict = f"partly confirmed: {more}" if 2 * within > of else "not confirmed"
     return Judgement(f"power of T: {text}", verdict)
 
 
