@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,15 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from torch import Tensor, nn
 from torch.nn import functional
 
+from aimfor.data.settings import Settings
 from aimfor.lp import LinearProgram
 from aimfor.retrieval import evaluate
 from paper import NAMES
 from paper.detection.average_precision import Found, Truth, box_ap
 from paper.detection.boxes import overlaps, suppressed
 from paper.detection.data import Part, labelled
-from paper.evidence import gathered
+from paper.evidence import _chosen, gathered
+from paper.experiments.ours.floors import holds
 from paper.experiments.song.detection import Windows
 from paper.map import board, curves, detection, labels, lists, masks, page, regret, unseen
 from paper.map.contest import TRIAL_SEED, contest, grid, train
@@ -429,6 +432,16 @@ def test_the_page_on_choosing_shows_the_stored_map() -> None:
     choosing = (root / "docs" / "choosing.md").read_text(encoding="utf8")
     assert page.choice_lines(stored) in choosing
     assert elsewhere_lines(stored) in choosing
+    outcomes = [one for entry in stored["floors"] for one in entry["result"]["floors"].values() if one["given"]]
+    kept = sum(holds(one) for one in outcomes)
+    assert f"of {len(outcomes)} thresholds that `aimfor train` gave with a promise, {kept} kept it" in choosing
+    tables, pictures = (
+        re.search(r"a refitted head in (\d+)%", _chosen(stored[name])) for name in ("tables", "meng_table1")
+    )
+    assert tables
+    assert pictures
+    assert f"chosen in {tables[1]} % of runs on tables and {pictures[1]} % on images" in choosing
+    assert Settings.model_fields["loss"].default == page.mask_default(stored)
     assert f"![{page.caption(stored)}](docs/map.svg)" in (root / "README.md").read_text(encoding="utf8")
 
 
@@ -461,6 +474,21 @@ def test_the_default_of_masks_is_decided_over_pairs_of_set_and_seed() -> None:
     assert gap is not None
     assert (gap.mean, gap.low) == (pytest.approx(1.0), pytest.approx(1.0 - 4.302653 * 1.0 / 3**0.5))  # of 2, 0 and 1
     assert by_set == pytest.approx({"a": 1.0, "b": 1.0})
+    assert page.mask_default({"mask_offsets": entries}) == "lovasz"  # not surely
+    assert page.mask_default({"mask_offsets": [*entries[:2], *entries[4:]]}) == "lovasz"
+    for entry in entries:
+        entry["result"]["ways"]["out of fold"]["iou"] += 0.05 * (entry["cell"]["loss"] == "metric")
+    assert page.mask_default({"mask_offsets": entries}) == "iou"
+    loses = [("a", seed, 0.55) for seed in range(20)] + [("b", 0, 0.49)]  # against 0.5: surely ahead, but not on b
+    entries = [
+        {"cell": {"set": name, "loss": loss, "seed": seed}, "result": {"ways": {"out of fold": {"iou": iou}}}}
+        for name, seed, ours in loses
+        for loss, iou in (("metric", ours), ("Lovász", 0.5))
+    ]
+    gap, _ = default_gap(entries) or (None, {})
+    assert gap is not None
+    assert gap.low > 0
+    assert page.mask_default({"mask_offsets": entries}) == "lovasz"
 
 
 def test_the_curves_pass_through_the_values_of_their_regimes(tmp_path: Path) -> None:
