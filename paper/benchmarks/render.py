@@ -65,7 +65,7 @@ CHAPTERS = {
             "lagrangian_convergence",
             "lagrangian_projections",
         ),
-        *("lagrangian_schedules", "lagrangian_plain", "lagrangian_rate"),
+        *("lagrangian_schedules", "lagrangian_plain", "lagrangian_rate", "mask_sizes"),
     ),
     "Constraints and guarantees": (
         "guarantee",

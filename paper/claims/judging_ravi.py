@@ -53,6 +53,17 @@ def projections_by_batch(entries: Entries) -> Judgement:
     return Judgement(f"time of every batch's projections over that of one of all: {text}", verdict)
 
 
+def sky_varies_most(entries: Entries) -> Judgement:
+    """The rank of the sky among the classes of each set, by the deviation of its share; rows come in that order."""
+    sets: dict[str, list[str]] = {}
+    for row in entries:
+        sets.setdefault(row["set"], []).append(row["class"])
+    ranks = {name: kinds.index("sky") + 1 for name, kinds in sets.items()}
+    text = "; ".join(f"{name}: sky is {rank} of {len(sets[name])}" for name, rank in ranks.items())
+    verdict = "confirmed" if set(ranks.values()) == {1} else "not confirmed"
+    return Judgement(f"classes by the deviation of their share of an image: {text}", verdict)
+
+
 def rate_of_convergence(entries: Entries) -> Judgement:
     """Theorem 6 is an upper bound: confirmed where the distance falls at least as fast on every problem."""
     text = "; ".join(

@@ -83,3 +83,10 @@ def test_projections_by_batch_are_judged_in_two_halves() -> None:
         judging_ravi.projections_by_batch(rows(*pair)).verdict for pair in (("0.5", "2"), ("9", "2"), ("9", "0.5"))
     ]
     assert verdicts == ["confirmed", "partly confirmed: at √n alone", "not confirmed"]
+
+
+def test_the_sky_is_ranked_among_the_classes_of_each_set() -> None:
+    rows = [{"set": name, "class": kind} for name in ("a", "b") for kind in ("sky", "tree")]
+    assert judging_ravi.sky_varies_most(rows).verdict == "confirmed"
+    found = judging_ravi.sky_varies_most([*rows[:2], *rows[:1:-1]])
+    assert (found.verdict, found.numbers.split(": ", 1)[1]) == ("not confirmed", "a: sky is 1 of 2; b: sky is 2 of 2")
