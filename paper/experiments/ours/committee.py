@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from aimfor.learners.ensemble import Ensemble, MemoryStore, fit_ensemble
-from aimfor.learners.ensemble.decide import foreseen, threshold_of
+from aimfor.learners.ensemble.decide import threshold_of
 from aimfor.learners.ensemble.scale import Scale
 from aimfor.learners.ensemble.weights import DEFAULT, Judge, choose, mixed
 from aimfor.targets.objective import Objective
@@ -85,7 +85,7 @@ def _variants(committee: Ensemble, x: Tensor, y: Tensor, seed: int) -> dict[str,
         "committee": objective.value(scores, y, committee.threshold.value),
         "promised": committee.cross_validated,
         "at_threshold": {
-            "promised": _rates(foreseen(DEFAULT, judge, seed, decide=True), judged.y),
+            "promised": None if (part := judged.judged) is None else _rates(part.scores - part.thresholds, judged.y),
             "found": _rates(scores - committee.threshold.value, y),
         },
         "without_metric_members": _value(without, on_test[plain], y, choose(DEFAULT, without, seed)),
@@ -100,10 +100,8 @@ def _variants(committee: Ensemble, x: Tensor, y: Tensor, seed: int) -> dict[str,
     }
 
 
-def _rates(scores: Tensor | None, y: Tensor) -> dict[str, float] | None:
+def _rates(scores: Tensor, y: Tensor) -> dict[str, float]:
     """Precision and recall of decisions at 0; precision is 1 where no row is called positive."""
-    if scores is None:
-        return None
     called = scores > 0
     hits = int((called & (y == 1)).sum())
     return {"precision": hits / int(called.sum()) if called.any() else 1.0, "recall": hits / int((y == 1).sum())}

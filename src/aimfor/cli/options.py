@@ -68,6 +68,8 @@ Columns = Annotated[
 ]
 Encoding = Annotated[str | None, typer.Option(help="Text encoding of the CSV, e.g. latin-1.")]
 Rows = Annotated[int | None, typer.Option(help="Read only this many rows from the top of the table.")]
+Test = Annotated[str | None, typer.Option(help="A file of test rows; by default every row is learned from and judges.")]
+Holdout = Annotated[float, typer.Option(help="Share of the rows that only test, such as 0.2; by default none.")]
 Members = Annotated[
     str | None,
     typer.Option(help="Members of the ensemble: any of linear,trees,network; on pretrained features also head."),

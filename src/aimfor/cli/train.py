@@ -21,6 +21,8 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "cluster": (options.Cluster, None),
     "query": (options.Query, None),
     "model": (options.Model, "auto"),
+    "test": (options.Test, None),
+    "holdout": (options.Holdout, 0.0),
     "members": (options.Members, None),
     "fast": (options.Fast, False),
     "budget": (options.Budget, None),

@@ -54,6 +54,10 @@ class Settings(BaseModel):
     loss: Literal["iou", "lovasz", "cross-entropy"] = "lovasz"
     #: Tables: bytes that may be used (0: a default).
     memory: int = Field(default=0, ge=0)
+    #: The share of the rows that test and are not learned from; 0 for none.
+    holdout: float = Field(default=0.0, ge=0, le=0.5)
+    #: A file of test rows.
+    test: str | None = None
     #: Kinds of members of the ensemble.
     members: tuple[str, ...] = ("linear", "trees", "network")
     #: One member and one split.

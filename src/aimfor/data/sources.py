@@ -34,6 +34,7 @@ def load(
     lazy: bool = False,
     skip_corrupt: bool = False,
     known: Container[str] = (),
+    test: str | None = None,
 ) -> Source:
     """Reads any kind of source. With ``labelled=False`` a missing target is no error.
 
@@ -56,6 +57,8 @@ def load(
                 _into_memory(source, path, image_size)
         else:
             source = _from_path(path, target, labelled, encoding, rows)
+    if test is not None:
+        _add_test(source, test, target, encoding)
     if lazy and source.images is not None:
         source.pictures, source.images = source.as_pictures(), None
     if group is not None:
@@ -67,6 +70,25 @@ def load(
     if source.labels is not None and source.labels.ndim == 1 and labelled:
         drop_unlabelled(source)
     return source
+
+
+def _add_test(source: Source, test: str, target: str | None, encoding: str) -> None:
+    """The rows of a further file, as those that the data sets aside for testing."""
+    if source.kind != "table" or source.labels is None or source.test is not None:
+        came = f"{test} beside data that is no table or has test rows of its own"
+        raise InputError("--test", came, "a table without test rows", "Leave it out.")
+    if not Path(test).is_file():
+        raise InputError("--test", f"{test}, which is no file", "a table of test rows", _near_file(Path(test)))
+    more = _from_path(Path(test), target, True, encoding, None)
+    absent = next((name for name in source.columns if name not in more.columns), None)
+    if absent is not None:
+        came = f"{test} without the column {absent!r}"
+        raise InputError("--test", came, "the columns of the training rows", nearest(absent, more.columns))
+    assert more.labels is not None
+    n = len(source)
+    source.columns = {name: column.followed_by(more.columns[name]) for name, column in source.columns.items()}
+    source.labels = np.concatenate((source.labels, more.labels))
+    source.test = np.arange(len(source.labels)) >= n
 
 
 def _near_file(path: Path) -> str:

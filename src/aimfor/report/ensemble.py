@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..runs.evaluation import EnsembleEvaluation, Members
+from ..runs.evaluation import TEST_ROWS, EnsembleEvaluation, Members
+from ..targets.evaluate.results import Interval
 from ..targets.importance import Importance
 from . import figures
 from .evaluated import part_sections
@@ -23,16 +24,16 @@ def ensemble_page(found: EnsembleEvaluation, config: dict[str, Any]) -> dict[str
         "title": f"{Path(settings['data']).name}: trained for {metric}",
         "subtitle": f"aimfor {config['aimfor']}; {_parts(found.rows)}",
         "headline": [
-            (f"{metric}, test", number(test.metric), f"95 %: {between(test.interval)}" if test.interval else ""),
             (
-                f"{metric}, estimated",
-                number(found.validation),
-                "out-of-fold rows, each evaluated with choices made without it",
+                f"{metric}, expected on new rows",
+                number(found.expected.metric),
+                f"{_within(found.expected.interval)}each row by models and choices made without it",
             ),
+            *_tested(found),
             (f"{metric}, without a model", number(test.baseline), "the best constant"),
         ],
         "ensemble": members_section(ensemble),
-        "slider_text": f"{test.n} test rows; the tuned threshold: {found.threshold_text}.",
+        "slider_text": f"{test.n} {found.part}; the tuned threshold: {found.threshold_text}.",
         "group_name": settings.get("group") or "",
         "facts": [
             ("model", f"ensemble of {len(ensemble.weighted)} members, {ensemble.folds} folds"),
@@ -41,9 +42,21 @@ def ensemble_page(found: EnsembleEvaluation, config: dict[str, Any]) -> dict[str
             ("seconds", number(found.seconds, 1)),
         ],
         **part_sections(test, found.threshold, config["labels"]["classes"], metric),
+        "judged_on": found.part,
         **_learning(ensemble),
-        **importance_section(found.importance, metric),
+        **importance_section(found.importance, metric, found.part),
     }
+
+
+def _tested(found: EnsembleEvaluation) -> list[tuple[str, str, str]]:
+    if found.part != TEST_ROWS:
+        return []
+    interval = found.test.interval
+    return [(f"{found.metric}, test rows", number(found.test.metric), f"95 %: {between(interval)}" if interval else "")]
+
+
+def _within(interval: Interval | None) -> str:
+    return f"95 %: {between(interval)}; " if interval else ""
 
 
 def _parts(rows: dict[str, int]) -> str:
@@ -61,12 +74,12 @@ def _learning(found: Members) -> dict[str, Any]:
     return {"learning": safe_svg(figures.fold_curves(members)), "learning_legend": [], "learning_text": text}
 
 
-def importance_section(found: Importance, metric: str) -> dict[str, Any]:
+def importance_section(found: Importance, metric: str, part: str) -> dict[str, Any]:
     """Picture and sentence; a sentence alone where nothing was computed."""
     if found.left_out is not None:
         return {"importance_text": f"Not computed: {found.left_out}."}
     rows = found.columns
-    text = f"{metric} lost on {found.rows} test rows when one column's values change places among them, mean of "
+    text = f"{metric} lost on {found.rows} {part} when one column's values change places among them, mean of "
     text += f"{found.shuffles} shuffles; bars are 95 % intervals over rows and shuffles. "
     text += "It shows what this model uses: of two columns with the same information, either may get the credit."
     if len(rows) > MOST_COLUMNS:

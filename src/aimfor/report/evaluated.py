@@ -15,7 +15,7 @@ MOST_IN_MATRIX = 20
 
 
 def part_sections(test: AnyPart, threshold: float, classes: list[str], metric: str) -> dict[str, Any]:
-    """Everything the page says about the test rows."""
+    """Everything the page says about the rows that judge."""
     sections = beside_section(test, metric)
     if isinstance(test, RankedLists):
         return {**sections, "queries": queries_section(test, metric)}
@@ -56,16 +56,16 @@ def beside_section(test: AnyPart, metric: str) -> dict[str, Any]:
     text = "Without a model: the best value when every row gets the same score, decision or probability. "
     if any(row.interval for row in rows):
         drawn = "queries" if isinstance(test, RankedLists) else "rows"
-        text += f"Intervals: exact for accuracy, otherwise from bootstrap draws of the test {drawn}."
+        text += f"Intervals: exact for accuracy, otherwise from bootstrap draws of the {drawn}."
         if not test.interval:
             text += f" {metric} has none: all draws agree, or it is defined in too few of them."
     return {"beside": shown, "beside_text": text.strip()}
 
 
 def queries_section(test: RankedLists, metric: str) -> dict[str, Any]:
-    """How the metric is spread over the test queries, and which queries stand at either end."""
+    """How the metric is spread over queries, and which queries stand at either end."""
     found = test.queries
-    text = f"{found.counted} test queries count"
+    text = f"{found.counted} queries count"
     if found.left_out:
         text += f"; {found.left_out} without a grade above 0 do not"
     if found.quartiles is not None and found.below_chance is not None:
@@ -105,7 +105,7 @@ def curves_section(test: TwoClasses) -> dict[str, Any]:
 def reliability_section(bins: list[Bin] | None, several: bool) -> dict[str, Any]:
     if not bins:
         return {}
-    text = f"{len(bins)} bins of test rows, {min(one.n for one in bins)} rows or more in each; bars are exact 95 % "
+    text = f"{len(bins)} bins of rows, {min(one.n for one in bins)} rows or more in each; bars are exact 95 % "
     text += "intervals. Where probabilities are right, the bars reach the dashed line. "
     text += (
         "With several classes: the probability of the decided class against the share of right decisions."

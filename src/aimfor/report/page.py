@@ -14,7 +14,8 @@ MOST_BYTES = 1_500_000
 MOST_BYTES_WITH_PICTURES = 5_000_000
 #: Every part of the page that a caller may leave out.
 _EMPTY: dict[str, Any] = {
-    "comparisons": [], "ensemble": None, "classes": None, "slider": None, "slider_json": "", "slider_text": "",
+    "comparisons": [], "classes": None, "slider": None, "slider_json": "", "slider_text": "",
+    "judged_on": "test rows", "ensemble": None,
     "beside": [], "beside_text": "", "curves": [], "histogram": "", "histogram_legend": [], "reliability": "",
     "reliability_text": "", "importance": "", "importance_text": "", "learning": "", "learning_legend": [],
     "intervals": [], "certificate": None, "groups": [], "group_name": "", "notes": [], "remark": "", "metric": "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..runs.evaluation import (
+    TEST_ROWS,
     AnyEvaluation,
     EnsembleEvaluation,
     LabelsEvaluation,
@@ -35,9 +36,9 @@ def verdict(found: AnyEvaluation) -> str:
 
 def _expected(found: EnsembleEvaluation) -> str:
     """The metric beside the best constant; of two classes also what the threshold finds and how often it is right."""
-    test = found.test
+    test, expected = found.test, found.expected
     where = "queries" if isinstance(test, RankedLists) else "rows"
-    text = f"Expect {found.metric} {or_undefined(test.metric, 2)} on new {where}{_within(test.interval)}; "
+    text = f"Expect {found.metric} {or_undefined(expected.metric, 2)} on new {where}{_within(expected.interval)}; "
     text += f"without a model it would be {or_undefined(test.baseline, 2)}."
     if found.guaranteed is False:
         text += " Its floor is not guaranteed."
@@ -69,18 +70,22 @@ def summary(found: AnyEvaluation) -> Lines:
 
 def _ensemble(found: EnsembleEvaluation) -> Lines:
     metric, test = found.metric, found.test
-    lines = [
-        (f"{metric} on test rows", or_undefined(test.metric)),
-        (f"{metric} estimated from rows not learned from", or_undefined(found.validation)),
-    ]
+    lines = [(f"{metric} expected on new rows", _with_interval(found.expected))]
+    if found.part == TEST_ROWS:
+        lines.append((f"{metric} on test rows", _with_interval(test)))
     if isinstance(test, RankedLists):
-        lines.append(("test queries", f"{test.queries.counted} (of {test.n} rows)"))
+        lines.append(("queries", f"{test.queries.counted} (of {test.n} rows)"))
     if isinstance(test, TwoClasses):
         both = ", ".join(f"{name} {or_undefined(test.rates[name], 3)}" for name in ("precision", "recall"))
         lines.append(("at the tuned threshold", both))
     lines.append(("members", ", ".join(f"{one.title} {one.weight:.2f}" for one in found.ensemble.weighted)))
     lines.append(("decisions" if isinstance(test, RankedLists) else "threshold", found.threshold_text))
     return lines
+
+
+def _with_interval(found: Any) -> str:
+    value = or_undefined(found.metric)
+    return value if found.interval is None else f"{value} (95 %: {between(found.interval)})"
 
 
 def _labels(found: LabelsEvaluation) -> Lines:

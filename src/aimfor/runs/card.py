@@ -24,7 +24,9 @@ TASKS = {
 
 def card(task: Task, found: Evaluation) -> str:
     """What it is, how good it is and on what, how it decides, and what was assumed."""
-    name, metric, test = task.name, found.metric, found.test.metric  # type: ignore[attr-defined]
+    name, metric, test, where = task.name, found.metric, found.test.metric, "on test rows"  # type: ignore[attr-defined]
+    if isinstance(found, EnsembleEvaluation):
+        test, where = found.expected.metric, "expected on new rows"
     notes = "".join(f"- {_plain(note)}\n" for note in found.notes) or "- none\n"
     table = "".join(f"| {title} | {value} |\n" for title, value in _lines(found))
     sort = "ranking" if task.kind == "lists" else TASKS[task.kind].partition("-")[2]
@@ -46,7 +48,7 @@ model-index:
 
 | | |
 |---|---|
-| {metric} on test rows | {or_undefined(test)} |
+| {metric} {where} | {or_undefined(test)} |
 {table}
 {_decision(task, found)}
 Use it: `aimfor {"embed" if task.kind == "embedding" else "predict"} THIS_FOLDER NEW_DATA`. Everything about the run: \
@@ -62,7 +64,7 @@ def _lines(found: Any) -> list[tuple[str, str]]:
         rows = found.rows
         members = ", ".join(f"{one.title} {one.weight:.2f}" for one in found.ensemble.members if one.weight > 0)
         return [
-            (f"{found.metric} estimated from rows not learned from", or_undefined(found.validation)),
+            *([(f"{found.metric} on test rows", or_undefined(found.test.metric))] if rows["test"] else []),
             ("rows (train / calibration / test)", f"{rows['train']} / {rows['validation']} / {rows['test']}"),
             ("members by weight", members),
             ("folds", str(found.ensemble.folds)),

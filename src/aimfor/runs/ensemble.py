@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,8 @@ from ..targets.evaluate.lists import evaluate_lists, list_importance
 from ..targets.evaluate.results import AnyPart
 from ..targets.importance import Importance, permutation_importance
 from .ensemble_files import save_ensemble
-from .evaluation import EnsembleEvaluation
-from .fitting import check_ensemble, decision_of, ensemble_facts, fit_prepared
+from .evaluation import HELD_OUT_ROWS, TEST_ROWS, EnsembleEvaluation, Estimate
+from .fitting import check_ensemble, clusters_of, decision_of, ensemble_facts, fit_prepared
 from .kinds import Reading
 from .prepared import Prepared, prepare
 from .sheets import picture_sheets
@@ -38,7 +38,7 @@ class Evaluating:
         self.stop, self.tell = stop, tell
         columns = getattr(ready.encoder, "feature_columns", ())
         self.total, self.done, self.began = len(set(columns)), 0, 0.0
-        self._say("evaluating on test rows", 0.0)
+        self._say("evaluating", 0.0)
 
     def __call__(self) -> None:
         """Raises `Interrupted` when it is to stop."""
@@ -53,6 +53,23 @@ class Evaluating:
     def _say(self, doing: str, each: float) -> None:
         value = f"{self.done} of {self.total} columns" if self.total else ""
         self.tell(Step(doing, value, self.done, max(1, self.total), each * (self.total - self.done)))
+
+
+@dataclass(frozen=True)
+class Judging:
+    """The rows that tell what to expect.
+
+    Attributes:
+        rows: Their numbers.
+        scores: Decided at the ensemble's threshold.
+        stated: Calibrated log-odds.
+        folds: ``(n,)`` the fold each was held out of; None for test rows.
+    """
+
+    rows: Tensor
+    scores: Tensor
+    stated: Tensor
+    folds: Tensor | None = None
 
 
 #: Rows the ensemble scores to find out which columns matter; it is some thirty models.
@@ -98,13 +115,19 @@ class EnsembleTask(Task):
         return fit_prepared(self.settings, self.ready, store=store, report=report, stop=stop)
 
     def evaluate(self, fitted: Ensemble, tell: Tell, stop: Stop) -> EnsembleEvaluation:
-        """Estimated on out-of-fold rows, found on test rows, which took no part in anything."""
+        """Expected by choices made without each row; found on test rows where there are any, else on the same rows."""
         ready, threshold = self.ready, fitted.threshold
+        held, tested = held_out(ready, fitted), len(ready.parts.test) > 0
+        evaluating = Evaluating(ready, stop, tell)
+        judging = self._judging(fitted)
+        part = self._part(judging, threshold.value)
+        expected = self._part(held, threshold.value) if tested else part
         return EnsembleEvaluation(
             metric=self.settings.metric,
-            validation=fitted.cross_validated,
-            test=self._part(fitted.scores(ready.test[0]), threshold.value),
-            importance=self._importance(fitted, Evaluating(ready, stop, tell)),
+            expected=Estimate(fitted.cross_validated, expected.interval),
+            test=part,
+            part=TEST_ROWS if tested else HELD_OUT_ROWS,
+            importance=self._importance(fitted, judging, evaluating),
             threshold=threshold.value,
             threshold_text=threshold.text,
             guaranteed=threshold.guaranteed,
@@ -122,37 +145,71 @@ class EnsembleTask(Task):
     def sheets(self, fitted: Ensemble, evaluation: EnsembleEvaluation) -> list[dict[str, Any]] | None:
         if self.ready.source.kind != "pictures":
             return None
-        pictures, rows = self.ready.source.as_pictures(), self.ready.parts.test.tolist()
-        scores, classes = fitted.scores(self.ready.test[0]), self.ready.labels.classes
-        return picture_sheets(pictures, rows, self.ready.test[1], scores, evaluation.threshold, classes)
+        judging, classes = self._judging(fitted), self.ready.labels.classes
+        pictures, y = self.ready.source.as_pictures(), self.ready.ids[judging.rows]
+        return picture_sheets(pictures, judging.rows.tolist(), y, judging.scores, evaluation.threshold, classes)
 
-    def _part(self, scores: Tensor, threshold: float) -> AnyPart:
-        """Everything the report says about the test rows."""
-        ready, y = self.ready, self.ready.test[1]
+    def _judging(self, fitted: Ensemble) -> Judging:
+        """Test rows; without any, all rows as choices without them score them."""
+        if not len(self.ready.parts.test):
+            return held_out(self.ready, fitted)
+        scores = fitted.scores(self.ready.test[0])
+        return Judging(torch.from_numpy(self.ready.parts.test), scores, scores)
+
+    def _part(self, judging: Judging, threshold: float) -> AnyPart:
+        """Everything the report says about these rows."""
+        ready, numbers = self.ready, judging.rows.numpy()
+        y = ready.ids[judging.rows]
         if ready.lists is not None:
             assert ready.source.queries is not None
-            lists, names = ready.lists[torch.from_numpy(ready.parts.test)], ready.source.queries[ready.parts.test]
-            return evaluate_lists(ready.objective, scores, y, lists, names, thorough=True)
-        groups = None if ready.source.groups is None else ready.source.groups[ready.parts.test]
-        stated = probability(scores) if ready.labels.binary else scores.softmax(1)
-        return evaluate(ready.objective, scores, y, threshold, groups, probabilities=stated.numpy(), thorough=True)
+            lists, names = ready.lists[judging.rows], ready.source.queries[numbers]
+            return evaluate_lists(ready.objective, judging.scores, y, lists, names, thorough=True)
+        groups = None if ready.source.groups is None else ready.source.groups[numbers]
+        stated = probability(judging.stated) if ready.labels.binary else judging.stated.softmax(1)
+        return evaluate(
+            ready.objective,
+            judging.scores,
+            y,
+            threshold,
+            groups,
+            probabilities=stated.numpy(),
+            clusters=clusters_of(ready, numbers),
+            thorough=True,
+        )
 
-    def _importance(self, fitted: Ensemble, evaluating: Evaluating) -> Importance:
-        """Of each column, on test rows."""
+    def _importance(self, fitted: Ensemble, judging: Judging, evaluating: Evaluating) -> Importance:
+        """Of each column, on the rows that judge: those that trained are scored by the models that left them out."""
         ready, budget = self.ready, IMPORTANCE_BUDGET
         if not isinstance(ready.encoder, TableEncoder):
             return Importance(left_out="features of a pretrained network have no names")
         columns = ready.encoder.feature_columns
+        x, y = ready.x[judging.rows], ready.ids[judging.rows]
+        scores: Callable[[Tensor], Tensor] = fitted.scores
+        if judging.folds is not None:  # the fold goes with the row, as a column that is never shuffled
+            x = torch.cat((x, judging.folds[:, None].to(x.dtype)), 1)
+            scores = lambda part: fitted.scores_out_of_fold(part[:, :-1].contiguous(), part[:, -1].long())  # noqa: E731
         if ready.lists is not None:
-            lists, metric = ready.lists[torch.from_numpy(ready.parts.test)], ready.objective.metric
-            return list_importance(
-                metric, fitted.scores, *ready.test, lists, columns, budget=budget, stopped=evaluating
-            )
+            lists, metric = ready.lists[judging.rows], ready.objective.metric
+            return list_importance(metric, scores, x, y, lists, columns, budget=budget, stopped=evaluating)
 
         def value(scores: Tensor, y: Tensor) -> float:
             return ready.objective.value(scores, y, fitted.threshold.value)
 
-        return permutation_importance(fitted.scores, value, *ready.test, columns, budget=budget, stopped=evaluating)
+        return permutation_importance(scores, value, x, y, columns, budget=budget, stopped=evaluating)
+
+
+def held_out(ready: Prepared, fitted: Ensemble) -> Judging:
+    """The rows that trained, as models and choices without each score it."""
+    record = fitted.out_of_fold
+    assert record is not None
+    found = record.judged
+    rows = torch.from_numpy(ready.parts.train)[record.rows]
+    if found is None:
+        return Judging(rows, record.scores, record.scores, record.folds)
+    rows, scores, folds = rows[found.places], found.scores[found.places], record.folds[found.places]
+    if ready.objective.needs_threshold:  # each is decided at the threshold of the others, moved to the one that stays
+        return Judging(rows, scores - found.thresholds[found.places] + fitted.threshold.value, scores, folds)
+    return Judging(rows, scores, scores, folds)
 
 
 def _logging(folder: Path, tell: Tell) -> Callable[[Progress], None]:

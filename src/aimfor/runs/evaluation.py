@@ -68,28 +68,33 @@ class Members:
         return sorted((one for one in self.members if one.weight > 0), key=lambda one: -one.weight)
 
 
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its 95 % interval, where draws can tell."""
+
+    metric: Number
+    interval: Interval | None = None
+
+
+#: What a part is found on: rows that took no part in anything, or all rows, each by models and choices without it.
+TEST_ROWS, HELD_OUT_ROWS = "test rows", "held-out rows"
+
+
 @dataclass(frozen=True, kw_only=True)
 class EnsembleEvaluation(Evaluation):
-    """An ensemble on classes or ranked lists: ``validation`` is estimated on out-of-fold rows."""
+    """An ensemble on classes or ranked lists: what to expect on new rows, and everything found on ``part``."""
 
-    validation: Number
+    expected: Estimate
     test: AnyPart
     importance: Importance
     threshold: Number
     threshold_text: str
     ensemble: Members
     rows: dict[str, int]
+    part: str = TEST_ROWS
     #: Whether the threshold keeps the floor of the metric; None for a metric without one.
     guaranteed: bool | None = None
     torch: str = ""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A value with its 95 % interval, where draws can tell."""
-
-    metric: Number
-    interval: Interval | None
 
 
 @dataclass(frozen=True)
@@ -208,6 +213,8 @@ def _rename(document: dict[str, Any]) -> None:
     """What 0.2 called otherwise at first, by the names of today."""
     if "committee" in document:
         document["ensemble"] = document.pop("committee")
+    if "validation" in document:
+        document["expected"] = {"metric": document.pop("validation")}
     for row in document["test"].get("groups") or []:
         if "false positive rate" in row:
             row["fpr"] = row.pop("false positive rate")

@@ -1,4 +1,4 @@
-"""What `aimfor train` does on tables: the ensemble learns, decides, is evaluated on test rows and written down."""
+"""What `aimfor train` does on tables: the ensemble learns and decides."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..data.features import FeatureEncoder
@@ -26,8 +27,6 @@ from .prepared import Prepared
 
 #: Cells (rows × columns) above which processes of their own pay for being started.
 SPREAD_ABOVE = 60_000
-#: Rows the ensemble scores to find out which columns matter; it is some thirty models.
-IMPORTANCE_BUDGET = 60_000
 #: Pictures looked at to find out their sort.
 SEEN = 60
 #: Folds of a network on pixels, each of which takes minutes.
@@ -48,7 +47,7 @@ def check_ensemble(ready: Prepared) -> None:
     if ready.lists is not None:
         make_list_folds(ready.lists[rows], ready.ids[rows], ready.settings.seed, single=ready.settings.fast)
         return
-    make_folds(ready.ids[rows], ready.settings.seed, _whole(ready), single=ready.settings.fast)
+    make_folds(ready.ids[rows], ready.settings.seed, clusters_of(ready, ready.parts.train), single=ready.settings.fast)
 
 
 def sort_of_training(ready: Prepared) -> str:
@@ -61,11 +60,11 @@ def sort_of_training(ready: Prepared) -> str:
     return sort_of(np.stack([ready.source.as_pictures().square(int(row), 32) for row in some]))
 
 
-def _whole(ready: Prepared) -> Tensor | None:
-    """Cluster ids of the training rows, where clusters must stay whole."""
+def clusters_of(ready: Prepared, rows: NDArray[np.int64]) -> Tensor | None:
+    """Cluster ids of these rows, where clusters must stay whole."""
     if ready.source.whole is None:
         return None
-    return torch.from_numpy(np.unique(ready.source.whole[ready.parts.train], return_inverse=True)[1].astype(np.int64))
+    return torch.from_numpy(np.unique(ready.source.whole[rows], return_inverse=True)[1].astype(np.int64))
 
 
 def fit_prepared(settings: Settings, ready: Prepared, **how: Any) -> Ensemble:
@@ -85,7 +84,7 @@ def fit_prepared(settings: Settings, ready: Prepared, **how: Any) -> Ensemble:
         ready.ids[rows],
         ready.objective,
         lists=None if ready.lists is None else ready.lists[rows],
-        groups=_whole(ready),
+        groups=clusters_of(ready, ready.parts.train),
         outputs=ready.labels.outputs,
         seed=settings.seed,
         minutes=settings.budget_minutes,

@@ -23,8 +23,8 @@ from .task import Task
 
 #: Options of `aimfor train` by who declares them; those that nobody names act on every kind.
 SOURCES = {
-    "rows": ("column", "group", "cluster", "encoding", "rows", "memory"),
-    "rows of lists": ("column", "encoding", "rows", "memory"),
+    "rows": ("column", "group", "cluster", "encoding", "rows", "memory", "test"),
+    "rows of lists": ("column", "encoding", "rows", "memory", "test"),
     "chunks": ("column", "group", "cluster", "encoding", "memory", "threads"),
     "images": ("group", "cluster", "encoding", "image_size", "skip_corrupt"),
     "photos": ("model", "encoding", "rows", "image_size", "skip_corrupt"),
@@ -38,10 +38,10 @@ TARGETS = {
     "pixels": ("classes", "ignore"),
 }
 LEARNERS = {
-    "ensemble": ("members", "fast", "budget", "jobs"),
+    "ensemble": ("members", "fast", "budget", "jobs", "holdout"),
     "ensemble of chunks": ("members", "fast", "budget"),
-    "ensemble on pixels": ("fast", "budget", "jobs", "augment"),
-    "ensemble on features": ("members", "fast", "budget", "jobs", "augment", "fine_tune"),
+    "ensemble on pixels": ("fast", "budget", "jobs", "augment", "holdout"),
+    "ensemble on features": ("members", "fast", "budget", "jobs", "augment", "fine_tune", "holdout"),
     "an ensemble a label": ("members", "budget"),
     "embedding": ("epochs",),
     "mask network": ("epochs", "loss"),

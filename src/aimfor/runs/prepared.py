@@ -21,11 +21,13 @@ from ..errors import InputError
 from ..learners.ensemble.members.base import Rows
 from ..learners.networks.augment import SAID, sort_of
 from ..metrics import NDCG
-from ..metrics.at_rate import AtRate
 from ..targets.classes import GRADES, SEVERAL, Labels, Split, fit_labels, split
 from ..targets.grades import grades_of, list_numbers, split_lists
-from ..targets.objective import Objective
+from ..targets.objective import Objective, aside_for
 from .folder import fingerprint_of
+
+#: Share of the rows that validate for who holds out no folds.
+ASIDE = 0.2
 
 
 @dataclass
@@ -72,6 +74,7 @@ def read_source(settings: Settings, work: Work | None = None) -> Source:
         settings.target,
         group=settings.group,
         cluster=settings.cluster,
+        test=settings.test,
         query=settings.query,
         encoding=settings.encoding,
         rows=settings.rows,
@@ -88,7 +91,8 @@ def prepare(
     """Reads, labels, splits (by the seed) and encodes. All input errors surface here, before anything is written.
 
     For a ``ensemble`` there are no validation rows, except under a metric with a floor: a threshold that guarantees
-    the floor needs rows that took no part in anything. ``work`` says how features of pictures are computed.
+    the floor needs rows that took no part in anything.
+    ``work`` says how features of pictures are computed.
     """
     objective = Objective.of(settings.metric)
     if settings.query is not None:
@@ -106,8 +110,8 @@ def prepare(
     labels = fit_labels(source.labels, binary=objective.binary, positive=settings.positive, otherwise=otherwise)
     ids = labels.encode(source.labels)
     take_copies(source, ids)
-    kept_aside = not ensemble or isinstance(objective.metric, AtRate)
-    parts = split(ids, settings.seed, source.test, validation=kept_aside, whole=source.whole)
+    aside = aside_for(objective, ids) if ensemble else ASIDE
+    parts = split(ids, settings.seed, source.test, holdout=settings.holdout, aside=aside, whole=source.whole)
     backbone = settings.model if is_backbone(settings.model) else ""
     if backbone and source.kind == "table":
         raise InputError("--model", f"{backbone} for a table", "pictures", "Leave --model out.")
@@ -135,7 +139,8 @@ def _prepare_lists(settings: Settings, source: Source, objective: Objective, ens
         )
     lists = list_numbers(source.queries, settings.query)
     labels, grades = grades_of(source.labels, objective)
-    parts = split_lists(lists, grades, settings.seed, source.test, validation=not ensemble)
+    how: dict[str, Any] = {"holdout": settings.holdout, "validation": not ensemble}
+    parts = split_lists(lists, grades, settings.seed, source.test, **how)
     encoder = fit_encoder(source, parts.train, settings.requested)
     x = torch.from_numpy(encode(encoder, source))
     ids, numbers = torch.from_numpy(grades), torch.from_numpy(lists)

@@ -153,7 +153,7 @@ def _enough_rows(counts: Counter[str], found: Labels, n: int) -> None:
         raise InputError(
             "target",
             f"{sizes[rare]} row{'s' if sizes[rare] > 1 else ''} of class {rare!r}",
-            "at least 3 of every class (one each to train, validate and test)",
+            "at least 3 of every class",
             "Collect more rows of it, or leave the class out.",
         )
 
@@ -172,18 +172,18 @@ def split(
     seed: int,
     test: Array | None = None,
     *,
-    fraction: float = 0.2,
-    validation: bool = True,
+    holdout: float = 0.2,
+    aside: float = 0.2,
     whole: Array | None = None,
 ) -> Split:
-    """Stratified: every class gives about ``fraction`` to validation and test each, and at least one row to every part.
+    """Stratified: every class gives these shares of its rows to test and validation, and at least one to each part.
 
-    Without ``validation`` its rows are training rows: an ensemble holds out folds of those. With ``test`` (True for
-    rows that the data sets aside) those are the test part whatever the seed. Rows with one value of ``whole`` stay
-    in one part.
+    A share of 0 makes no such part: its rows are training rows, as an ensemble holds out folds of those. With ``test``
+    (True for rows that the data sets aside) those are the test part whatever the seed. Rows with one value of
+    ``whole`` stay in one part.
     """
     if whole is not None:
-        return _grouped_split(ids, seed, test, fraction, validation, whole)
+        return _grouped_split(ids, seed, test, holdout, aside, whole)
     rng = np.random.default_rng([seed, 20240607])
     parts: list[list[Rows]] = [[], [], []]
     for one in np.unique(ids):
@@ -192,24 +192,25 @@ def split(
         if test is not None:
             rest, held = members[~test[members]], members[test[members]]
         rest = rng.permutation(rest)
-        take = max(1, round(fraction * len(rest)))
-        if test is None:
+        kept = max(1, round(aside * len(rest)))
+        if test is None and holdout:
+            take = max(1, round(holdout * len(rest)))
             held, rest = rest[:take], rest[take:]
-        if len(rest) < 2 or len(held) < 1:
+        if len(rest) < 2 or (len(held) < 1 and (holdout or test is not None)):
             raise InputError("target", "a class without rows in one part of the split", "rows of every class in each")
-        take = min(take, len(rest) - 1) if validation else 0
+        take = min(kept, len(rest) - 1) if aside else 0
         for part, rows in zip(parts, (rest[take:], rest[:take], held), strict=True):
             part.append(rows)
     train, between, held_out = (np.sort(np.concatenate(part)) for part in parts)
     return Split(train, between, held_out)
 
 
-def _grouped_split(ids: Rows, seed: int, test: Array | None, fraction: float, validation: bool, whole: Array) -> Split:
+def _grouped_split(ids: Rows, seed: int, test: Array | None, holdout: float, aside: float, whole: Array) -> Split:
     """The same with whole groups, stratified as far as they allow."""
     everything = np.arange(len(ids))
-    held = np.flatnonzero(test) if test is not None else _groups_aside(ids, everything, whole, seed, fraction)
+    held = np.flatnonzero(test) if test is not None else _groups_aside(ids, everything, whole, seed, holdout)
     rest = np.setdiff1d(everything, held)
-    between = _groups_aside(ids, rest, whole, seed, fraction / (1 - fraction)) if validation else rest[:0]
+    between = _groups_aside(ids, rest, whole, seed, min(0.5, aside / (1 - (0.0 if test is not None else holdout))))
     found = Split(np.setdiff1d(rest, between), between, held)
     if test is not None and set(whole[held]) & set(whole[rest]):
         raise InputError(
@@ -218,7 +219,7 @@ def _grouped_split(ids: Rows, seed: int, test: Array | None, fraction: float, va
             "each cluster on one side",
             "Use another.",
         )
-    for part in (found.train, held, *([between] if validation else [])):
+    for part in (found.train, *(one for one in (held, between) if len(one))):
         if len(np.unique(ids[part])) < len(np.unique(ids)):
             raise InputError(
                 "--cluster", "clusters that leave a part of the split without a class", "classes in many clusters"
@@ -227,7 +228,9 @@ def _grouped_split(ids: Rows, seed: int, test: Array | None, fraction: float, va
 
 
 def _groups_aside(ids: Rows, rows: Rows, whole: Array, seed: int, fraction: float) -> Rows:
-    """About this fraction of the rows, in whole groups, with about the classes of all."""
+    """About this fraction of the rows, in whole groups, with about the classes of all; none for 0."""
+    if not fraction:
+        return rows[:0]
     from sklearn.model_selection import StratifiedGroupKFold
 
     parts = StratifiedGroupKFold(round(1 / fraction), shuffle=True, random_state=seed)

@@ -69,8 +69,10 @@ def list_numbers(queries: Array, query: str) -> Rows:
     return np.asarray(numbers, dtype=np.int64)
 
 
-def split_lists(lists: Rows, grades: Rows, seed: int, test: Array | None, *, validation: bool) -> Split:
-    """A fifth of the queries test and, with ``validation``, a quarter of the others choose; no query is in two parts.
+def split_lists(
+    lists: Rows, grades: Rows, seed: int, test: Array | None, *, holdout: float = 0.2, validation: bool
+) -> Split:
+    """``holdout`` of the queries test and, with ``validation``, a quarter of the others choose; none is in two parts.
 
     Raises:
         InputError: Fewer than five queries whose rows differ in grade, or rows that the data sets aside for testing
@@ -90,8 +92,10 @@ def split_lists(lists: Rows, grades: Rows, seed: int, test: Array | None, *, val
         if not np.array_equal(aside, test):
             raise InputError("--query", "queries with rows both in training and in test data", "whole queries in each")
         held, rest = np.flatnonzero(test), np.flatnonzero(~test)
+    elif not holdout:
+        held, rest = np.arange(0), np.arange(len(lists))
     else:
-        parts = list_parts(numbers, y, PARTS, seed)
+        parts = list_parts(numbers, y, max(2, round(1 / holdout)), seed)
         assert parts is not None
         held, rest = parts[0].numpy(), np.sort(torch.cat(parts[1:]).numpy())
     if not validation:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..decisions.binomial import lower_bound, upper_bound
+from .grouping import rows_of_each
 
 Interval = tuple[float, float]
 #: Rows in one draw; a larger part is described by draws of this many, whose spread is scaled down to the part's size.
@@ -32,6 +33,7 @@ def bootstrap_interval(
     most_rows: int = MOST_ROWS,
     seed: int = 0,
     draws: int | None = None,
+    clusters: Tensor | None = None,
 ) -> Interval | None:
     """Percentile interval of a number over draws of the rows with replacement.
 
@@ -46,7 +48,12 @@ def bootstrap_interval(
         most_rows: Rows in one draw at most; with fewer than n the spread is scaled by ``sqrt(rows / n)``.
         seed: Of the draws.
         draws: How many; by default 400, and fewer, to 200, for many rows.
+        clusters: ``(n,)`` ids of rows that are not independent: whole clusters are drawn.
     """
+    if clusters is not None:
+        together, of_rows = rows_of_each(clusters), value
+        value = lambda drawn: of_rows(torch.cat([together[one] for one in drawn]))  # noqa: E731
+        n = most_rows = len(together)
     if n < 2:
         return None
     rows = min(n, most_rows)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from aimfor.errors import InputError
 from aimfor.learners.ensemble import Ensemble, MemoryStore, fit_ensemble
-from aimfor.learners.ensemble.decide import cross_validated
+from aimfor.learners.ensemble.choices import Choosing, Learned
 from aimfor.learners.ensemble.members import Job, LambdaTrees, RankedLinear, Rows, members
 from aimfor.learners.ensemble.members.training import _batches
 from aimfor.learners.ensemble.scale import Scale
@@ -109,7 +109,11 @@ def test_the_metric_weighs_the_member_that_orders_lists_not_the_one_that_orders_
     judge = Judge(NDCG10, torch.stack((x[:, 0].double(), across)), y, lists=lists)
     shares = choose("bagged", judge)
     assert float(shares[0]) > 0.9
-    assert cross_validated("steady", judge, 0) == pytest.approx(judge.value(x[:, 0].double()), abs=0.05)
+    learned = [Learned(RankedLinear(), one[None]) for one in judge.scores]
+    rows, folds = Rows(x, y, lists=lists), make_list_folds(lists, y, 0)
+    found = Choosing(learned, rows, NDCG10, "steady", 0).judged(folds, Scale(1.0, (0.0,)))
+    assert found is not None
+    assert found.value(NDCG10, rows) == pytest.approx(judge.value(x[:, 0].double()), abs=0.05)
 
 
 def test_batches_are_whole_lists_that_can_teach() -> None:

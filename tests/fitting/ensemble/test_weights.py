@@ -11,9 +11,12 @@ from torch import Tensor
 
 from aimfor.errors import InputError
 from aimfor.learners.ensemble.candidates import values_of
-from aimfor.learners.ensemble.decide import _parts, cross_validated, threshold_of
+from aimfor.learners.ensemble.choices import Choosing, Learned
+from aimfor.learners.ensemble.decide import threshold_of
+from aimfor.learners.ensemble.members import Linear, Rows
 from aimfor.learners.ensemble.scale import Scale
 from aimfor.learners.ensemble.weights import RULES, Judge, bootstrap, choose, greedy, mixed
+from aimfor.targets.folds import make_folds
 from aimfor.targets.objective import Objective
 
 
@@ -108,22 +111,53 @@ def test_guard_rails_leave_even_odds() -> None:
     assert "400 out-of-fold rows" in tuned.text
 
 
-def test_a_promise_is_judged_on_rows_that_did_not_choose() -> None:
+def choosing(scores: Tensor, y: Tensor, metric: str = "f1", rule: str = "average") -> Choosing:
+    """Members that speak at one checkpoint each."""
+    learned = [Learned(Linear(), one[None]) for one in scores]
+    return Choosing(learned, Rows(scores.t(), y), Objective.of(metric), rule, 7)
+
+
+def test_rows_are_judged_by_choices_that_were_made_without_them() -> None:
+    """By hand: even weights and the threshold of four folds, applied to the fifth."""
     scores, y = said()
-    objective = Objective.of("f1")
-    judge = Judge(objective, scores, y)
-    parts = _parts(y, 7)
-    assert parts is not None
-    assert torch.cat(parts).sort().values.tolist() == list(range(len(y)))
+    objective, folds = Objective.of("f1"), make_folds(y, 7, folds=5)
+    scale = Scale(1.5, (0.25,))
+    found = choosing(scores, y).judged(folds, scale)
+    assert found is not None
+    mixture = scale(torch.stack([Scale.fit(one, y)(one) for one in scores]).mean(0))
     decided = torch.empty(len(y), dtype=torch.float64)
-    for part in parts:
+    for part in folds.held:
         rest = torch.tensor([row for row in range(len(y)) if row not in set(part.tolist())])
-        cut, _ = objective.tuned(scores[:, rest].mean(0), y[rest])
-        decided[part] = (scores[:, part].mean(0) > cut).double() * 2 - 1
-    assert cross_validated("average", judge, 7) == pytest.approx(objective.value(decided, y), abs=1e-12)
+        decided[part] = (mixture[part] > objective.tuned(mixture[rest], y[rest])[0]).double() * 2 - 1
+    torch.testing.assert_close(found.scores, mixture, rtol=0, atol=1e-9)
+    assert found.value(objective, Rows(scores.t(), y)) == pytest.approx(objective.value(decided, y), abs=1e-12)
 
 
-def test_promises_about_noise_are_lower_than_the_best_threshold_on_the_same_rows() -> None:
+def test_a_row_s_own_label_chooses_nothing_that_judges_it() -> None:
+    """Two checkpoints, greedy weights and a threshold: none of a fold's follows the fold's labels."""
+    scores, y = said()
+    folds = make_folds(y, 7, folds=5)
+    own, others = folds.held[0], folds.held[1]
+    changed = y.clone()
+    changed[own] = 1 - changed[own]
+    both = []
+    for labels in (y, changed):
+        one = choosing(scores, y, rule="greedy")
+        one.learned = [Learned(Linear(), torch.stack((part, part.round()))) for part in scores]
+        for place in range(len(scores)):
+            for checkpoint in range(2):
+                one.scale(place, checkpoint)  # calibrated by all rows, before labels change
+        one.rows = Rows(scores.t(), labels)
+        both.append(one.judged(folds, Scale(1.0, (0.0,))))
+    before, after = both
+    assert before is not None
+    assert after is not None
+    assert torch.equal(before.scores[own], after.scores[own])
+    assert torch.equal(before.thresholds[own], after.thresholds[own])
+    assert not torch.equal(before.thresholds[others], after.thresholds[others])
+
+
+def test_what_noise_may_expect_is_less_than_the_best_threshold_on_the_same_rows() -> None:
     generator = torch.Generator().manual_seed(0)
     flattered = kept = 0.0
     for _ in range(10):
@@ -132,8 +166,23 @@ def test_promises_about_noise_are_lower_than_the_best_threshold_on_the_same_rows
         scores = torch.randn(2, 60, generator=generator, dtype=torch.float64)
         judge = Judge(Objective.of("f1"), scores, y)
         flattered += judge.of(greedy(judge))
-        kept += cross_validated("greedy", judge, 0)
+        one = choosing(scores, y, rule="greedy")
+        found = one.judged(make_folds(y, 0, folds=5), Scale(1.0, (0.0,)))
+        assert found is not None
+        kept += found.value(one.objective, one.rows)
     assert kept < 0.85 * flattered
+
+
+def test_one_split_is_judged_by_parts_of_itself() -> None:
+    scores, y = said()
+    folds = make_folds(y, 0, single=True)
+    here = folds.covered
+    found = choosing(scores[:, here], y[here]).judged(folds, Scale(1.0, (0.0,)))
+    assert found is not None
+    assert found.places.tolist() == list(range(len(here)))
+    assert len(found.thresholds.unique()) > 1
+    one_positive = (torch.arange(len(here)) == 3).long()
+    assert choosing(scores[:, here], one_positive).judged(folds, Scale(1.0, (0.0,))) is None
 
 
 def test_mixed_is_the_weighted_sum() -> None:

@@ -46,6 +46,20 @@ class Column:
     def __len__(self) -> int:
         return len(self.values)
 
+    def followed_by(self, other: Column) -> Column:
+        """The cells of both; as text where they are of two kinds.
+
+        Example:
+            >>> Column("number", np.array([1.0])).followed_by(from_objects("a", ["x"])).texts().tolist()
+            ['1', 'x']
+        """
+        if self.kind != other.kind:
+            texts = (pa.array(one.texts(), pa.large_string()) for one in (self, other))
+            return Column("text", pa.concat_arrays(list(texts)))
+        if self.kind in ("number", "time"):
+            return Column(self.kind, np.concatenate((self.values, other.values)))
+        return Column(self.kind, pa.concat_arrays([self.values, other.values.cast(self.values.type)]))
+
     def take(self, rows: Array) -> Column:
         """The given rows, by number or by a mask."""
         if self.kind in ("number", "time"):

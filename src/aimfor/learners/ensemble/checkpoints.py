@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...targets.objective import Objective
 from .cells import Cell, Table
 from .members import Member, Rows
 from .members.network import cross_entropy
@@ -21,13 +22,12 @@ def out_of_fold(table: Table, cells: list[Cell]) -> Tensor:
     return together[:, order]
 
 
-def best_checkpoint(table: Table, member: Member, scores: Tensor) -> int:
+def best_checkpoint(objective: Objective, member: Member, scores: Tensor, rows: Rows) -> int:
     """The checkpoint with the lowest cross-entropy; for a member trained for the metric, with the best metric.
 
     The first of equals: it has learned least by heart.
     """
-    rows = table.rows.take(table.folds.covered)
-    values = [_value(table, member, one, rows) for one in scores]
+    values = [_value(objective, member, one, rows) for one in scores]
     return max(range(len(values)), key=values.__getitem__)
 
 
@@ -35,7 +35,7 @@ def learning_curves(table: Table, member: Member, cells: list[Cell]) -> dict[str
     """What each fold's held-out rows say at each checkpoint, as JSON; folds may have stopped at different ones."""
     folds = [table.rows.take(rows) for rows in table.folds.held]
     values = [
-        [_value(table, member, scores, rows) for scores in cell.held_scores]
+        [_value(table.objective, member, scores, rows) for scores in cell.held_scores]
         for cell, rows in zip(cells, folds, strict=True)
     ]
     if not member.chosen_by_metric:
@@ -45,9 +45,9 @@ def learning_curves(table: Table, member: Member, cells: list[Cell]) -> dict[str
     return {"unit": member.unit, "value": value, "ticks": ticks, "folds": values}
 
 
-def _value(table: Table, member: Member, scores: Tensor, rows: Rows) -> float:
+def _value(objective: Objective, member: Member, scores: Tensor, rows: Rows) -> float:
     if member.chosen_by_metric:
-        found = table.objective.best(scores, rows.y, rows.weights, rows.lists)
+        found = objective.best(scores, rows.y, rows.weights, rows.lists)
     else:
         found = -float(cross_entropy(scores.clamp(-30.0, 30.0), rows))
     return found if math.isfinite(found) else -math.inf

@@ -12,14 +12,13 @@ from torch import Tensor
 from ...errors import InputError
 from ...targets.calibrate import probability
 from ...targets.objective import Objective
+from .choices import SILENT, Judged
 from .decide import Threshold
 from .members import Fitted, Member, every_member
 from .scale import Scale
 from .store import Kept
 from .weights import mixed
 
-#: A member with less than this share is not asked.
-SILENT = 1e-3
 _BY_NAME = {member.name: member for member in every_member()}
 
 
@@ -49,11 +48,15 @@ class WeightedMember:
 
     def scores(self, x: Tensor) -> Tensor:
         """The mean of the folds' calibrated log-odds."""
-        x = x if self.columns is None else x[:, : self.columns].contiguous()
-        total = self.scale(self.fitted[0].scores(x))
-        for one in self.fitted[1:]:
-            total = total + self.scale(one.scores(x))
+        total = self.of_fold(x, 0)
+        for fold in range(1, len(self.fitted)):
+            total = total + self.of_fold(x, fold)
         return total / len(self.fitted)
+
+    def of_fold(self, x: Tensor, fold: int) -> Tensor:
+        """Calibrated log-odds of the copy that learned without this fold."""
+        x = x if self.columns is None else x[:, : self.columns].contiguous()
+        return self.scale(self.fitted[fold].scores(x))
 
 
 @dataclass
@@ -68,6 +71,7 @@ class OutOfFold:
         members: ``(m, n)`` or ``(m, n, c)`` calibrated log-odds of the members.
         scores: ``(n,)`` or ``(n, c)`` of the ensemble.
         lists: The list of each, or None.
+        judged: Scores and thresholds of choices that were made without each row; None where too few rows could choose.
 
     Example:
         >>> from aimfor.learners.ensemble import fit_ensemble
@@ -84,6 +88,7 @@ class OutOfFold:
     members: Tensor
     scores: Tensor
     lists: Tensor | None = None
+    judged: Judged | None = None
 
 
 @dataclass
@@ -96,7 +101,7 @@ class Ensemble:
         weighted_members: The members, with their shares of the vote.
         scale: From mixed scores to calibrated log-odds.
         threshold: Decisions are ``score > threshold.value``.
-        cross_validated: The metric on out-of-fold rows, each scored by weights and a threshold chosen without it.
+        cross_validated: The metric on out-of-fold rows, each scored by choices made without it.
         out_of_fold: Out-of-fold scores; None for an ensemble that was restored.
         notes: What was left out or assumed.
 
@@ -120,9 +125,20 @@ class Ensemble:
 
     def scores(self, x: Tensor) -> Tensor:
         """Calibrated log-odds ``(n,)``, or one score per class ``(n, c)``, float64."""
+        return self._mixture(lambda weighted: weighted.scores(x))
+
+    def scores_out_of_fold(self, x: Tensor, folds: Tensor) -> Tensor:
+        """The same of rows that trained, each by the copies that learned without its fold ``(n,)``."""
+        found = torch.zeros(len(x), *([] if self.outputs == 1 else [self.outputs]), dtype=torch.float64)
+        for fold in folds.unique().tolist():
+            part = x[folds == fold]
+            found[folds == fold] = self._mixture(lambda weighted: weighted.of_fold(part, fold))  # noqa: B023
+        return found
+
+    def _mixture(self, scores: Callable[[WeightedMember], Tensor]) -> Tensor:
         loud = [weighted for weighted in self.weighted_members if weighted.share >= SILENT]
         shares = torch.tensor([weighted.share for weighted in loud], dtype=torch.float64)
-        return self.scale(mixed(torch.stack([weighted.scores(x) for weighted in loud]), shares / shares.sum()))
+        return self.scale(mixed(torch.stack([scores(weighted) for weighted in loud]), shares / shares.sum()))
 
     def probabilities(self, x: Tensor) -> Tensor:
         """Of the positive class ``(n,)``, or of every class ``(n, c)``."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
-import torch
 from torch import Tensor
 
 from ...errors import InputError
@@ -15,14 +15,14 @@ from ...targets.objective import Objective
 from ..networks.loop import never_stop
 from .cells import Cell, Progress, Runner, Table
 from .checkpoints import best_checkpoint, learning_curves, out_of_fold
-from .decide import cross_validated, threshold_of
-from .ensemble import SILENT, Ensemble, OutOfFold, WeightedMember
+from .choices import Choosing, Learned
+from .ensemble import Ensemble, OutOfFold, WeightedMember
 from .gate import check_lists, check_rows
-from .members import FOR_TABLES, Member, Rows
+from .members import FOR_TABLES, Fitted, Member, Rows
 from .members import members as of_kinds
 from .scale import Scale
 from .store import MemoryStore, Store
-from .weights import DEFAULT, Judge, choose, mixed
+from .weights import DEFAULT
 
 
 def fit_ensemble(
@@ -99,10 +99,10 @@ def fit_ensemble(
         runner.deadline = time.monotonic() + 60.0 * minutes
     try:
         wanted = (members or of_kinds(kinds, objective.ranked))[: 1 if first_member_only else None]
-        weighted_members, out_of_fold_scores = _learn(table, runner, _able(table, wanted, notes), notes)
+        learned, cells_of = _learn(table, runner, _able(table, wanted, notes), notes)
     finally:
         runner.close()
-    return _assembled(table, weighted_members, out_of_fold_scores, rule, kept, notes)
+    return _assembled(table, learned, cells_of, rule, kept, notes)
 
 
 def _able(table: Table, wanted: tuple[Member, ...], notes: list[str]) -> list[Member]:
@@ -121,67 +121,68 @@ def _able(table: Table, wanted: tuple[Member, ...], notes: list[str]) -> list[Me
 
 def _learn(
     table: Table, runner: Runner, able: list[Member], notes: list[str]
-) -> tuple[list[WeightedMember], list[Tensor]]:
-    """Seats with even shares, and what each says out of fold."""
-    weighted_members: list[WeightedMember] = []
-    out_of_fold_scores: list[Tensor] = []
+) -> tuple[list[Learned], list[list[Cell]]]:
+    """Who learned in time, what each says out of fold, and its cells."""
+    learned: list[Learned] = []
+    cells_of: dict[str, list[Cell]] = {}
     total = len(able) * len(table.folds)
     limit = runner.deadline
     for number, member in enumerate(able):
-        runner.deadline = limit if weighted_members else None  # without one member there is no answer at all
-        starts = next((weighted.fitted for weighted in weighted_members if weighted.name == member.starts_from), None)
+        runner.deadline = limit if learned else None  # without one member there is no answer at all
+        starts = None
+        if member.starts_from in cells_of:
+            starts = _at_best(table, learned[list(cells_of).index(member.starts_from)], cells_of[member.starts_from])
         missing = member.starts_from is not None and starts is None
         cells = None if missing else runner.cells(member, starts, number * len(table.folds), total)
         if cells is None:
             notes.append(f"{member.title} left out: the time limit was reached before it had learned")
             continue
-        weighted, scores = _seated(table, member, cells)
-        weighted_members.append(weighted)
-        out_of_fold_scores.append(scores)
-    return weighted_members, [
-        weighted.scale(scores) for weighted, scores in zip(weighted_members, out_of_fold_scores, strict=True)
-    ]
+        cells_of[member.name] = cells
+        learned.append(Learned(member, out_of_fold(table, cells)))
+    return learned, list(cells_of.values())
 
 
-def _seated(table: Table, member: Member, cells: list[Cell]) -> tuple[WeightedMember, Tensor]:
-    scores = out_of_fold(table, cells)
-    checkpoint = best_checkpoint(table, member, scores)
-    covered = table.rows.take(table.folds.covered)
-    scale = _scale(scores[checkpoint], covered)
-    curves = learning_curves(table, member, cells)
-    curves["chosen"] = curves["ticks"][checkpoint]
-    fitted = [cell.fitted.cut(checkpoint) for cell in cells]
-    seconds = sum(cell.seconds for cell in cells)
-    return WeightedMember(
-        member.name, member.title, fitted, scale, 0.0, checkpoint, seconds, curves, member.columns
-    ), scores[checkpoint]
+def _at_best(table: Table, learned: Learned, cells: list[Cell]) -> list[Fitted]:
+    """The fitted member of each fold at the checkpoint that all held-out rows together like best."""
+    rows = table.rows.take(table.folds.covered)
+    checkpoint = best_checkpoint(table.objective, learned.member, learned.scores, rows)
+    return [cell.fitted.cut(checkpoint) for cell in cells]
 
 
 def _assembled(
-    table: Table,
-    weighted_members: list[WeightedMember],
-    out_of_fold_scores: list[Tensor],
-    rule: str,
-    kept: Tensor,
-    notes: list[str],
+    table: Table, learned: list[Learned], cells_of: list[list[Cell]], rule: str, kept: Tensor, notes: list[str]
 ) -> Ensemble:
-    """Weights, final scale, threshold and promise from the out-of-fold scores."""
+    """All choices by all out-of-fold scores, and what to expect of them by choices made without each part."""
     rows = table.folds.covered
-    covered, together = table.rows.take(rows), torch.stack(out_of_fold_scores)
-    judge = Judge(table.objective, together, covered.y, covered.weights, covered.lists)
-    shares = choose(rule, judge, table.seed)
-    shares = torch.where(shares < SILENT, 0.0, shares)
-    shares = shares / shares.sum()
-    for weighted, share in zip(weighted_members, shares.tolist(), strict=True):
-        weighted.share = share
-    mixture = mixed(together, shares)
-    scale = _scale(mixture, covered)
-    scores = scale(mixture)
-    threshold = threshold_of(table.objective, scores, covered.y, covered.weights)
-    promise = cross_validated(rule, judge, table.seed)
-    record = OutOfFold(kept[rows], covered.y, covered.weights, table.folds.numbers, together, scores, covered.lists)
-    return Ensemble(table.objective, table.outputs, weighted_members, scale, threshold, promise, record, notes)
+    covered, objective = table.rows.take(rows), table.objective
+    choosing = Choosing(learned, covered, objective, rule, table.seed)
+    everywhere = choosing.everywhere
+    chosen = choosing.on(everywhere)
+    weighted = [
+        _weighted(table, one.member, cells, k, choosing.scale(place, k), share)
+        for place, (one, cells, k, share) in enumerate(
+            zip(learned, cells_of, chosen.checkpoints, chosen.shares.tolist(), strict=True)
+        )
+    ]
+    found = choosing.judged(table.folds, chosen.scale)
+    expected = math.nan if found is None else found.value(objective, covered)
+    record = OutOfFold(
+        kept[rows],
+        covered.y,
+        covered.weights,
+        table.folds.numbers,
+        choosing.members(chosen.checkpoints, everywhere),
+        choosing.scores(chosen, everywhere),
+        covered.lists,
+        found,
+    )
+    return Ensemble(objective, table.outputs, weighted, chosen.scale, chosen.threshold, expected, record, notes)
 
 
-def _scale(scores: Tensor, rows: Rows) -> Scale:
-    return Scale.fit(scores, rows.y, rows.weights) if rows.lists is None else Scale.of_lists(scores, rows.lists)
+def _weighted(
+    table: Table, member: Member, cells: list[Cell], checkpoint: int, scale: Scale, share: float
+) -> WeightedMember:
+    curves = learning_curves(table, member, cells)
+    curves["chosen"] = curves["ticks"][checkpoint]
+    fitted, seconds = [cell.fitted.cut(checkpoint) for cell in cells], sum(cell.seconds for cell in cells)
+    return WeightedMember(member.name, member.title, fitted, scale, share, checkpoint, seconds, curves, member.columns)

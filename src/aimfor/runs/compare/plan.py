@@ -21,6 +21,8 @@ from .entrants import ENSEMBLE, FOR_LISTS, FOR_TABLES, NETWORKS, Entrant
 from .floors import floor_sentences
 from .statistics import holm, paired_difference
 
+#: Of the rows, for the test of everybody alike.
+HOLDOUT = 0.2
 Results = dict[str, dict[int, dict[str, Any]]]
 BEST_RIVAL, BEST_OF_ALL = "best_rival", "best_of_all"
 TITLES = {
@@ -58,6 +60,7 @@ def make_plan(settings: Settings, seeds: int, work: Work | None = None) -> Plan:
     if seeds < 2:
         raise InputError("--seeds", repr(seeds), "at least 2", "Five or more give intervals worth reading.")
     work = work or Work()
+    settings = settings if settings.holdout else settings.model_copy(update={"holdout": HOLDOUT})
     ready = prepare(settings, work=work)
     chosen = FOR_LISTS if ready.lists is not None else (*FOR_TABLES, *NETWORKS)
     chosen = (ENSEMBLE, *NETWORKS) if ready.source.images is not None else chosen

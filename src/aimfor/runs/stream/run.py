@@ -22,7 +22,7 @@ from ...targets.folds import Folds
 from ...targets.importance import Importance
 from ..ensemble import step_of
 from ..ensemble_files import save_ensemble
-from ..evaluation import EnsembleEvaluation
+from ..evaluation import EnsembleEvaluation, Estimate
 from ..fitting import RULE, decision_of, ensemble_facts, keeping_floor
 from ..kinds import Reading
 from ..task import CELLS, Stop, Task, Tell
@@ -103,7 +103,7 @@ class StreamTask(Task):
         y = ready.test[1]
         return EnsembleEvaluation(
             metric=self.settings.metric,
-            validation=fitted.cross_validated,
+            expected=Estimate(fitted.cross_validated),
             test=evaluate(ready.objective, scores, y, threshold.value, ready.groups, probabilities=stated),
             importance=Importance(left_out="the rows of a stream are not kept"),
             threshold=threshold.value,

@@ -97,6 +97,7 @@ def evaluate(
     groups: NDArray[Any] | None = None,
     *,
     probabilities: Array | None = None,
+    clusters: Tensor | None = None,
     thorough: bool = False,
 ) -> TwoClasses | SeveralClasses:
     """The metric and what explains it.
@@ -108,6 +109,7 @@ def evaluate(
         threshold: Decisions are ``score > threshold`` (two classes).
         groups: A name for every row, for the table by group.
         probabilities: ``(n,)`` of the positive class or ``(n, c)``, for Brier score and reliability.
+        clusters: ``(n,)`` ids of rows that belong together: the metric's interval draws whole clusters.
         thorough: Bootstrap intervals too. A comparison over seeds has intervals of its own and leaves them out.
     """
     part: dict[str, Any] = {
@@ -115,7 +117,7 @@ def evaluate(
         "baseline": constant_value(objective, targets, scores.shape[1:]),
         "n": len(targets),
         "beside": numbers_beside(objective, scores, targets, probabilities, thorough),
-        "interval": metric_interval(objective, scores, targets, threshold) if thorough else None,
+        "interval": metric_interval(objective, scores, targets, threshold, clusters) if thorough else None,
         "reliability": None if probabilities is None else reliability(probabilities, targets.double().numpy()),
     }
     if objective.binary:
@@ -164,13 +166,15 @@ def constant_value(objective: Objective, targets: Tensor, columns: tuple[int, ..
 
 
 def metric_interval(
-    objective: Objective, scores: Tensor, targets: Tensor, threshold: float
+    objective: Objective, scores: Tensor, targets: Tensor, threshold: float, clusters: Tensor | None = None
 ) -> tuple[float, float] | None:
     """95 % interval of the metric at a threshold that these rows did not choose; exact for accuracy."""
     n = len(targets)
-    if isinstance(objective.metric, Accuracy):
+    if isinstance(objective.metric, Accuracy) and clusters is None:
         return exact_interval(round(objective.value(scores, targets, threshold) * n), n)
-    return bootstrap_interval(lambda rows: objective.value(scores[rows], targets[rows], threshold), n)
+    return bootstrap_interval(
+        lambda rows: objective.value(scores[rows], targets[rows], threshold), n, clusters=clusters
+    )
 
 
 def or_undefined(value: float, digits: int = 4) -> str:
