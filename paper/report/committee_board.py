@@ -86,11 +86,24 @@ HEAD = [
     "significantly better / worse | after Holm |",
     "|---|---|---|---|---|---|---|---|---|---|",
 ]
+#: Those that each are left out in turn.
+MEMBERS = {
+    "linear": "the linear member",
+    "trees": "boosted trees",
+    "extra_trees": "boosted trees with random splits",
+    "network": "the network",
+}
 CONTRASTS: dict[str, Callable[[Found], float | None]] = {
     "the best rival, chosen on held-out training rows": lambda found: chosen_rival(found)[1],
     "LightGBM on all training rows": lambda found: _of(found, "LightGBM"),
     "the plain average of the same members": lambda found: _optional(found["rules"]["average"]),
-    "the committee without the member trained for the metric": lambda found: _optional(found["without_metric_members"]),
+    "the committee with a network trained further for the metric left out (it is no member any more)": (
+        lambda found: _optional(found.get("without_metric_members"))
+    ),
+    **{
+        f"the committee without {title}": lambda found, name=name: _optional(found.get("without", {}).get(name))
+        for name, title in MEMBERS.items()
+    },
 }
 
 

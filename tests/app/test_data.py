@@ -225,7 +225,7 @@ def test_the_demo_is_about_a_table_with_enough_rows_to_tell(monkeypatch: pytest.
     monkeypatch.setattr("aimfor.cli.comparing.show", lambda *found: None)
     assert CliRunner().invoke(app, ["demo"]).exit_code == 0
     assert [one.metric for one in given] == ["recall@precision=0.97"]
-    ready = prepare(given[0], ensemble=True)
+    ready = prepare(given[0].model_copy(update={"holdout": 0.2}), ensemble=True)
     assert sum(map(len, (ready.parts.train, ready.parts.validation, ready.parts.test))) == 1797
     truth = load_digits().target >= 5
     np.testing.assert_array_equal(ready.ids.numpy(), truth)

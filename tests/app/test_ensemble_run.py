@@ -23,6 +23,7 @@ from aimfor.learners.ensemble import MemoryStore, fit_ensemble
 from aimfor.runs import driver
 from aimfor.runs.ensemble_files import load_ensemble
 from aimfor.runs.finished import load_run
+from aimfor.runs.fitting import fit_prepared
 from aimfor.runs.prepared import prepare
 from aimfor.targets import folds
 from aimfor.targets.folds import make_folds
@@ -65,7 +66,7 @@ def test_the_folder_is_text_and_tensors_and_keeps_no_cells(trained: Path) -> Non
     assert {path.suffix for path in (trained / "members").iterdir()} <= {".txt", ".safetensors"}
     metrics = json.loads((trained / "metrics.json").read_text())
     assert sum(one["weight"] for one in metrics["ensemble"]["members"]) == pytest.approx(1.0)
-    assert metrics["rows"] == {"train": 192, "validation": 0, "test": 48}
+    assert metrics["rows"] == {"train": 240, "validation": 0, "test": 0}
     assert "Members of the ensemble" in (trained / "report.html").read_text()
     log = [json.loads(line) for line in (trained / "log.jsonl").read_text().splitlines()]
     assert [one["done"] for one in log] == list(range(1, 10))  # three folds of three members
@@ -76,11 +77,54 @@ def test_stated_numbers_are_those_of_the_saved_ensemble(trained: Path) -> None:
     config = json.loads((trained / "config.json").read_text())
     metrics = json.loads((trained / "metrics.json").read_text())
     ready = prepare(Settings(**config["settings"]), ensemble=True)
-    done = load_run(trained)
-    scores = done.scores(ready.source).numpy()[ready.parts.test]
-    truth = ready.ids.numpy()[ready.parts.test]
-    assert metrics["test"]["metric"] == pytest.approx(f1_score(truth, scores > done.threshold))
+    assert len(ready.parts.train) == 240
+    assert metrics["part"] == "held-out rows"
+    fitted = fit_prepared(ready.settings, ready)
+    found = fitted.out_of_fold.judged
+    assert found is not None
+    decided = (found.scores > found.thresholds).numpy()
+    assert metrics["test"]["metric"] == pytest.approx(f1_score(ready.ids.numpy(), decided))
+    assert metrics["expected"]["metric"] == pytest.approx(metrics["test"]["metric"], abs=1e-12)
+    low, high = metrics["expected"]["interval"]
+    assert low < metrics["expected"]["metric"] < high
+    rows = torch.tensor([3, 77])  # as importance scores them: by the models that left them out
+    folds = fitted.out_of_fold.folds[rows]
+    alone = fitted.scores_out_of_fold(ready.x[rows], folds)
+    torch.testing.assert_close(alone, fitted.out_of_fold.scores[rows], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("way", ["--holdout", "--test"])
+def test_test_rows_on_request_take_no_part_in_anything(way: str, table: Path, tmp_path: Path) -> None:
+    lines = table.read_text().splitlines()
+    (tmp_path / "new.csv").write_text("\n".join([lines[0], *lines[1:61]]) + "\n")
+    value = "0.25" if way == "--holdout" else tmp_path / "new.csv"
+    words = ["--target", "label", "--metric", "f1", "--members", "linear", "--out", tmp_path / "run", "-q"]
+    assert invoke("train", table, *words, way, value).exit_code == 0
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert metrics["part"] == "test rows"
+    ready = prepare(Settings(**json.loads((tmp_path / "run" / "config.json").read_text())["settings"]), ensemble=True)
+    assert len(ready.parts.test) == 60
     assert set(ready.parts.test).isdisjoint(ready.parts.train)
+    done = load_run(tmp_path / "run")
+    scores, truth = done.scores(ready.source).numpy()[ready.parts.test], ready.ids.numpy()[ready.parts.test]
+    assert metrics["test"]["metric"] == pytest.approx(f1_score(truth, scores > done.threshold))
+    assert metrics["expected"]["metric"] != metrics["test"]["metric"]
+    if way == "--test":
+        np.testing.assert_array_equal(ready.parts.test, np.arange(240, 300))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [("a,city,label\n1,Rome,yes\n", "without the column 'b'"), ("a,b,city\n1,2,Rome\n", "'label'"), ("", "no file")],
+)
+def test_a_test_file_that_cannot_test_is_refused(rows: str, message: str, table: Path, tmp_path: Path) -> None:
+    if rows:
+        (tmp_path / "new.csv").write_text(rows)
+    words = ["--target", "label", "--metric", "f1", "--test", tmp_path / "new.csv", "--out", tmp_path / "run"]
+    result = invoke("train", table, *words)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_new_process_predicts_the_same(table: Path, trained: Path) -> None:
@@ -148,7 +192,7 @@ def test_a_floor_is_tested_on_rows_kept_aside(table: Path, tmp_path: Path) -> No
     given = settings(data=str(table), target="label", metric="recall@precision=0.5", members=("linear",))
     folder, ready = driver.start(given, tmp_path / "run")
     metrics = driver.finish(folder, ready)
-    assert metrics.rows["validation"] == 48
+    assert metrics.rows == {"train": 144, "validation": 96, "test": 0}  # 57 positives are few for the test
     assert "precision >= 0.5" in metrics.threshold_text
     given = given.model_copy(update={"metric": "recall@precision=0.999"})
     folder, ready = driver.start(given, tmp_path / "high")
@@ -226,7 +270,7 @@ def test_an_unseen_category_and_a_rare_class_are_no_reason_to_stop(
     words = ["train", data, "--target", "label", "--metric", "auroc", "--members", "linear", "--out", tmp_path / "run"]
     assert invoke(*words, "-q").exit_code == 0
     notes = json.loads((tmp_path / "run" / "metrics.json").read_text())["notes"]
-    assert "3 folds instead of 10: the rarest class has 3 rows" in notes
+    assert "4 folds instead of 10: the rarest class has 4 rows" in notes
     (tmp_path / "new.csv").write_text("a,b\n0.5,never seen\n")
     assert invoke("predict", tmp_path / "run", tmp_path / "new.csv").exit_code == 0
 

@@ -28,6 +28,7 @@ def _today(folder: Path) -> EnsembleEvaluation:
 def _as_it_was(document: dict[str, Any]) -> dict[str, Any]:
     """Without a number of the layout, the ensemble by its first name, and rates of groups by their long ones."""
     document["committee"] = document.pop("ensemble")
+    document["validation"] = document.pop("expected")["metric"]
     del document["schema"]
     for row in document["test"]["groups"]:
         row["false positive rate"] = row.pop("fpr")

@@ -33,7 +33,8 @@ def visits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("metric", ["ap", "recall@precision=0.5"])
 def test_parts_and_folds_of_a_run_share_no_group(visits: Path, metric: str) -> None:
-    given = settings(data=str(visits), target="label", metric=metric, cluster="patient", members=("linear",))
+    more = {"members": ("linear",), "holdout": 0.2}
+    given = settings(data=str(visits), target="label", metric=metric, cluster="patient", **more)
     ready = prepare(given, ensemble=True)
     whole = ready.source.whole
     assert whole is not None
@@ -42,7 +43,7 @@ def test_parts_and_folds_of_a_run_share_no_group(visits: Path, metric: str) -> N
     assert sorted(np.concatenate(parts)) == list(range(240))
     groups = [set(whole[part]) for part in parts]
     assert not groups[0] & groups[1] | groups[0] & groups[2] | groups[1] & groups[2]
-    assert [len(part) for part in parts] == ([192, 0, 48] if metric == "ap" else [144, 48, 48])
+    assert [len(part) for part in parts] == ([192, 0, 48] if metric == "ap" else [96, 96, 48])
     record = fit_prepared(given, ready).out_of_fold
     assert record is not None
     folds_of = {}
@@ -53,7 +54,7 @@ def test_parts_and_folds_of_a_run_share_no_group(visits: Path, metric: str) -> N
 
 
 def test_the_rivals_of_a_comparison_have_the_same_test_rows(visits: Path) -> None:
-    given = settings(data=str(visits), target="label", metric="ap", cluster="patient")
+    given = settings(data=str(visits), target="label", metric="ap", cluster="patient", holdout=0.2)
     np.testing.assert_array_equal(prepare(given).parts.test, prepare(given, ensemble=True).parts.test)
 
 

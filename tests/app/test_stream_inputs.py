@@ -152,7 +152,7 @@ def test_trees_of_all_rows_and_members_of_a_sample_predict_and_report(parts: Pat
     folder = tmp_path / "run"
     found = train(parts, folder, metric="f1")
     assert [one["name"] for one in found["ensemble"]["members"]] == [
-        *("trees", "linear", "network", "network_metric"),
+        *("trees", "linear", "network"),
     ]
     assert sum(one["weight"] for one in found["ensemble"]["members"]) == pytest.approx(1.0)
     assert found["test"]["metric"] > 0.75
@@ -290,7 +290,7 @@ def test_a_class_that_the_sample_lacks_leaves_the_trees_alone(parts: Path, tmp_p
     with pytest.raises(InputError, match="expected trees, which learn from all rows"):
         members_of(linear)
     few, notes = members_of(replace(ready, members=500))
-    assert [member.name for member in few] == ["trees", "linear", "network", "network_metric"]
+    assert [member.name for member in few] == ["trees", "linear", "network"]
     assert "learned from 500 training rows, as many as are kept in memory" in notes[0]
 
 

@@ -15,11 +15,12 @@ from aimfor.targets.objective import Objective
 
 
 def of(metric: str, scores: torch.Tensor, y: torch.Tensor, threshold: float, **how: Any) -> EnsembleEvaluation:
+    part = evaluate(Objective.of(metric), scores, y, threshold, **how)
     return EnsembleEvaluation(
         metric=metric,
         notes=[],
-        validation=0.5,
-        test=evaluate(Objective.of(metric), scores, y, threshold, **how),
+        expected=Estimate(part.metric, part.interval),
+        test=part,
         importance=Importance(),
         threshold=threshold,
         threshold_text="",

@@ -49,7 +49,21 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def trained(table: Path) -> Path:
     out = table.parent / "run"
-    run("train", table, "--target", "label", "--metric", "f1", "--members", "linear", "--out", out, "-q")
+    run(
+        "train",
+        table,
+        "--target",
+        "label",
+        "--metric",
+        "f1",
+        "--members",
+        "linear",
+        "--holdout",
+        0.2,
+        "--out",
+        out,
+        "-q",
+    )
     return out
 
 

@@ -29,7 +29,6 @@ METRICS = ("auroc", "ap", "f1", "recall@precision=0.8")
 LARGER = ("mammography", "thyroid_ann", "creditcard_fraud", "covertype_4v2", "bank_marketing", "adult")
 #: Of the rows of a split that judge at the end.
 TEST_SHARE = 0.3
-TRAINED_FOR_METRIC = "network_metric"
 
 
 def cells(options: Options) -> list[Cell]:
@@ -73,14 +72,12 @@ def run(cell: Cell, options: Options) -> Result:
 
 
 def _variants(committee: Ensemble, x: Tensor, y: Tensor, seed: int) -> dict[str, Any]:
-    """Test values of the plain average, without the members trained for the metric, and of each member alone."""
+    """Test values of the plain average, without each member, and of each member alone."""
     objective, judged = committee.objective, committee.out_of_fold
     assert judged is not None
     scores = committee.scores(x)
     on_test = torch.stack([seat.scores(x) for seat in committee.weighted_members])
     judge = Judge(objective, judged.members, judged.y, judged.weights)
-    plain = [place for place, seat in enumerate(committee.weighted_members) if seat.name != TRAINED_FOR_METRIC]
-    without = Judge(objective, judged.members[plain], judged.y, judged.weights)
     return {
         "committee": objective.value(scores, y, committee.threshold.value),
         "promised": committee.cross_validated,
@@ -88,7 +85,10 @@ def _variants(committee: Ensemble, x: Tensor, y: Tensor, seed: int) -> dict[str,
             "promised": None if (part := judged.judged) is None else _rates(part.scores - part.thresholds, judged.y),
             "found": _rates(scores - committee.threshold.value, y),
         },
-        "without_metric_members": _value(without, on_test[plain], y, choose(DEFAULT, without, seed)),
+        "without": {
+            seat.name: _without(judge, on_test, y, place, seed)
+            for place, seat in enumerate(committee.weighted_members)
+        },
         "rules": {"average": _value(judge, on_test, y, choose("average", judge, seed))},
         "members": {
             seat.name: _value(judge, on_test, y, torch.eye(len(on_test), dtype=torch.float64)[place])
@@ -98,6 +98,13 @@ def _variants(committee: Ensemble, x: Tensor, y: Tensor, seed: int) -> dict[str,
         "seconds": {seat.name: seat.seconds for seat in committee.weighted_members},
         "notes": committee.notes,
     }
+
+
+def _without(judge: Judge, on_test: Tensor, y: Tensor, place: int, seed: int) -> float:
+    """Weighed anew without one member."""
+    rest = [one for one in range(len(on_test)) if one != place]
+    others = Judge(judge.objective, judge.scores[rest], judge.y, judge.weights)
+    return _value(others, on_test[rest], y, choose(DEFAULT, others, seed))
 
 
 def _rates(scores: Tensor, y: Tensor) -> dict[str, float]:

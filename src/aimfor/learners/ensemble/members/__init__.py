@@ -8,19 +8,18 @@ from ....errors import InputError, nearest
 from .base import Fitted, Job, Member, Rows
 from .features import FeatureLinear, FeatureNetwork, FeatureTrees, Head
 from .linear import Linear
-from .network import MetricNetwork, Network
+from .network import Network
 from .pictures import PictureMetric, PictureNetwork
 from .ranked import RankedLinear, RankedNetwork
 from .ranked_trees import GradeTrees, LambdaTrees
 from .trees import ExtraTrees, Trees
 from .tuned import TunedTail
 
-#: By the name a user gives. Trees come with searched and with random splits, the network by cross-entropy and then
-#: by the metric.
+#: By the name a user gives. Trees come with searched and with random splits.
 KINDS: dict[str, tuple[Member, ...]] = {
     "linear": (Linear(),),
     "trees": (Trees(), ExtraTrees()),
-    "network": (Network(), MetricNetwork()),
+    "network": (Network(),),
     "features_linear": (FeatureLinear(),),
     "features_head": (Head(),),
     "features_trees": (FeatureTrees(),),
@@ -84,7 +83,6 @@ __all__ = [
     "LambdaTrees",
     "Linear",
     "Member",
-    "MetricNetwork",
     "Network",
     "PictureMetric",
     "PictureNetwork",

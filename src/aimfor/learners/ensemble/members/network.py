@@ -1,4 +1,4 @@
-"""The network by cross-entropy, and the same network trained further for the metric."""
+"""The network by cross-entropy, and how a network is trained further for a metric."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from ....data.components import in_blocks
-from ....errors import refusal
-from ....loss import MetricLoss
 from ....targets.objective import Objective
 from ...networks import losses
-from ...networks.losses import loss_on_logits, why_untrainable
+from ...networks.losses import loss_on_logits
 from .base import Fitted, Job, Member, Rows, under
 from .design import Design
 from .tabular_network import TabularNetwork, scores_with, together
@@ -138,42 +136,6 @@ def _loss_of_heads(scores: Tensor, batch: Rows, rows: Tensor) -> Tensor:
     )
     flat = scores.reshape(n * heads, outputs)
     return cross_entropy(flat.squeeze(1) if outputs == 1 else flat, spread)
-
-
-class MetricNetwork(Network):
-    """The network at its chosen checkpoint, trained further by the metric's own engine on large batches.
-
-    The mean score of the heads is what the metric sees. A metric of decisions is trained around the threshold that is
-    best on training rows at the start, because cross-entropy puts it nowhere near 0 for a rare class.
-    """
-
-    name = "network_metric"
-    title = "network for the metric"
-    starts_from = "network"
-    chosen_by_metric = True
-
-    def schedule(self, n: int) -> Schedule:
-        return Schedule(rate=2e-3, batch=1024, checkpoints=6, steps=8, patience=2, decay=0.9, weight_decay=0.0)
-
-    def why_not(self, objective: Objective, rows: Rows, outputs: int) -> str | None:
-        reason = why_untrainable(objective)
-        if reason is None and rows.weights is not None:
-            some = torch.cat([(rows.y == one).nonzero()[:2, 0] for one in rows.y.unique()])
-            scores = torch.zeros(len(some), *([] if outputs == 1 else [outputs]), requires_grad=True)
-            y, mass = rows.y[some], rows.weights[some]
-            reason = refusal(lambda: MetricLoss(objective.metric)(scores, y, weights=mass))
-        return reason
-
-    def fit(self, job: Job) -> FittedNetwork:
-        assert isinstance(job.start, FittedNetwork)
-        assert job.start.checkpoints == 1
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(job.seed)
-            network = FittedNetwork.restore(*job.start.state()).network
-            network.load_state_dict(job.start.weights[0])
-            own = designed(job, job.start.design)
-            weights = train_for_metric(network, job, own, self.schedule(len(job.train.y)))
-        return FittedNetwork(job.start.design, network, job.outputs, weights)
 
 
 def train_for_metric(network: nn.Module, job: Job, own: Job, schedule: Schedule) -> list[Weights]:
