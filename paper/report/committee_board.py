@@ -86,6 +86,12 @@ HEAD = [
     "significantly better / worse | after Holm |",
     "|---|---|---|---|---|---|---|---|---|---|",
 ]
+
+
+def _without(name: str, found: Found) -> float | None:
+    return _optional(found.get("without", {}).get(name))
+
+
 #: Those that each are left out in turn.
 MEMBERS = {
     "linear": "the linear member",
@@ -100,10 +106,7 @@ CONTRASTS: dict[str, Callable[[Found], float | None]] = {
     "the committee with a network trained further for the metric left out (it is no member any more)": (
         lambda found: _optional(found.get("without_metric_members"))
     ),
-    **{
-        f"the committee without {title}": lambda found, name=name: _optional(found.get("without", {}).get(name))
-        for name, title in MEMBERS.items()
-    },
+    **{f"the committee without {title}": partial(_without, name) for name, title in MEMBERS.items()},
 }
 
 

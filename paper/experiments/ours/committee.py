@@ -86,8 +86,7 @@ def _variants(committee: Ensemble, x: Tensor, y: Tensor, seed: int) -> dict[str,
             "found": _rates(scores - committee.threshold.value, y),
         },
         "without": {
-            seat.name: _without(judge, on_test, y, place, seed)
-            for place, seat in enumerate(committee.weighted_members)
+            seat.name: _without(judge, on_test, y, place, seed) for place, seat in enumerate(committee.weighted_members)
         },
         "rules": {"average": _value(judge, on_test, y, choose("average", judge, seed))},
         "members": {
