@@ -35,7 +35,7 @@ def prepared(data: str, metric: str = "auroc", **more: object) -> object:
 
 def test_copies_stay_in_one_part_and_are_counted(tmp_path: Path) -> None:
     rows = draws()
-    found = prepared(table(tmp_path / "t.csv", rows + rows[:150]))
+    found = prepared(table(tmp_path / "t.csv", rows + rows[:150]), holdout=0.2)
     assert "150 of 550 rows are copies of other rows: equal rows stay together in test rows and folds" in found.notes
     test = set(found.parts.test.tolist())
     assert all((row in test) == (row + 400 in test) for row in range(150))

@@ -17,7 +17,7 @@ from aimfor.data.settings import Settings
 from aimfor.runs.finished import load_run
 from aimfor.runs.prepared import prepare
 
-SHORT = ["--members", "linear", "-q"]
+SHORT = ["--members", "linear", "--holdout", "0.2", "-q"]
 
 
 @pytest.fixture(scope="module")

@@ -142,6 +142,33 @@ def test_levels_are_recognised_in_every_spelling_that_predict_knows() -> None:
     np.testing.assert_array_equal(found, encoder.transform(columns_of({"c": spelled})))
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_statistics_of_many_levels_are_in_the_file(classes: int) -> None:
+    rng = np.random.default_rng(0)
+    which = rng.integers(0, 90, 1500)
+    table = columns_of({"a": rng.normal(size=1500), "shop": [f"s{one}" for one in which], "b": rng.normal(size=1500)})
+    y = torch.from_numpy((which + (rng.random(1500) < 0.2)) % classes)
+    encoder = TableEncoder.fit(table)
+    x, objective = torch.from_numpy(encoder.transform(table)), Objective.of("f1" if classes == 2 else "f1_macro")
+    how = {"kinds": ("linear", "trees", "network"), "folds": 2, "levels": encoder.levels}
+    fitted = fit_ensemble(x, y, objective, outputs=1 if classes == 2 else 3, **how)
+    names = [str(one) for one in range(classes)]
+    reading = Reading(objective.name, names, classes == 2, fitted.threshold.value)
+    content = run_model(encoder, fitted, reading).SerializeToString()
+    check.check(content, encoder, fitted.scores, reading)
+    other = replace(fitted, weighted_members=[replace(one, levels=[]) for one in fitted.weighted_members])
+    if classes == 2:  # without the statistics the file answers otherwise
+        with pytest.raises(InputError, match="off by"):
+            check.check(content, encoder, other.scores, reading)
+
+
+def test_hashed_levels_are_refused_by_name() -> None:
+    names = [f"s{one}" for one in range(6000)] * 2
+    encoder = TableEncoder.fit(columns_of({"a": list(range(12_000)), "shop": names}), requested={"shop": "category"})
+    with pytest.raises(InputError, match=r"'shop', whose levels are too many .*--column shop=ignore"):
+        columns.encoded(columns.Graph(), encoder)
+
+
 def test_a_tree_that_never_split_keeps_its_leaf() -> None:
     forest = members._Forest()
     forest.add({"leaf_value": "0.25"}, 1)

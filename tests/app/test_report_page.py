@@ -182,11 +182,11 @@ def test_reliability_importance_and_learning_curves_are_drawn(page: Any, run: Pa
 
 
 def test_importance_says_what_it_left_out() -> None:
-    assert importance_section(Importance(left_out="900 columns"), "f1") == {
+    assert importance_section(Importance(left_out="900 columns"), "f1", "test rows") == {
         "importance_text": "Not computed: 900 columns."
     }
     rows = [ColumnImportance(f"$c_{i}<b>$", 0.1, None, None) for i in range(30)]
-    found = importance_section(Importance(rows, 9, 5, 0.5), "f1")
+    found = importance_section(Importance(rows, 9, 5, 0.5), "f1", "test rows")
     assert "first 20 of 30 columns" in found["importance_text"]
     drawn = re.sub(r"<!--.*?-->", "", found["importance"])  # matplotlib repeats texts in comments
     assert "$c_19&lt;b&gt;$" in drawn  # as it is, not as a formula

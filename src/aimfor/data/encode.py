@@ -64,13 +64,15 @@ def fit_encoder(
     side: int = 0,
     work: Work | None = None,
     fine_tune: bool = False,
+    numbered: bool = True,
 ) -> Encoder:
-    """Learned from the given rows; ``requested`` says what some columns of a table are to be.
+    """Learned from the given rows; ``requested`` says what some columns of a table are to be, ``numbered`` whether
+    levels have numbers where they are many.
 
     Pictures that are read one by one need a ``backbone`` and the ``side`` it sees them at.
     """
     if source.kind == "table":
-        return TableEncoder.fit(source.columns, rows, requested)
+        return TableEncoder.fit(source.columns, rows, requested, numbered)
     if requested:
         raise InputError("column", next(iter(requested)), "a column of a table, not images")
     if source.pictures is not None:

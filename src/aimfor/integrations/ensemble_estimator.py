@@ -75,6 +75,7 @@ def fit_table(
         torch.from_numpy(ids.astype(np.int64)),
         objective,
         outputs=outputs,
+        levels=encoder.levels,
         weights=None if weights is None else torch.from_numpy(np.asarray(weights, dtype=np.float64)),
         groups=together,
         kinds=members,

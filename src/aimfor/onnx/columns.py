@@ -12,7 +12,8 @@ import numpy as np
 from onnx import TensorProto
 
 from ..data.columns import TableEncoder
-from ..data.columns.categories import Category
+from ..data.columns.categories import MISSING as ABSENT
+from ..data.columns.categories import UNSEEN, Category
 from ..data.columns.dates import Date
 from ..data.columns.kinds import LARGEST, Coder, Scale, override
 from ..data.columns.numbers import Number
@@ -126,15 +127,30 @@ def _category(g: Graph, coder: Category) -> str:
     text = g.input(input_name(coder.name), STRING, ["rows"])
     missing = g("RegexFullMatch", text, pattern="(?:" + "|".join(re.escape(word) for word in MISSING) + ")")
     levels, known = coder.levels, g.column(g.cast(g("Not", missing), FLOAT))
+    if coder.numbered:
+        if coder.rare is None:
+            came = f"the column {coder.name!r}, whose levels are too many to keep and are hashed"
+            raise InputError(
+                "--onnx", came, "columns of fewer levels", f"Train without it: {override(coder.name, 'ignore')}."
+            )
+        levels = (*levels, *coder.rare)
     if not levels:
         return known
     equal = g("Equal", g.column(text), g.texts(levels, (1, len(levels))))
     if not coder.exact:
         equal = g("Or", equal, _same_number(g, text, levels))
         equal = _same_otherwise(g, text, levels, equal)
-    found = g("Mul", g.cast(equal, FLOAT), known)
+    every = g("Mul", g.cast(equal, FLOAT), known)
+    found = every
+    if coder.numbered:
+        found = g("Slice", every, np.array([0]), np.array([len(coder.levels)]), np.array([1]))
     other = g("Sub", known, g("ReduceMax", found, np.array([1]), keepdims=1))
-    return g("Concat", found, other, axis=1)
+    if not coder.numbered:
+        return g("Concat", found, other, axis=1)
+    place = g.cast(g("ArgMax", every, axis=1, keepdims=1), FLOAT)
+    new = g("Where", g("Greater", known, np.float32(0.0)), np.float32(UNSEEN), np.float32(ABSENT))
+    number = g("Where", g("Greater", g("ReduceMax", every, np.array([1]), keepdims=1), np.float32(0.0)), place, new)
+    return g("Concat", found, other, number, axis=1)
 
 
 def _same_number(g: Graph, text: str, levels: tuple[str, ...]) -> str:

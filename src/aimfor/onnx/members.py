@@ -11,6 +11,7 @@ from onnx import TensorProto, numpy_helper
 
 from ..errors import InputError
 from ..learners.ensemble import WeightedMember
+from ..learners.ensemble.levels import Levels
 from ..learners.ensemble.members import Fitted
 from ..learners.ensemble.members.design import CLIP, Design
 from ..learners.ensemble.members.linear import FittedLinear
@@ -19,14 +20,47 @@ from ..learners.ensemble.members.tabular_network import BLOCKS
 from ..learners.ensemble.members.trees import FittedTrees
 from .graph import Graph
 
-FLOAT, DOUBLE = TensorProto.FLOAT, TensorProto.DOUBLE
+FLOAT, DOUBLE, INT64 = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64
 
 
 def weighted_scores(g: Graph, x: str, weighted: WeightedMember) -> str:
     """What each fold's copy says about the encoded rows ``x`` (float64), before the member's scale."""
+    if weighted.levels:
+        pairs = zip(weighted.levels, weighted.fitted, strict=True)
+        return g("Concat", *(_of_fold(g, _with_levels(g, x, levels), fitted) for levels, fitted in pairs), axis=1)
     if isinstance(weighted.fitted[0], FittedTrees):
         return _trees(g, x, [one for one in weighted.fitted if isinstance(one, FittedTrees)])
     return _stacked(g, [_one(g, x, fitted) for fitted in weighted.fitted])
+
+
+def _of_fold(g: Graph, x: str, fitted: Fitted) -> str:
+    return _trees(g, x, [fitted]) if isinstance(fitted, FittedTrees) else _stacked(g, [_one(g, x, fitted)])
+
+
+def _with_levels(g: Graph, x: str, levels: Levels) -> str:
+    """Statistics in place of level numbers: the first where the number stands, further ones behind all columns."""
+    parts, further, done = [], [], 0
+    for column, (numbers, values) in zip(levels.columns, levels.tables, strict=True):
+        cells = g.cast(g("Gather", x, np.array([column]), axis=1), INT64)
+        found = [
+            g(
+                "LabelEncoder",
+                cells,
+                domain="ai.onnx.ml",
+                keys_tensor=numpy_helper.from_array(numbers.long().numpy(), "keys"),
+                values_tensor=numpy_helper.from_array(one.contiguous().numpy(), "values"),
+                default_tensor=numpy_helper.from_array(np.zeros(1, dtype=np.float32), "default"),
+            )
+            for one in values.t()
+        ]
+        found = [g.cast(one, DOUBLE) for one in found]
+        if column > done:
+            parts.append(g("Slice", x, np.array([done]), np.array([column]), np.array([1])))
+        parts.append(found[0])
+        further += found[1:]
+        done = column + 1
+    rest = g("Slice", x, np.array([done]), np.array([2**31]), np.array([1]))
+    return g("Concat", *parts, rest, *further, axis=1)
 
 
 def _one(g: Graph, x: str, fitted: Fitted) -> str:

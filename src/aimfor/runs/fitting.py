@@ -86,6 +86,7 @@ def fit_prepared(settings: Settings, ready: Prepared, **how: Any) -> Ensemble:
         lists=None if ready.lists is None else ready.lists[rows],
         groups=clusters_of(ready, ready.parts.train),
         outputs=ready.labels.outputs,
+        levels=ready.levels,
         seed=settings.seed,
         minutes=settings.budget_minutes,
         workers=settings.jobs or _workers(ready),

@@ -55,6 +55,11 @@ class Prepared:
         return rows.x, rows.y
 
     @property
+    def levels(self) -> tuple[int, ...]:
+        """Columns of ``x`` that are numbers of levels."""
+        return self.encoder.levels if isinstance(self.encoder, TableEncoder) else ()
+
+    @property
     def fingerprint(self) -> str:
         """Changes when the data does; a resumed run checks it."""
         return fingerprint_of(self.x, self.ids, self.lists)
@@ -117,7 +122,7 @@ def prepare(
         raise InputError("--model", f"{backbone} for a table", "pictures", "Leave --model out.")
     work.hashes = source.hashes
     how: dict[str, Any] = {"backbone": backbone, "side": settings.image_size, "fine_tune": settings.fine_tune}
-    encoder = fit_encoder(source, parts.train, settings.requested, work=work, **how)
+    encoder = fit_encoder(source, parts.train, settings.requested, work=work, numbered=ensemble, **how)
     x = torch.from_numpy(encode(encoder, source))
     if ensemble and source.images is not None:
         source.notes += [WORTH, *([SAID[sort_of(source.images[parts.train])]] if settings.augment else [])]
@@ -141,7 +146,7 @@ def _prepare_lists(settings: Settings, source: Source, objective: Objective, ens
     labels, grades = grades_of(source.labels, objective)
     how: dict[str, Any] = {"holdout": settings.holdout, "validation": not ensemble}
     parts = split_lists(lists, grades, settings.seed, source.test, **how)
-    encoder = fit_encoder(source, parts.train, settings.requested)
+    encoder = fit_encoder(source, parts.train, settings.requested, numbered=ensemble)
     x = torch.from_numpy(encode(encoder, source))
     ids, numbers = torch.from_numpy(grades), torch.from_numpy(lists)
     return Prepared(source, objective, labels, ids, parts, encoder, x, settings, numbers)

@@ -1,7 +1,12 @@
-"""Categories: one output for each frequent level, one for all others; missing is none of them."""
+"""Categories: one output for each frequent level, one for all others; missing is none of them.
+
+Where levels are many there is one more output, the number of the level, in whose place an ensemble puts what the target
+says about the level.
+"""
 
 from __future__ import annotations
 
+import zlib
 from typing import Literal
 
 import numpy as np
@@ -12,6 +17,9 @@ from .kinds import Coder, Matrix, Remarks
 
 MOST_LEVELS = 50
 _MOST_RARE = 5000
+#: Numbers of levels that are hashed; float32 holds them exactly.
+_NUMBERS = 2**23
+MISSING, UNSEEN = -1.0, -2.0
 
 
 class Category(Coder):
@@ -23,10 +31,12 @@ class Category(Coder):
     rare: tuple[str, ...] | None = ()
     #: Whether ``1.1`` and ``1.10`` are two levels (training rows had such pairs) or one.
     exact: bool = False
+    #: Whether one more output is the number of the level: most levels have none of their own.
+    numbered: bool = False
 
     @property
     def parts(self) -> list[str]:
-        return [*self.levels, "any other"]
+        return [*self.levels, "any other", *(["number of the level"] if self.numbered else [])]
 
     def encode(self, column: Column, remarks: Remarks) -> Matrix:
         place = {level: i for i, level in enumerate(self.levels)}
@@ -34,9 +44,11 @@ class Category(Coder):
         codes, texts = column.distinct()
         levels = [_level(text, self.exact) for text in texts]
         ids = np.array([*(place.get(level, other) for level in levels), -1])[codes]
-        encoded = np.zeros((len(column), other + 1), dtype=np.float32)
+        encoded = np.zeros((len(column), len(self.parts)), dtype=np.float32)
         rows = np.flatnonzero(ids >= 0)
         encoded[rows, ids[rows]] = 1.0
+        if self.numbered:
+            encoded[:, -1] = np.array([*self._numbers(levels), MISSING], dtype=np.float32)[codes]
         if self.rare is not None:
             known = place.keys() | set(self.rare)
             unseen = np.flatnonzero(np.array([*(level not in known for level in levels), False])[codes])
@@ -44,13 +56,20 @@ class Category(Coder):
             remarks.add(self.name, len(unseen), len(column), "hold a level not seen in training", sample)
         return encoded
 
+    def _numbers(self, levels: list[str]) -> list[float]:
+        """The place of a level among all that are known, or a hash where those are too many to keep."""
+        if self.rare is None:
+            return [float(zlib.crc32(level.encode()) % _NUMBERS) for level in levels]
+        known = {level: float(i) for i, level in enumerate((*self.levels, *self.rare))}
+        return [known.get(level, UNSEEN) for level in levels]
+
 
 def _level(text: str, exact: bool) -> str:
     return text if exact else canonical(text)
 
 
-def fit_category(name: str, column: Column, exact: bool) -> Category | str:
-    """From training rows; a sentence instead when they cannot help."""
+def fit_category(name: str, column: Column, exact: bool, numbered: bool = True) -> Category | str:
+    """From training rows; a sentence instead when they cannot help. ``numbered``: where levels are many."""
     codes, texts = column.distinct()
     counts: dict[str, int] = {}
     for text, count in zip(texts, np.bincount(codes[codes >= 0], minlength=len(texts)).tolist(), strict=True):
@@ -66,7 +85,7 @@ def fit_category(name: str, column: Column, exact: bool) -> Category | str:
     levels = tuple(level for level in ordered[:MOST_LEVELS] if counts[level] >= least)
     kept = set(levels)
     rare = tuple(level for level in ordered if level not in kept) if len(ordered) <= _MOST_RARE else None
-    return Category(name=name, levels=levels, rare=rare, exact=exact)
+    return Category(name=name, levels=levels, rare=rare, exact=exact, numbered=numbered and len(ordered) > MOST_LEVELS)
 
 
 def spelled_apart(texts: list[str]) -> tuple[str, str] | None:

@@ -56,12 +56,14 @@ class TableEncoder:
         columns: Mapping[str, Column],
         rows: NDArray[np.int64] | None = None,
         requested: dict[str, str] | None = None,
+        numbered: bool = True,
     ) -> TableEncoder:
         """Decides what each column is from all rows, and learns levels and scales from the given ones.
 
         Args:
             columns: Name and cells of each column.
             rows: Numbers of the training rows; all by default.
+            numbered: Whether a category of many levels has an output that is the number of the level.
             wishes: What some columns are to be: ``{"when": "date:%d/%m/%Y", "zip": "category", "code": "ignore"}``.
 
         Raises:
@@ -73,7 +75,7 @@ class TableEncoder:
         for name, column in columns.items():
             decision = decide(name, column, requested.get(name))
             part = column if rows is None else column.take(rows)
-            found = decision.note if decision.kind == "ignore" else _fit(name, part, decision)
+            found = decision.note if decision.kind == "ignore" else _fit(name, part, decision, numbered)
             if isinstance(found, str):
                 encoder.notes.append(f"column {name!r} left out: {found}")
                 continue
@@ -118,6 +120,13 @@ class TableEncoder:
         return [coder.name for coder in self.columns for _ in coder.parts]
 
     @property
+    def levels(self) -> tuple[int, ...]:
+        """Outputs that are numbers of levels."""
+        last = np.cumsum([len(coder.parts) for coder in self.columns]) - 1
+        numbered = [isinstance(coder, Category) and coder.numbered for coder in self.columns]
+        return tuple(int(place) for place, yes in zip(last, numbered, strict=True) if yes)
+
+    @property
     def feature_names(self) -> list[str]:
         """For each of the d outputs a name of its own."""
         return [f"{coder.name}: {part}" if part else coder.name for coder in self.columns for part in coder.parts]
@@ -157,7 +166,7 @@ class TableEncoder:
         return encoded
 
 
-def _fit(name: str, part: Column, decision: Decision) -> Coder | str:
+def _fit(name: str, part: Column, decision: Decision, numbered: bool) -> Coder | str:
     """The coder of one column, or why it is of no use."""
     if decision.kind in ("number", "boolean"):
         values, _ = read_numbers(part, decision.style)
@@ -167,4 +176,4 @@ def _fit(name: str, part: Column, decision: Decision) -> Coder | str:
         return fit_date(name, read_dates(part, decision.form)[0], decision.form, decision.words)
     if decision.kind == "text":
         return Text(name=name)
-    return fit_category(name, part, decision.exact)
+    return fit_category(name, part, decision.exact, numbered)

@@ -19,6 +19,7 @@ from ...errors import AimforError, Interrupted
 from ...targets.folds import Folds
 from ...targets.objective import Objective
 from ..networks.loop import never_stop
+from .levels import Levels
 from .members import Fitted, Job, Member, Rows
 from .store import MemoryStore, Store
 
@@ -36,6 +37,7 @@ class Table:
         objective: The metric.
         outputs: 1 for one score per row, else the number of classes.
         seed: Decides everything random.
+        levels: Columns that hold numbers of levels.
     """
 
     rows: Rows
@@ -43,6 +45,15 @@ class Table:
     objective: Objective
     outputs: int
     seed: int
+    levels: tuple[int, ...] = ()
+
+    def seed_of(self, fold: int) -> int:
+        return (self.seed * 1009 + fold) % 2**31
+
+    def levels_of(self, fold: int) -> tuple[Levels, Rows]:
+        """Statistics of levels from the fold's training rows, and those rows with statistics of others."""
+        rows = self.rows.take(self.folds.train(fold))
+        return Levels.fit(rows, self.levels, self.outputs, self.seed_of(fold))
 
     def key(self, member: Member) -> str:
         """A name that changes whenever a cell of this member could."""
@@ -53,7 +64,7 @@ class Table:
             total.update(self.rows.lists.contiguous().numpy().tobytes())
         metric = self.objective.name if member.chosen_by_metric else ""
         own = {name: value for name, value in vars(member).items() if not name.startswith("_")}
-        plain = [type(member).__name__, own, metric, self.outputs, self.seed]
+        plain = [type(member).__name__, own, metric, self.outputs, self.seed, self.levels]
         total.update(json.dumps(plain, sort_keys=True, default=str).encode())
         return total.hexdigest()[:24]
 
@@ -200,8 +211,10 @@ def run_cell(
     try:
         rows = table.rows.first(member.columns)
         train, held = rows.take(table.folds.train(fold)), rows.take(table.folds.held[fold])
-        seed = (table.seed * 1009 + fold) % 2**31
-        job = Job(train, held, table.objective, table.outputs, seed, stop, start)
+        if table.levels:
+            levels, train = table.levels_of(fold)
+            held = replace(held, x=levels(held.x))
+        job = Job(train, held, table.objective, table.outputs, table.seed_of(fold), stop, start)
         fitted = member.fit(job)
         held_scores = torch.stack([fitted.scores(held.x, checkpoint) for checkpoint in range(fitted.checkpoints)])
     finally:

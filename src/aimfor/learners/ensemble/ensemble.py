@@ -14,6 +14,7 @@ from ...targets.calibrate import probability
 from ...targets.objective import Objective
 from .choices import SILENT, Judged
 from .decide import Threshold
+from .levels import Levels
 from .members import Fitted, Member, every_member
 from .scale import Scale
 from .store import Kept
@@ -45,6 +46,8 @@ class WeightedMember:
     curves: dict[str, Any] | None = None
     #: It sees only so many columns, from the left; None sees all.
     columns: int | None = None
+    #: Of each fold, what the target says about levels; the same for all members.
+    levels: list[Levels] = field(default_factory=list)
 
     def scores(self, x: Tensor) -> Tensor:
         """The mean of the folds' calibrated log-odds."""
@@ -56,7 +59,7 @@ class WeightedMember:
     def of_fold(self, x: Tensor, fold: int) -> Tensor:
         """Calibrated log-odds of the copy that learned without this fold."""
         x = x if self.columns is None else x[:, : self.columns].contiguous()
-        return self.scale(self.fitted[fold].scores(x))
+        return self.scale(self.fitted[fold].scores(self.levels[fold](x) if self.levels else x))
 
 
 @dataclass
@@ -176,10 +179,18 @@ class Ensemble:
             "threshold_text": self.threshold.text,
             "promised": self.cross_validated,
             "notes": self.notes,
+            "levels": len(self.levels),
         }
 
+    @property
+    def levels(self) -> list[Levels]:
+        """Of each fold; none where no column has many levels."""
+        return self.weighted_members[0].levels
+
     def parts(self) -> Iterator[tuple[str, Kept]]:
-        """The fitted members by name, ``trees-0`` …, of those that are asked."""
+        """The fitted members by name, ``trees-0`` …, of those that are asked, and ``levels-0`` …."""
+        for fold, levels in enumerate(self.levels):
+            yield f"levels-{fold}", (levels.tensors, {})
         for weighted in self.weighted_members:
             if weighted.share >= SILENT:
                 for fold, one in enumerate(weighted.fitted):
@@ -189,6 +200,7 @@ class Ensemble:
     def restore(cls, facts: dict[str, Any], get: Callable[[str], Kept], members: tuple[Member, ...] = ()) -> Ensemble:
         """From `facts` and a function that gives the fitted members by name; ``members``: further ones."""
         weighted_members = []
+        levels = [Levels.restore(get(f"levels-{fold}")[0]) for fold in range(facts.get("levels", 0))]
         known = {**_BY_NAME, **{member.name: member for member in members}}
         for one in facts["seats"]:
             if one["name"] not in known:
@@ -201,9 +213,8 @@ class Ensemble:
                 raise ValueError(f"{one['name']} has a share of the vote and no model")
             fitted = [member.restore(*get(f"{one['name']}-{fold}")) for fold in range(one["folds"])] if loud else []
             scale, rest = Scale.restore(one["scale"]), (one["share"], one["look"], one["seconds"])
-            weighted_members.append(
-                WeightedMember(one["name"], one["title"], fitted, scale, *rest, columns=one.get("columns"))
-            )
+            more = {"columns": one.get("columns"), "levels": levels}
+            weighted_members.append(WeightedMember(one["name"], one["title"], fitted, scale, *rest, **more))
         objective = Objective.of(facts["metric"]).on_classes(max(2, facts["outputs"]))
         return cls(
             objective.by_list() if facts.get("ranked") else objective,

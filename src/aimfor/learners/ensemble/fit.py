@@ -18,6 +18,7 @@ from .checkpoints import best_checkpoint, learning_curves, out_of_fold
 from .choices import Choosing, Learned
 from .ensemble import Ensemble, OutOfFold, WeightedMember
 from .gate import check_lists, check_rows
+from .levels import Levels
 from .members import FOR_TABLES, Fitted, Member, Rows
 from .members import members as of_kinds
 from .scale import Scale
@@ -34,6 +35,7 @@ def fit_ensemble(
     groups: Tensor | None = None,
     lists: Tensor | None = None,
     outputs: int | None = None,
+    levels: tuple[int, ...] = (),
     kinds: tuple[str, ...] = FOR_TABLES,
     members: tuple[Member, ...] | None = None,
     seed: int = 0,
@@ -57,6 +59,7 @@ def fit_ensemble(
         groups: ``(n,)`` ids; rows of one group are never on both sides of a fold.
         lists: ``(n,)`` ids of ranked lists (queries), for an objective of `Objective.by_list`; ``y`` are grades then.
         outputs: Scores per row; by default 1 for a binary metric, else the number of classes.
+        levels: Columns of ``x`` that hold numbers of levels: members see what the target says about each instead.
         kinds: Of members: ``linear``, ``trees``, ``network``; `FOR_FEATURES` for features of a pretrained network.
         members: Members themselves, instead of kinds.
         seed: Decides folds and everything random.
@@ -85,14 +88,14 @@ def fit_ensemble(
     notes: list[str] = []
     check_lists(objective, lists, y, weights, groups)
     kept = check_rows(x, y, weights, groups, HIGHEST_GRADE + 1 if objective.ranked else outputs, notes)
-    rows = Rows(x, y, weights, lists).take(kept)
+    rows = Rows(x, y, weights, lists, groups).take(kept)
     if isinstance(folds, Folds):
         parts = folds
     elif rows.lists is not None:
         parts = make_list_folds(rows.lists, rows.y, seed, folds, single)
     else:
         parts = make_folds(rows.y, seed, None if groups is None else groups[kept], folds, single)
-    table = Table(rows, parts, objective, outputs, seed)
+    table = Table(rows, parts, objective, outputs, seed, levels)
     notes += table.folds.notes
     runner = Runner(table, store or MemoryStore(), workers, report, stop)
     if minutes is not None:
@@ -158,8 +161,9 @@ def _assembled(
     choosing = Choosing(learned, covered, objective, rule, table.seed)
     everywhere = choosing.everywhere
     chosen = choosing.on(everywhere)
+    levels = [table.levels_of(fold)[0] for fold in range(len(table.folds))] if table.levels else []
     weighted = [
-        _weighted(table, one.member, cells, k, choosing.scale(place, k), share)
+        _weighted(table, one.member, cells, k, choosing.scale(place, k), share, levels)
         for place, (one, cells, k, share) in enumerate(
             zip(learned, cells_of, chosen.checkpoints, chosen.shares.tolist(), strict=True)
         )
@@ -180,9 +184,11 @@ def _assembled(
 
 
 def _weighted(
-    table: Table, member: Member, cells: list[Cell], checkpoint: int, scale: Scale, share: float
+    table: Table, member: Member, cells: list[Cell], checkpoint: int, scale: Scale, share: float, levels: list[Levels]
 ) -> WeightedMember:
     curves = learning_curves(table, member, cells)
     curves["chosen"] = curves["ticks"][checkpoint]
     fitted, seconds = [cell.fitted.cut(checkpoint) for cell in cells], sum(cell.seconds for cell in cells)
-    return WeightedMember(member.name, member.title, fitted, scale, share, checkpoint, seconds, curves, member.columns)
+    return WeightedMember(
+        member.name, member.title, fitted, scale, share, checkpoint, seconds, curves, member.columns, levels
+    )

@@ -127,7 +127,7 @@ class Survey:
         """Fitted on the sample."""
         columns = self.sampled()
         target_of(columns, cut.target)
-        encoder = TableEncoder.fit(columns, None, wishes)
+        encoder = TableEncoder.fit(columns, None, wishes, numbered=False)
         rows = sum(self.train.values())
         if rows > len(self.keys):
             encoder.columns = [_lenient(coder) for coder in encoder.columns]

@@ -23,21 +23,23 @@ from ...networks.loop import never_stop
 class Rows:
     """Encoded rows: ``x`` (n, d) float32, not clipped; ``y`` (n,) class ids; ``weights`` (n,) or None.
 
-    Rows of ranked lists have ``lists`` (n,), equal for the rows of one list, and grades for class ids.
+    Rows of ranked lists have ``lists`` (n,), equal for the rows of one list, and grades for class ids. ``clusters``
+    (n,) are equal for rows that belong together.
     """
 
     x: Tensor
     y: Tensor
     weights: Tensor | None = None
     lists: Tensor | None = None
+    clusters: Tensor | None = None
 
     def first(self, columns: int | None) -> Rows:
         """Only the first ``columns`` columns; None for all."""
         return self if columns is None else replace(self, x=self.x[:, :columns].contiguous())
 
     def take(self, rows: Tensor) -> Rows:
-        weights, lists = (None if part is None else part[rows] for part in (self.weights, self.lists))
-        return Rows(self.x[rows], self.y[rows], weights, lists)
+        further = (self.weights, self.lists, self.clusters)
+        return Rows(self.x[rows], self.y[rows], *(None if part is None else part[rows] for part in further))
 
 
 @dataclass(frozen=True)
