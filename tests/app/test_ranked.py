@@ -133,7 +133,7 @@ def test_export_refuses_a_ensemble_of_lists(trained: Path) -> None:
 def test_the_report_shows_queries_and_no_threshold(trained: Path) -> None:
     page = (trained / "report.html").read_text()
     assert "Query by query" in page
-    assert "test queries count" in page
+    assert "queries count" in page
     assert 'id="queries"' in page
     assert "NDCG@5" in page
     assert "Which columns matter" in page

@@ -68,7 +68,11 @@ Columns = Annotated[
 ]
 Encoding = Annotated[str | None, typer.Option(help="Text encoding of the CSV, e.g. latin-1.")]
 Rows = Annotated[int | None, typer.Option(help="Read only this many rows from the top of the table.")]
-Test = Annotated[str | None, typer.Option(help="A file of test rows; by default every row is learned from and judges.")]
+Time = Annotated[
+    str | None,
+    typer.Option(help="Column of moments: folds learn from what was before and are judged on what came."),
+]
+Test = Annotated[str | None, typer.Option(help="A file of test rows; by default all rows learn and judge.")]
 Holdout = Annotated[float, typer.Option(help="Share of the rows that only test, such as 0.2; by default none.")]
 Members = Annotated[
     str | None,

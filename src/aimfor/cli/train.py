@@ -21,6 +21,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "cluster": (options.Cluster, None),
     "query": (options.Query, None),
     "model": (options.Model, "auto"),
+    "time": (options.Time, None),
     "test": (options.Test, None),
     "holdout": (options.Holdout, 0.0),
     "members": (options.Members, None),

@@ -56,6 +56,8 @@ class Settings(BaseModel):
     memory: int = Field(default=0, ge=0)
     #: The share of the rows that test and are not learned from; 0 for none.
     holdout: float = Field(default=0.0, ge=0, le=0.5)
+    #: The column that orders rows: folds learn from what was before.
+    time: str | None = None
     #: A file of test rows.
     test: str | None = None
     #: Kinds of members of the ensemble.

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from ..errors import InputError, nearest
 from .columns.cells import Column
 from .columns.copies import copied_rows
+from .columns.dates import read_dates
+from .columns.numbers import read_numbers
+from .columns.schema import decide
 from .pictures import Pictures
 
 Array = NDArray[Any]
@@ -35,6 +38,7 @@ class Source:
         groups: Group of each row, by which the report breaks rates down, or None.
         queries: The query of each row as text, for ranked lists, or None.
         whole: Cluster of each row where rows of one must stay in one part of every split, or None.
+        times: Of each row, where folds learn from what was before, or None.
         extras: Further values per row that are not features (only from npz files).
         notes: Sentences about what was dropped or assumed.
         hashes: Of the pictures' contents, where they were computed.
@@ -50,6 +54,7 @@ class Source:
     groups: Array | None = None
     queries: Array | None = None
     whole: Array | None = None
+    times: Array | None = None
     extras: dict[str, Column] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     hashes: list[str] | None = None
@@ -97,6 +102,32 @@ def take_cluster(source: Source, cluster: str) -> None:
     source.notes.append(f"rows of one {cluster!r} stay together in test rows and folds ({count} clusters)")
 
 
+def take_time(source: Source, time: str) -> None:
+    """The column that orders the rows: folds learn from what was before. It is no feature: later values are all new."""
+    known = {**source.extras, **source.columns}
+    if time not in known:
+        raise InputError("--time", repr(time), "a column of the data", nearest(time, known))
+    column, words = known[time], "numbers or dates, which say what was before what"
+    decision = decide(time, column)
+    if decision.kind == "number":
+        moments = read_numbers(column, decision.style)[0]
+    elif decision.kind == "date":
+        dates = read_dates(column, decision.form)[0].astype("M8[us]")
+        moments = np.where(np.isnat(dates), np.nan, dates.astype(np.int64).astype(np.float64))
+        later = int((dates > np.datetime64("now")).sum())
+        if later:
+            source.notes.append(f"{later} rows have a {time!r} that is yet to come")
+    else:
+        raise InputError("--time", f"{time!r}, a column of {decision.kind}", words)
+    if len(np.unique(moments[np.isfinite(moments)])) < 2:
+        raise InputError("--time", f"{time!r} with one moment for all rows", "moments that differ")
+    source.times = moments
+    source.columns.pop(time, None)
+    if not source.columns:
+        raise InputError("data", "no column but the target and the time", "at least one feature column")
+    source.notes.append(f"every fold learns from rows before those it is judged on, by {time!r}, which is no feature")
+
+
 def take_copies(source: Source, ids: NDArray[np.int64]) -> None:
     """Copies of rows, more than chance explains, stay together in every split, counted in a note."""
     found = copied_rows(source.columns, ids) if source.kind == "table" and source.whole is None else None
@@ -140,6 +171,11 @@ def drop_unlabelled(source: Source) -> None:
         if not named.all():
             source.notes.append(f"{int((~named).sum())} rows without a query were left out")
         known &= named
+    if source.times is not None:
+        dated = np.isfinite(source.times)
+        if not dated.all():
+            source.notes.append(f"{int((~dated).sum())} rows without a time were left out")
+        known &= dated
     if known.all():
         return
     source.labels = source.labels[known]
@@ -149,7 +185,7 @@ def drop_unlabelled(source: Source) -> None:
     if source.pictures is not None:
         source.pictures = source.pictures.take(np.flatnonzero(known).tolist())
         source.hashes = None
-    for part in ("test", "groups", "queries", "whole"):
+    for part in ("test", "groups", "queries", "whole", "times"):
         value = getattr(source, part)
         if value is not None:
             setattr(source, part, value[known])

@@ -14,7 +14,7 @@ from .images import SUFFIXES
 from .labels import labels_of
 from .layouts import read_pictures
 from .npz import read_npz
-from .source import Array, Source, drop_unlabelled, groups_of, take_cluster, take_query
+from .source import Array, Source, drop_unlabelled, groups_of, take_cluster, take_query, take_time
 from .tables import check_size, read_table
 
 BUILT_IN = ("digits", "digits_imbalanced", "digits_high", "breast_cancer", "wine", "iris")
@@ -35,6 +35,7 @@ def load(
     skip_corrupt: bool = False,
     known: Container[str] = (),
     test: str | None = None,
+    time: str | None = None,
 ) -> Source:
     """Reads any kind of source. With ``labelled=False`` a missing target is no error.
 
@@ -65,6 +66,8 @@ def load(
         source.groups = groups_of({**source.extras, **source.columns}, group)
     if cluster is not None:
         take_cluster(source, cluster)
+    if time is not None:
+        take_time(source, time)
     if query is not None:
         take_query(source, query, target)
     if source.labels is not None and source.labels.ndim == 1 and labelled:

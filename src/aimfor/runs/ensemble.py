@@ -183,6 +183,8 @@ class EnsembleTask(Task):
         if not isinstance(ready.encoder, TableEncoder):
             return Importance(left_out="features of a pretrained network have no names")
         columns = ready.encoder.feature_columns
+        if judging.folds is not None and ready.source.times is not None:
+            return Importance(left_out="with --time the models of the folds are not kept; name test rows by --test")
         x, y = ready.x[judging.rows], ready.ids[judging.rows]
         scores: Callable[[Tensor], Tensor] = fitted.scores
         if judging.folds is not None:  # the fold goes with the row, as a column that is never shuffled
@@ -206,9 +208,9 @@ def held_out(ready: Prepared, fitted: Ensemble) -> Judging:
     rows = torch.from_numpy(ready.parts.train)[record.rows]
     if found is None:
         return Judging(rows, record.scores, record.scores, record.folds)
-    rows, scores, folds = rows[found.places], found.scores[found.places], record.folds[found.places]
+    rows, scores, folds = rows[found.places], found.scores, record.folds[found.places]
     if ready.objective.needs_threshold:  # each is decided at the threshold of the others, moved to the one that stays
-        return Judging(rows, scores - found.thresholds[found.places] + fitted.threshold.value, scores, folds)
+        return Judging(rows, scores - found.thresholds + fitted.threshold.value, scores, folds)
     return Judging(rows, scores, scores, folds)
 
 

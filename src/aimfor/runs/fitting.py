@@ -21,7 +21,7 @@ from ..learners.ensemble.weights import DEFAULT, Judge
 from ..learners.networks.augment import sort_of
 from ..metrics.at_rate import AtRate
 from ..targets.classes import Labels
-from ..targets.folds import make_folds, make_list_folds
+from ..targets.folds import make_folds, make_list_folds, make_time_folds
 from .evaluation import Curves, MemberRow, Members
 from .prepared import Prepared
 
@@ -31,6 +31,8 @@ SPREAD_ABOVE = 60_000
 SEEN = 60
 #: Folds of a network on pixels, each of which takes minutes.
 PICTURE_FOLDS = 3
+#: Folds for what a random split would have claimed.
+RANDOM_FOLDS = 3
 #: Confidence that a guaranteed threshold keeps its floor.
 CONFIDENCE = 0.95
 RULE = (
@@ -46,6 +48,9 @@ def check_ensemble(ready: Prepared) -> None:
     rows = torch.from_numpy(ready.parts.train)
     if ready.lists is not None:
         make_list_folds(ready.lists[rows], ready.ids[rows], ready.settings.seed, single=ready.settings.fast)
+        return
+    if ready.source.times is not None:
+        make_time_folds(torch.from_numpy(ready.source.times)[rows], ready.ids[rows])
         return
     make_folds(ready.ids[rows], ready.settings.seed, clusters_of(ready, ready.parts.train), single=ready.settings.fast)
 
@@ -85,6 +90,7 @@ def fit_prepared(settings: Settings, ready: Prepared, **how: Any) -> Ensemble:
         ready.objective,
         lists=None if ready.lists is None else ready.lists[rows],
         groups=clusters_of(ready, ready.parts.train),
+        times=None if ready.source.times is None else torch.from_numpy(ready.source.times)[rows],
         outputs=ready.labels.outputs,
         levels=ready.levels,
         seed=settings.seed,
@@ -93,7 +99,31 @@ def fit_prepared(settings: Settings, ready: Prepared, **how: Any) -> Ensemble:
         **chosen,
         **how,
     )
+    if (settings.cluster or settings.time) and ready.source.images is None:
+        ensemble.notes.append(claim_of_random_folds(ensemble, ready))
     return with_floor(ensemble, ready)
+
+
+def claim_of_random_folds(ensemble: Ensemble, ready: Prepared) -> str:
+    """What one member would seem to reach if rows that belong together, or later ones, were on both sides."""
+    record, rows = ensemble.out_of_fold, torch.from_numpy(ready.parts.train)
+    assert record is not None
+    names = [weighted.name for weighted in ensemble.weighted_members]
+    place = names.index("trees") if "trees" in names else 0
+    member = next(one for one in members(ready.settings.members) if one.name == names[place])
+    how: dict[str, Any] = {"members": (member,), "outputs": ready.labels.outputs, "levels": ready.levels}
+    random = fit_ensemble(
+        ready.x[rows], ready.ids[rows], ready.objective, folds=RANDOM_FOLDS, seed=ready.settings.seed, **how
+    ).out_of_fold
+    assert random is not None
+    found, claimed = (
+        Judge(ready.objective, one.members, one.y).value(one.members[at]) for one, at in ((record, place), (random, 0))
+    )
+    by = "folds in time" if ready.settings.time else f"whole clusters of {ready.settings.cluster!r}"
+    return (
+        f"judged on {by}: {member.title} alone has {ready.objective.name} {found:.3f} there, and would have "
+        f"seemed to have {claimed:.3f} in random folds"
+    )
 
 
 def _workers(ready: Prepared) -> int:

@@ -23,7 +23,7 @@ from .task import Task
 
 #: Options of `aimfor train` by who declares them; those that nobody names act on every kind.
 SOURCES = {
-    "rows": ("column", "group", "cluster", "encoding", "rows", "memory", "test"),
+    "rows": ("column", "group", "cluster", "time", "encoding", "rows", "memory", "test"),
     "rows of lists": ("column", "encoding", "rows", "memory", "test"),
     "chunks": ("column", "group", "cluster", "encoding", "memory", "threads"),
     "images": ("group", "cluster", "encoding", "image_size", "skip_corrupt"),

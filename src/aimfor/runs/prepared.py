@@ -80,6 +80,7 @@ def read_source(settings: Settings, work: Work | None = None) -> Source:
         group=settings.group,
         cluster=settings.cluster,
         test=settings.test,
+        time=settings.time,
         query=settings.query,
         encoding=settings.encoding,
         rows=settings.rows,
@@ -116,7 +117,8 @@ def prepare(
     ids = labels.encode(source.labels)
     take_copies(source, ids)
     aside = aside_for(objective, ids) if ensemble else ASIDE
-    parts = split(ids, settings.seed, source.test, holdout=settings.holdout, aside=aside, whole=source.whole)
+    shares: dict[str, Any] = {"holdout": settings.holdout, "aside": aside, "whole": source.whole}
+    parts = split(ids, settings.seed, source.test, times=source.times, **shares)
     backbone = settings.model if is_backbone(settings.model) else ""
     if backbone and source.kind == "table":
         raise InputError("--model", f"{backbone} for a table", "pictures", "Leave --model out.")

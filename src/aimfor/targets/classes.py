@@ -175,13 +175,16 @@ def split(
     holdout: float = 0.2,
     aside: float = 0.2,
     whole: Array | None = None,
+    times: Array | None = None,
 ) -> Split:
     """Stratified: every class gives these shares of its rows to test and validation, and at least one to each part.
 
     A share of 0 makes no such part: its rows are training rows, as an ensemble holds out folds of those. With ``test``
     (True for rows that the data sets aside) those are the test part whatever the seed. Rows with one value of
-    ``whole`` stay in one part.
+    ``whole`` stay in one part. With ``times`` the latest rows test, and those before them validate.
     """
+    if times is not None:
+        return _split_in_time(ids, test, holdout, aside, times)
     if whole is not None:
         return _grouped_split(ids, seed, test, holdout, aside, whole)
     rng = np.random.default_rng([seed, 20240607])
@@ -203,6 +206,28 @@ def split(
             part.append(rows)
     train, between, held_out = (np.sort(np.concatenate(part)) for part in parts)
     return Split(train, between, held_out)
+
+
+def _split_in_time(ids: Rows, test: Array | None, holdout: float, aside: float, times: Array) -> Split:
+    """The latest rows test; rows of one moment are in one part."""
+    everything = np.arange(len(ids))
+    held = np.flatnonzero(test) if test is not None else _latest(everything, times, holdout)
+    rest = np.setdiff1d(everything, held)
+    between = _latest(rest, times, min(0.5, aside / (1 - (0.0 if test is not None else holdout))))
+    found = Split(np.setdiff1d(rest, between), between, held)
+    for part in (found.train, *(one for one in (held, between) if len(one))):
+        if len(np.unique(ids[part])) < len(np.unique(ids)):
+            raise InputError("--time", "moments that leave a part of the split without a class", "every class in each")
+    return found
+
+
+def _latest(rows: Rows, times: Array, fraction: float) -> Rows:
+    """About this fraction of the rows, the latest; none for 0."""
+    if not fraction:
+        return rows[:0]
+    ordered = np.sort(times[rows])
+    first = ordered[min(len(ordered) - 1, round((1 - fraction) * len(ordered)))]
+    return np.asarray(rows[times[rows] >= first])
 
 
 def _grouped_split(ids: Rows, seed: int, test: Array | None, holdout: float, aside: float, whole: Array) -> Split:

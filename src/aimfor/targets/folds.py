@@ -26,17 +26,21 @@ class Folds:
         held: Row numbers, ascending, one tensor per fold. Disjoint; together all rows, or a part for one split.
         n: Number of rows.
         notes: What was done differently from what a user would expect, in words.
+        trained: Row numbers that train in each fold, where those are not all others: folds that follow time.
     """
 
     held: tuple[Tensor, ...]
     n: int
     notes: tuple[str, ...] = ()
+    trained: tuple[Tensor, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.held)
 
     def train(self, fold: int) -> Tensor:
         """Row numbers that train in this fold, ascending."""
+        if self.trained is not None:
+            return self.trained[fold]
         inside = torch.ones(self.n, dtype=torch.bool)
         inside[self.held[fold]] = False
         return inside.nonzero().reshape(-1)
@@ -100,6 +104,44 @@ def make_folds(
     if any(len(y[rows].unique()) < len(counts) for rows in held) and not single:
         notes.append("some folds hold out no row of some class; all folds count together, so this is no loss")
     return _checked(Folds(tuple(held), n, tuple(notes)), y)
+
+
+def make_time_folds(times: Tensor, y: Tensor, groups: Tensor | None = None, folds: int | None = None) -> Folds:
+    """Folds that each learn from what was before: rows of one moment are in one, the earliest are in none.
+
+    Args:
+        times: Of each row ``(n,)``.
+        y: Class ids ``(n,)``.
+        groups: Group ids ``(n,)``; rows of a group that is held out do not train there, however early.
+        folds: Their number, 5 by default.
+
+    Raises:
+        InputError: No fold has both classes before it.
+
+    Example:
+        >>> times, y = torch.arange(12), torch.arange(12) % 2
+        >>> found = make_time_folds(times, y, folds=2)
+        >>> [(len(found.train(fold)), rows.tolist()) for fold, rows in enumerate(found.held)]
+        [(4, [4, 5, 6, 7]), (8, [8, 9, 10, 11])]
+    """
+    asked, n = folds or FOLDS, len(y)
+    ordered = times.sort().values
+    limits = ordered[[min(n - 1, round(part * n / (asked + 1))) for part in range(1, asked + 1)]].unique()
+    classes, held, trained = len(y.unique()), [], []
+    for place, limit in enumerate(limits):
+        here = times >= limit
+        if place + 1 < len(limits):
+            here &= times < limits[place + 1]
+        before = times < limit
+        if groups is not None:
+            before &= ~torch.isin(groups, groups[here].unique())
+        if len(y[before].unique()) == classes and bool(here.any()):
+            held.append(here.nonzero().reshape(-1))
+            trained.append(before.nonzero().reshape(-1))
+    if not held:
+        raise InputError("--time", "no moment that has every class before it", "rows of every class early and late")
+    notes = [] if len(held) == asked else [f"{len(held)} folds in time instead of {asked}: the others lack a class"]
+    return Folds(tuple(held), n, tuple(notes), tuple(trained))
 
 
 def make_list_folds(lists: Tensor, y: Tensor, seed: int, folds: int | None = None, single: bool = False) -> Folds:

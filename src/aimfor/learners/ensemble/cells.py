@@ -47,24 +47,35 @@ class Table:
     seed: int
     levels: tuple[int, ...] = ()
 
+    @property
+    def cells(self) -> int:
+        """Of a member: one a fold, and where folds follow time one more, which learns from all rows and is kept."""
+        return len(self.folds) + (self.folds.trained is not None)
+
+    def trained(self, fold: int) -> Rows:
+        every = fold == len(self.folds)
+        return self.rows if every else self.rows.take(self.folds.train(fold))
+
+    def held(self, fold: int) -> Rows:
+        return self.rows.take(self.folds.held[min(fold, len(self.folds) - 1)])
+
     def seed_of(self, fold: int) -> int:
         return (self.seed * 1009 + fold) % 2**31
 
     def levels_of(self, fold: int) -> tuple[Levels, Rows]:
         """Statistics of levels from the fold's training rows, and those rows with statistics of others."""
-        rows = self.rows.take(self.folds.train(fold))
-        return Levels.fit(rows, self.levels, self.outputs, self.seed_of(fold))
+        return Levels.fit(self.trained(fold), self.levels, self.outputs, self.seed_of(fold))
 
     def key(self, member: Member) -> str:
         """A name that changes whenever a cell of this member could."""
         total = hashlib.sha256()
-        for part in (self.rows.x, self.rows.y, self.rows.weights, *self.folds.held):
+        for part in (self.rows.x, self.rows.y, self.rows.weights, *self.folds.held, *(self.folds.trained or ())):
             total.update(b"-" if part is None else part.contiguous().numpy().tobytes())
         if self.rows.lists is not None:
             total.update(self.rows.lists.contiguous().numpy().tobytes())
         metric = self.objective.name if member.chosen_by_metric else ""
         own = {name: value for name, value in vars(member).items() if not name.startswith("_")}
-        plain = [type(member).__name__, own, metric, self.outputs, self.seed, self.levels]
+        plain = [type(member).__name__, own, metric, self.outputs, self.seed, self.levels, self.cells]
         total.update(json.dumps(plain, sort_keys=True, default=str).encode())
         return total.hexdigest()[:24]
 
@@ -128,7 +139,7 @@ class Runner:
             after: Cells done before, for the report.
             total: Cells in all.
         """
-        folds, key = range(len(self.table.folds)), self.table.key(member)
+        folds, key = range(self.table.cells), self.table.key(member)
         done: dict[int, Cell] = {}
         for fold in folds:
             kept = self.store.get(f"{member.name}-{fold}")
@@ -146,7 +157,7 @@ class Runner:
 
     def _tell(self, member: Member, fold: int, done: int, total: int, each: float) -> None:
         if self.report is not None:
-            folds = len(self.table.folds)
+            folds = self.table.cells
             progress = Progress(member.name, member.title, fold, folds, done, total, each, each * (total - done))
             self.report(progress)
 
@@ -209,8 +220,7 @@ def run_cell(
     began, threads = time.monotonic(), torch.get_num_threads()
     torch.set_num_threads(1)  # the last bits must not depend on how many cores were free
     try:
-        rows = table.rows.first(member.columns)
-        train, held = rows.take(table.folds.train(fold)), rows.take(table.folds.held[fold])
+        train, held = table.trained(fold).first(member.columns), table.held(fold).first(member.columns)
         if table.levels:
             levels, train = table.levels_of(fold)
             held = replace(held, x=levels(held.x))

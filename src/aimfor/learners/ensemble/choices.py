@@ -111,18 +111,27 @@ class Choosing:
         parts = _parts(self.rows, folds, self.seed)
         if parts is None:
             return None
+        in_time = folds.trained is not None and len(folds) > 1
         scores = torch.zeros_like(self.learned[0].scores[0], dtype=torch.float64)
         thresholds = torch.zeros(len(self.everywhere), dtype=torch.float64)
-        for part in parts:
-            others = torch.ones(len(self.everywhere), dtype=torch.bool)
-            others[part] = False
-            found = self.on(others.nonzero().reshape(-1), scale)
+        for number, part in enumerate(parts):
+            if in_time and not number:
+                continue  # nothing was before it that could choose
+            others = [one for place, one in enumerate(parts) if place < number or (place > number and not in_time)]
+            found = self.on(torch.cat(others).sort().values, scale)
             scores[part], thresholds[part] = self.scores(found, part), found.threshold.value
-        return Judged(self.everywhere, scores, thresholds)
+        places = torch.cat(parts[1:]).sort().values if in_time else self.everywhere
+        return Judged(places, scores[places], thresholds[places])
 
 
 def _parts(rows: Rows, folds: Folds, seed: int) -> list[Tensor] | None:
-    """The folds, joined to five at most; a single split is cut into as many. None where others would lack a class."""
+    """The folds, joined to five at most; a single split is cut into as many. None where others would lack a class.
+
+    Folds that follow time are parts as they are, the earliest first.
+    """
+    if folds.trained is not None and len(folds) > 1:
+        blocks = [(folds.numbers == fold).nonzero().reshape(-1) for fold in range(len(folds))]
+        return blocks if len(rows.y[blocks[0]].unique()) == len(rows.y.unique()) else None
     if len(folds) > 1:
         number = folds.numbers % PARTS
     elif rows.lists is not None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from ...errors import InputError
-from ...targets.folds import Folds, make_folds, make_list_folds
+from ...targets.folds import Folds, make_folds, make_list_folds, make_time_folds
 from ...targets.grades import HIGHEST_GRADE
 from ...targets.objective import Objective
 from ..networks.loop import never_stop
@@ -34,6 +34,7 @@ def fit_ensemble(
     weights: Tensor | None = None,
     groups: Tensor | None = None,
     lists: Tensor | None = None,
+    times: Tensor | None = None,
     outputs: int | None = None,
     levels: tuple[int, ...] = (),
     kinds: tuple[str, ...] = FOR_TABLES,
@@ -58,6 +59,7 @@ def fit_ensemble(
         weights: ``(n,)``, at least 0; rows of weight 0 are left out.
         groups: ``(n,)`` ids; rows of one group are never on both sides of a fold.
         lists: ``(n,)`` ids of ranked lists (queries), for an objective of `Objective.by_list`; ``y`` are grades then.
+        times: ``(n,)``; folds learn from rows before those they hold out, and the members that stay from all rows.
         outputs: Scores per row; by default 1 for a binary metric, else the number of classes.
         levels: Columns of ``x`` that hold numbers of levels: members see what the target says about each instead.
         kinds: Of members: ``linear``, ``trees``, ``network``; `FOR_FEATURES` for features of a pretrained network.
@@ -91,6 +93,8 @@ def fit_ensemble(
     rows = Rows(x, y, weights, lists, groups).take(kept)
     if isinstance(folds, Folds):
         parts = folds
+    elif times is not None:
+        parts = make_time_folds(times[kept], rows.y, rows.clusters, 1 if single else folds)
     elif rows.lists is not None:
         parts = make_list_folds(rows.lists, rows.y, seed, folds, single)
     else:
@@ -128,7 +132,7 @@ def _learn(
     """Who learned in time, what each says out of fold, and its cells."""
     learned: list[Learned] = []
     cells_of: dict[str, list[Cell]] = {}
-    total = len(able) * len(table.folds)
+    total = len(able) * table.cells
     limit = runner.deadline
     for number, member in enumerate(able):
         runner.deadline = limit if learned else None  # without one member there is no answer at all
@@ -136,12 +140,12 @@ def _learn(
         if member.starts_from in cells_of:
             starts = _at_best(table, learned[list(cells_of).index(member.starts_from)], cells_of[member.starts_from])
         missing = member.starts_from is not None and starts is None
-        cells = None if missing else runner.cells(member, starts, number * len(table.folds), total)
+        cells = None if missing else runner.cells(member, starts, number * table.cells, total)
         if cells is None:
             notes.append(f"{member.title} left out: the time limit was reached before it had learned")
             continue
         cells_of[member.name] = cells
-        learned.append(Learned(member, out_of_fold(table, cells)))
+        learned.append(Learned(member, out_of_fold(table, cells[: len(table.folds)])))
     return learned, list(cells_of.values())
 
 
@@ -161,9 +165,10 @@ def _assembled(
     choosing = Choosing(learned, covered, objective, rule, table.seed)
     everywhere = choosing.everywhere
     chosen = choosing.on(everywhere)
-    levels = [table.levels_of(fold)[0] for fold in range(len(table.folds))] if table.levels else []
+    stays = slice(0 if table.folds.trained is None else len(table.folds), None)  # in time: who learned from all rows
+    levels = [table.levels_of(fold)[0] for fold in range(table.cells)[stays]] if table.levels else []
     weighted = [
-        _weighted(table, one.member, cells, k, choosing.scale(place, k), share, levels)
+        _weighted(table, one.member, cells, stays, k, choosing.scale(place, k), share, levels)
         for place, (one, cells, k, share) in enumerate(
             zip(learned, cells_of, chosen.checkpoints, chosen.shares.tolist(), strict=True)
         )
@@ -184,11 +189,19 @@ def _assembled(
 
 
 def _weighted(
-    table: Table, member: Member, cells: list[Cell], checkpoint: int, scale: Scale, share: float, levels: list[Levels]
+    table: Table,
+    member: Member,
+    cells: list[Cell],
+    stays: slice,
+    checkpoint: int,
+    scale: Scale,
+    share: float,
+    levels: list[Levels],
 ) -> WeightedMember:
-    curves = learning_curves(table, member, cells)
+    curves = learning_curves(table, member, cells[: len(table.folds)])
     curves["chosen"] = curves["ticks"][checkpoint]
-    fitted, seconds = [cell.fitted.cut(checkpoint) for cell in cells], sum(cell.seconds for cell in cells)
+    fitted = [cell.fitted.cut(min(checkpoint, cell.fitted.checkpoints - 1)) for cell in cells[stays]]
+    seconds = sum(cell.seconds for cell in cells)
     return WeightedMember(
         member.name, member.title, fitted, scale, share, checkpoint, seconds, curves, member.columns, levels
     )
