@@ -23,6 +23,7 @@ NAMES: dict[str, str] = {
     "tables": "ours.tables",
     "committee": "ours.committee",
     "autogluon": "ours.autogluon",
+    "many_levels": "ours.many_levels",
     "mq2008": "ours.mq2008",
     "mq2008_committee": "ours.mq2008_committee",
     "retrieval": "ours.retrieval",

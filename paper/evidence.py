@@ -10,7 +10,7 @@ from . import NAMES
 from .claims.catalogue import CLAIMS
 from .claims.judging import Entries
 from .experiments.meng import heads
-from .experiments.ours import autogluon, mq2008_committee, retrieval, retrieval_features
+from .experiments.ours import autogluon, many_levels, mq2008_committee, retrieval, retrieval_features
 from .experiments.ravi import rate_duals, second_label, weak_boxes
 from .map import curves
 from .map.page import draw, map_lines, write_choices
@@ -42,10 +42,10 @@ OURS = """## Does aimfor's default help?
 """
 COMMITTEE = """### The committee, the default of `aimfor train` on tables (`committee`)
 
-Five members (a linear model, two kinds of boosted trees, a network trained with cross-entropy, and the same network
-trained further on the metric) predict out of fold, and the metric sets their weights. The rivals are LightGBM,
-histogram gradient boosting, logistic regression and one network, each refitted on all training rows with a tuned
-threshold; the best of them is chosen on held-out training rows. `aimfor train`, `aimfor compare` and
+A linear model, two kinds of boosted trees and a network predict out of fold, and the metric sets their weights. In the
+cells below the same network trained further on the metric sat with them; what it added is why it left. The rivals
+are LightGBM, histogram gradient boosting, logistic regression and one network, each refitted on all training rows with
+a tuned threshold; the best of them is chosen on held-out training rows. `aimfor train`, `aimfor compare` and
 `MetricClassifier` all call the same function, `fit_ensemble`.
 """
 EARLIER = """### The earlier default: one network with a final phase
@@ -134,7 +134,11 @@ def _committee(results: dict[str, Entries]) -> list[str]:
     entries = results.get("committee")
     if not entries:
         return [COMMITTEE, "Not measured yet: `python -m paper committee`.\n"]
-    return [COMMITTEE, "\n".join(summary_lines(entries, "####")), ""]
+    levels = [f"### {many_levels.TITLE} (`many_levels`)", "", many_levels.SETTING, ""]
+    levels += (
+        [*many_levels.summary_lines(found), ""] if (found := results.get("many_levels")) else ["Not measured yet."]
+    )
+    return [COMMITTEE, "\n".join(summary_lines(entries, "####")), "", *levels]
 
 
 def _lists(results: dict[str, Entries]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aimfor.errors import InputError
-from aimfor.runs.evaluation import EnsembleEvaluation, read_evaluation, write_evaluation
+from aimfor.runs.evaluation import EnsembleEvaluation, Estimate, read_evaluation, write_evaluation
 from aimfor.targets.evaluate.results import GroupRow, TwoClasses
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ensemble.json"
@@ -22,7 +22,7 @@ def _today(folder: Path) -> EnsembleEvaluation:
     found = read_evaluation(folder)
     assert isinstance(found, EnsembleEvaluation)
     assert isinstance(found.test, TwoClasses)
-    return replace(found, test=replace(found.test, groups=[GROUP]))
+    return replace(found, expected=Estimate(0.5), test=replace(found.test, groups=[GROUP]))
 
 
 def _as_it_was(document: dict[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def test_rivals_know_the_levels_of_the_rows_they_may_learn_from(tmp_path: Path) 
     frame = people(0)
     frame.loc[3, "city"], frame.loc[5, "x"], frame.loc[7, "city"] = "Oslo", None, None
     frame.to_csv(tmp_path / "t.csv", index=False)
-    ready = prepare(settings(data=str(tmp_path / "t.csv"), target="label", metric="ap"))
+    ready = prepare(settings(data=str(tmp_path / "t.csv"), target="label", metric="ap", holdout=0.2))
     learned = np.setdiff1d(np.arange(240), [3])
     table = raw_table(ready, learned)
     assert table.sizes == (2,)
@@ -58,7 +58,7 @@ def test_a_rival_uses_levels_and_meets_new_and_missing_ones(name: str) -> None:
 def test_value_and_threshold_are_those_of_folds_of_all_training_rows(tmp_path: Path) -> None:
     """Against scikit-learn's own folds and logistic regression on the scaled column."""
     people(0).drop(columns="city").to_csv(tmp_path / "t.csv", index=False)
-    ready = prepare(settings(data=str(tmp_path / "t.csv"), target="label", metric="auroc"))
+    ready = prepare(settings(data=str(tmp_path / "t.csv"), target="label", metric="auroc", holdout=0.2))
     scores, value, _ = run_rival("logistic_regression", ready)
     learned = np.sort(np.concatenate([ready.parts.train, ready.parts.validation]))
     x, y = ready.x.double().numpy()[learned], ready.ids.numpy()[learned]
