@@ -26,7 +26,8 @@ TEST, EFFECT = 10_000, 1.5
 TITLE = "A category of 40 to 5,000 levels"
 SETTING = """AUROC (hundredths) on 10,000 fresh rows; one column of levels with an effect of deviation 1.5 on the
 log-odds, four numbers of which two count. *one-hot*: logistic regression; *target encoding*: scikit-learn's,
-then LightGBM; CatBoost with native categories where it is installed. *expected* is what the run says one may expect on new rows."""
+then LightGBM; CatBoost with native categories where it is installed. *expected* is what the run says one may expect on
+new rows."""
 
 
 def cells(options: Options) -> list[Cell]:
