@@ -56,7 +56,7 @@ class Command:
             parts = json.loads((folder / "comparison.json").read_text())["parts"]
             return [[(row["name"], row["test"], row["validation"]) for row in part["table"]] for part in parts]
         metrics = json.loads((folder / "metrics.json").read_text())
-        return [metrics[key] for key in ("test", "validation", "threshold", "importance")]
+        return [metrics[key] for key in ("test", "expected", "threshold", "importance")]
 
 
 def commands(table: Path) -> list[Command]:

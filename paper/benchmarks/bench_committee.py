@@ -35,7 +35,7 @@ def measured(size: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         make(place / "t.npz", rows, columns)
-        words = ["train", str(place / "t.npz"), "--target", "y", "--metric", "ap", "--workers", "2", "-q"]
+        words = ["train", str(place / "t.npz"), "--target", "y", "--metric", "ap", "--jobs", "2", "-q"]
         cost = cost_of([sys.executable, "-m", "aimfor", *words, "--out", str(place / "run")])
         metrics = json.loads((place / "run" / "metrics.json").read_text())
         trees = lightgbm_value(place / "t.npz")
@@ -56,7 +56,7 @@ def lightgbm_value(data: Path) -> float:
     from aimfor.runs.compare.entrants import run_entrant
     from aimfor.runs.prepared import prepare
 
-    ready = prepare(settings(data=str(data), target="y", metric="ap"))
+    ready = prepare(settings(data=str(data), target="y", metric="ap", holdout=0.2))
     return ready.objective.value(run_entrant("lightgbm", ready).scores, ready.test[1])
 
 

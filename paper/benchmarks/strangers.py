@@ -58,7 +58,7 @@ def loudest(metrics: dict[str, Any]) -> str:
 
 def one(name: str, path: Path, target: str | None, metric: str, out: Path) -> dict[str, Any]:
     """One command. Seconds are CPU time of all its processes: the machine may be busy."""
-    words = ["train", str(path), *(["--target", target] if target else []), "--metric", metric]
+    words = ["train", str(path), *(["--target", target] if target else []), "--metric", metric, "--holdout", "0.2"]
     row: dict[str, Any] = {"set": name, "metric": metric}
     try:
         cost = cost_of([sys.executable, "-m", "aimfor", *words, "--out", str(out / name)])
@@ -66,7 +66,7 @@ def one(name: str, path: Path, target: str | None, metric: str, out: Path) -> di
         return row | {"message": str(error).strip().splitlines()[-1]}
     metrics = json.loads((out / name / "metrics.json").read_text())
     return row | {
-        "validation": round(metrics["validation"], 4),
+        "validation": round(metrics["expected"]["metric"], 4),
         "test": round(metrics["test"]["metric"], 4),
         "test positives": metrics["test"]["positives"],
         "loudest member": loudest(metrics),

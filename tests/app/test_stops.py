@@ -117,7 +117,7 @@ def test_the_last_stage_says_what_is_left_and_listens(given: Settings, tmp_path:
     driver.finish(folder, ready, seen.append)
     last = [one for one in seen if "cells" not in one.value]
     assert [(one.doing, one.done, one.total) for one in last] == [
-        ("evaluating on test rows", 0, 2),
+        ("evaluating", 0, 2),
         ("which columns matter", 0, 2),
         ("which columns matter", 1, 2),
     ]
