@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import aimfor
+from aimfor.schedule import Decay
 
 N = 16
 SCORES = torch.linspace(-1.0, 1.0, N)
@@ -176,6 +177,15 @@ def test_bad_hyperparameters_are_named(arguments: dict[str, Any], name: str) -> 
     with pytest.raises(aimfor.InputError) as caught:
         aimfor.SortedEngine(**arguments)
     assert caught.value.argument == name
+
+
+@pytest.mark.parametrize("name", ["start", "end", "steps"])
+@pytest.mark.parametrize("value", [0, -1, float("nan"), "1"])
+def test_bad_schedules_are_named(name: str, value: Any) -> None:
+    with pytest.raises(aimfor.InputError) as caught:
+        Decay(**{"start": 1.0, "end": 0.1, "steps": 10, name: value})
+    assert caught.value.argument == name
+    assert Decay(1.0, 0.1, 1)(1) == 0.1
 
 
 @pytest.mark.parametrize("max_fpr", [0.0, -0.1, 1.1, float("nan")])

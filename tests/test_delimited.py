@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import io
 import subprocess
 import sys
 import zipfile
@@ -143,3 +145,20 @@ except InputError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "bomb.csv.gz of 8 MB of text and more, each byte of which takes 12 of memory" in done.stdout, done.stderr
+
+
+def test_memory_is_read_in_kibibytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = "MemTotal:       24000000 kB\nMemAvailable:       3000 kB\n"
+    monkeypatch.setattr(delimited, "open", lambda *_, **__: io.StringIO(lines), raising=False)
+    assert delimited.available_memory() == 3000 * 1024
+    monkeypatch.setattr(delimited, "open", lambda *_, **__: io.StringIO("MemTotal: 1 kB\n"), raising=False)
+    assert delimited.available_memory() == 4 * 1024**3
+
+
+def test_a_mark_of_byte_order_goes_from_the_start_of_a_file_alone(tmp_path: Path) -> None:
+    mark, path = codecs.BOM_UTF8, tmp_path / "t.csv"
+    content = b"a" * ((1 << 16) - len(mark)) + mark + b"b"  # the second mark begins the second block
+    path.write_bytes(mark + content)
+    with path.open("rb") as source:
+        blocks = io.BufferedReader(delimited._Counted(path, source, "utf8", 1), 1 << 16)
+        assert blocks.read() == content

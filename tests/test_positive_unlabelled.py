@@ -156,3 +156,25 @@ def test_bad_rows_are_named() -> None:
         aimfor.PULoss(0.5, "other")
     with pytest.raises(aimfor.InputError, match="targets"):
         aimfor.PULoss(0.5)(torch.randn(3), torch.tensor([1, 0, -1]))
+
+
+def test_a_risk_of_exactly_0_is_descended() -> None:
+    """The last value that is not below 0: softplus(1)/2 of the unlabelled is half that of the positive."""
+    scores = torch.tensor([1.0, 1.0, -1e4], dtype=torch.float64, requires_grad=True)
+    labels = torch.tensor([1, 0, 0])
+    positive, negative = by_hand(scores, labels, 0.5)
+    assert negative.item() == 0.0
+    mine = torch.autograd.grad(aimfor.PULoss(0.5)(scores, labels), scores)[0]
+    torch.testing.assert_close(mine, torch.autograd.grad(positive + negative, scores)[0])
+
+
+def test_a_prior_is_always_one_that_the_loss_takes() -> None:
+    labels = torch.tensor([1, 1, 0, 0, 0, 0])
+    assert estimate_prior(torch.ones(6), labels) == 0.75
+    assert estimate_prior(labels.float(), labels) == 0.25
+
+
+def test_a_score_at_the_threshold_is_decided_negative() -> None:
+    found = evaluate_pu(torch.tensor([2.0, 0.5, 1.0, 0.5, 0.0]), torch.tensor([1, 1, 0, 0, 0]), 0.3, 0.5)
+    assert (found.recall, found.precision_at_least) == (0.5, 0.5)
+    assert found.precision == pytest.approx(0.3 * 0.5 / (1 / 3))

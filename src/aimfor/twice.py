@@ -75,13 +75,13 @@ def unrecorded(reason: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
 def again(gradient: Tensor, scores: Tensor, loss: Callable[[Tensor], Tensor] | str) -> Tensor:
     """A gradient that was found with its loss, attached to the scores so that it can be differentiated again.
 
+    For a backward pass that is itself recorded (``create_graph=True``).
+
     Args:
         gradient: Of the loss with respect to the scores.
         scores: Attached to the graph.
         loss: The same loss in operations that autograd knows; or why there is none, for whoever differentiates.
     """
-    if not torch.is_grad_enabled() or not scores.requires_grad:
-        return gradient
     if isinstance(loss, str):
         return Refused.apply(gradient, loss, scores)  # type: ignore[no-any-return]
     (slope,) = torch.autograd.grad(loss(scores), scores, create_graph=True)

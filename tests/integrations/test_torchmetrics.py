@@ -72,6 +72,21 @@ def test_batches_add_up_to_the_whole(name: str) -> None:
     torch.testing.assert_close(ours(scores, targets, weights=weights), whole, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["f1", "auroc", "ap", "f1_macro", "multilabel", "multilabel samples", "ndcg"])
+def test_what_is_masked_does_not_count(name: str) -> None:
+    metric, scores, targets, weights = data(name)
+    where = torch.arange(targets.numel()).reshape(targets.shape) % 5 > 0
+    whole = metric.value(scores, targets, weights=weights, where=where)
+    assert whole != metric.value(scores, targets, weights=weights)
+    ours = ExactMetric(metric)
+    for rows in torch.arange(len(scores)).tensor_split(3):
+        part = None if weights is None else weights[rows]
+        ours.update(scores[rows], targets[rows], weights=part, where=where[rows])
+    torch.testing.assert_close(ours.compute(), whole, rtol=1e-9, atol=1e-12)
+    if name == "auroc":  # whose every score is kept
+        assert sum(len(part) for part in ours.scores) == int(where.sum())
+
+
 @pytest.mark.parametrize("name", ["f1", "auroc", "f1_macro", "multilabel", "ndcg"])
 def test_a_running_window_is_the_value_of_its_batches(name: str) -> None:
     metric, scores, targets, _ = data(name)

@@ -243,6 +243,7 @@ def test_hugging_face_in_parts_learns_as_at_once(tmp_path: Path, steps: int) -> 
     assert not torch.equal(found[0]["linear.weight"], Net().state_dict()["linear.weight"])
     with pytest.raises(InputError, match="rows: got 0"):
         use_metric_loss(hugging_face(tmp_path, 1), aimfor.MetricLoss("ap"), rows=0)
+    use_metric_loss(hugging_face(tmp_path, 1), aimfor.MetricLoss("ap"), rows=1)
 
 
 @pytest.mark.filterwarnings("ignore")

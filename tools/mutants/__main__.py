@@ -16,11 +16,12 @@ import sys
 import time
 import tomllib
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from processes import Session, baseline, run, start
-from sampling import ROOT, Mutant, change, sample
+from processes import Session, baseline, functions_by_file, run, start
+from sampling import ROOT, Mutant, change, files, sample
 
 ALIKE = Path(__file__).parent / "equivalent.toml"
 PACKAGES = (
@@ -50,6 +51,7 @@ ELSEWHERE = {
     ),
     "contract": (
         *(f"tests/test_{name}.py" for name in ("counts", "delimited", "failpoints", "positive_unlabelled", "registry")),
+        *(f"tests/test_{name}.py" for name in ("conventions", "files", "probabilities", "spelling")),
         *(f"tests/test_{name}.py" for name in ("bad_input", "regularized", "ties", "transforms", "undefined")),
         "tests/sorted/test_bank.py",
         "tests/metrics/test_tie_orders.py",
@@ -92,6 +94,9 @@ def examine(package: str, options: argparse.Namespace) -> None:
         before = {key: row for key, row in before.items() if row["outcome"] == "killed"}
 
     def work(session: Session) -> None:
+        for path in files(package):  # whatever the tests import late
+            import_module(".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__"))
+        functions_by_file()
         known, rows = baseline(session, package, options.out), {}
         for mutant in sample(package, options.count, options.seed):
             row = before.get(mutant.key) or examined(session, mutant, package, known, options.out)

@@ -39,7 +39,6 @@ class Session:
 
     def pytest_runtestloop(self, session: Any) -> bool:
         self.items = {item.nodeid: item for item in session.items}
-        functions_by_file()
         self.work(self)
         return True
 
