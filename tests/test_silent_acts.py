@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aimfor.cli.decide.table import read_columns
+from aimfor.cli.decide.rows import read_columns
 from aimfor.data.settings import Settings
 from aimfor.data.tables import read_table
 from aimfor.errors import InputError

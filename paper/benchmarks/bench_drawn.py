@@ -32,12 +32,13 @@ METHODS = ("aimfor", "aimfor, documents", *MAPIE)
 
 def settings() -> list[dict[str, Any]]:
     """Each with a floor that a share of the positives between a fifth and four fifths can keep."""
-    rng, found = np.random.default_rng(SEED), []
-    for _ in range(SETTINGS):
-        found.append({"set": str(rng.choice(SETS)), "oracle": round(float(rng.uniform(0.2, 0.8)), 2),
-                      "rows": int(round(float(np.exp(rng.uniform(np.log(300), np.log(10_000)))), -1)),
-                      "confidence": float(rng.choice([0.9, 0.95, 0.99]))})  # fmt: skip
-    return found
+    rng = np.random.default_rng(SEED)
+    return [
+        {"set": str(rng.choice(SETS)), "oracle": round(float(rng.uniform(0.2, 0.8)), 2),
+         "rows": int(round(float(np.exp(rng.uniform(np.log(300), np.log(10_000)))), -1)),
+         "confidence": float(rng.choice([0.9, 0.95, 0.99]))}
+        for _ in range(SETTINGS)
+    ]  # fmt: skip
 
 
 def population(data: Path, name: str) -> tuple[np.ndarray, ...]:
@@ -166,8 +167,10 @@ def table() -> None:
         }  # fmt: skip
         for method in METHODS:
             sums = cell["methods"].get(method)
-            row[method] = "–" if sums is None else (
-                f"{sums['kept'] / draws:.3f}, {sums['broken'] / draws:.1%}, {1000 * sums['seconds'] / draws:.0f} ms")  # fmt: skip
+            row[method] = "–"
+            if sums is not None:
+                kept, broken, seconds = (sums[key] / draws for key in ("kept", "broken", "seconds"))
+                row[method] = f"{kept:.3f}, {broken:.1%}, {1000 * seconds:.0f} ms"
         rows.append(row)
     title = "Ten settings drawn by a seed, and FRANK by document: recall kept, floor broken, CPU time, beside MAPIE 1.6"
     record("drawn", title, "python paper/benchmarks/bench_drawn.py DATA", rows)

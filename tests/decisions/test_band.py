@@ -12,7 +12,7 @@ from scipy import stats
 import aimfor
 from aimfor.constraints import fpr, precision, recall
 from aimfor.decisions import Band, Problem
-from aimfor.decisions.learning import learning_pairs
+from aimfor.decisions.asked import learning_pairs
 from aimfor.decisions.rows import checked_rows
 from aimfor.errors import InputError
 

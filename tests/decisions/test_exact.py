@@ -11,10 +11,8 @@ from scipy import stats
 
 from aimfor.constraints.counts import Counts, Levels
 from aimfor.constraints.expressions import Constraint, Rate
-from aimfor.constraints.parts import parts_of
-from aimfor.constraints.relations import disjoint
-from aimfor.decisions.binomial import lower_bound, upper_bound
-from aimfor.decisions.contrast import BETWEEN, accepts, contrast_bound, critical_z
+from aimfor.constraints.parts import disjoint, parts_of
+from aimfor.decisions.binomial import BETWEEN, accepts, contrast_bound, critical_z, lower_bound, upper_bound
 from aimfor.decisions.exact import Claim, Share, divergence, mean_passes, share_passes, tail_probability
 from aimfor.rates import accuracy, error_rate, fn, fp, fpr, positive_rate, precision, recall
 

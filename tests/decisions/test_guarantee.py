@@ -13,7 +13,7 @@ from torch import Tensor
 import aimfor
 from aimfor.constraints.counts import Counts, Levels
 from aimfor.constraints.expressions import Constraint
-from aimfor.decisions import shortfall
+from aimfor.decisions import price
 from aimfor.decisions.exact import Share, share_passes
 from aimfor.errors import InputError
 from aimfor.rates import Decision, accuracy, fp, fpr, positive_rate, precision, recall, tnr, tp
@@ -183,7 +183,7 @@ def test_without_enough_rows_there_is_no_threshold_but_a_sentence() -> None:
 
 def test_rows_that_just_did_not_do_are_asked_for_a_tenth_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the forecast is that as many rows again would do, chance was against these: a few more are asked for."""
-    monkeypatch.setattr(shortfall, "_times", lambda *_: 1.0)
+    monkeypatch.setattr(price, "_times", lambda *_: 1.0)
     scores, y, _ = sample(125, 3, shift=1.5)
     guarantee = (
         aimfor.maximize(recall, precision >= 0.9)
@@ -309,7 +309,7 @@ def test_an_eased_bound_is_rounded_to_the_side_that_asks_less(
     constraint: Constraint, easy: float, share: float
 ) -> None:
     exact = easy + share * (constraint.bound - easy)
-    eased = shortfall._eased(constraint, easy, share).bound
+    eased = price._eased(constraint, easy, share).bound
     less = exact - eased if constraint.sense == ">=" else eased - exact
     assert 0.0 <= less < 1e-3 * max(10.0 ** math.ceil(math.log10(constraint.bound)), 1.0)
 
@@ -317,9 +317,9 @@ def test_an_eased_bound_is_rounded_to_the_side_that_asks_less(
 def test_an_easy_bound_on_a_count_is_what_the_worst_threshold_has() -> None:
     cells = np.array([[90.0, 70, 10, 30], [60, 20, 40, 80], [0, 0, 100, 100]])
     learned = Counts(Levels(), cells)
-    assert shortfall._easy(fp <= 10, learned) == pytest.approx(70.0)
-    assert shortfall._easy(fp <= 80, learned) == pytest.approx(80.0)  # met at every threshold: as it is
-    assert shortfall._easy(tp >= 95, learned) == pytest.approx(0.0)
-    assert shortfall._easy(recall - fpr >= 0.5, learned) == pytest.approx(0.0)
+    assert price._easy(fp <= 10, learned) == pytest.approx(70.0)
+    assert price._easy(fp <= 80, learned) == pytest.approx(80.0)  # met at every threshold: as it is
+    assert price._easy(tp >= 95, learned) == pytest.approx(0.0)
+    assert price._easy(recall - fpr >= 0.5, learned) == pytest.approx(0.0)
     nobody = Counts(Levels(), cells[2:])
-    assert shortfall._easy(precision + recall >= 1.2, nobody) == 1.2  # precision is not known anywhere
+    assert price._easy(precision + recall >= 1.2, nobody) == 1.2  # precision is not known anywhere

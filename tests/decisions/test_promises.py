@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 import aimfor
-from aimfor.decisions.copies import copies
-from aimfor.decisions.learning import checked_rows
+from aimfor.decisions.asked import checked_rows, copies
 from aimfor.errors import InputError
 from aimfor.rates import accuracy, fpr, parse, precision, recall, tpr
 

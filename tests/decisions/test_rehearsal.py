@@ -15,13 +15,11 @@ from aimfor.constraints.expressions import Rate
 from aimfor.decisions.asked import DecisionTask
 from aimfor.decisions.binomial import tail_deviate
 from aimfor.decisions.decision import Decision
-from aimfor.decisions.grid import MISPLACED, learning_grid
-from aimfor.decisions.path import Aim, Path, Survey, learned_path
-from aimfor.decisions.rehearsal import blurred, chosen_steps
+from aimfor.decisions.exact import accepted_steps
+from aimfor.decisions.path import Aim, Path, Survey, blurred, chosen_steps, learned_path
+from aimfor.decisions.price import shortfall
 from aimfor.decisions.rows import Rows
-from aimfor.decisions.sequence import accepted_steps
-from aimfor.decisions.shortfall import shortfall
-from aimfor.decisions.sweep import sweep
+from aimfor.decisions.sweep import MISPLACED, learning_grid, sweep
 from aimfor.rates import npv, precision, recall, tnr
 
 

@@ -4,6 +4,8 @@ With counts as the unknowns, a rate with a fixed denominator (recall, fpr, posit
 whose denominator moves with the decisions (precision) is linear after multiplication: ``TP/PP >= t`` becomes
 ``(TP − t·PP)/P >= 0``, exactly. Any other use of such a ratio (a gap in precision, precision as an objective) is
 linearised at the current counts by the quotient rule, ``∂r = (∂num − r·∂den)/den``.
+
+What examples a rate is measured on, and whether two rates can share one.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .counts import FN, FP, TN, TP, Array, Counts, Levels
-from .expressions import Constraint, Expression, Gap, LinearSum, Rate, Sum, Terms, Worst
+from .expressions import ALL_CELLS, Constraint, Expression, Gap, LinearSum, Rate, Sum, Terms, Worst
 
 #: Predicted positives below this share of the data are treated as this many in the quotient rule.
 SMALLEST_SHARE = 1e-3
@@ -127,3 +129,14 @@ def _class_mass(rate: Rate, counts: Counts) -> Array:
 def _safe(mass: Array) -> Array:
     """An empty group has nothing to divide; its sensitivity is multiplied by no example."""
     return np.where(mass > 0, mass, 1.0)
+
+
+def rows_of(rate: Rate) -> tuple[int, ...]:
+    """Cells of the examples that a rate is measured on; all of them for a count."""
+    return tuple(sorted(rate.denominator or ALL_CELLS))
+
+
+def disjoint(one: Rate, other: Rate) -> bool:
+    """Whether no example can be in both denominators."""
+    apart = any(a == b and x != y for a, x in one.conditions for b, y in other.conditions)
+    return apart or not set(rows_of(one)) & set(rows_of(other))

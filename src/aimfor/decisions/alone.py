@@ -14,12 +14,11 @@ from .binomial import lower_bound
 from .bounds import bounds, plain_value, sense_of
 from .certificate import certify
 from .decision import Decision, Guarantee
-from .grid import learning_grid
+from .exact import clusters_at
 from .path import counts_at
 from .price import Price, constant_counts, nearly_constant
 from .rows import Rows
-from .sequence import clusters_at
-from .sweep import objective_value
+from .sweep import learning_grid, objective_value
 
 
 def best_alone(task: DecisionTask, learning: Sequence[tuple[Rows, Rows]]) -> Decision:

@@ -12,8 +12,8 @@ from ..constraints.expressions import Constraint, Expression
 from ..constraints.parse import parse_constraint, parse_objective
 from ..constraints.reachable import refuse_constant, refuse_ends
 from ..errors import InputError, nearest
+from .asked import Learn
 from .decision import Decision
-from .learning import Learn
 from .problem import Problem
 from .rows import column
 

@@ -1,6 +1,6 @@
 """A simultaneous band: bounds at all thresholds of a grid, true together, so that one may choose after looking.
 
-The grid comes from rows that take no part in the bounds (`learning`). At each of its thresholds every left side of a
+The grid comes from rows that take no part in the bounds. At each of its thresholds every left side of a
 constraint has an exact bound (`bounds`) at 1/(thresholds × left sides) of the error: with the stated confidence all of
 them hold, and so does any choice of threshold *and* of floors that was made with the band in view. The pointwise
 answer (`guarantee`), whose floors are fixed before the labels are seen, is bolder: that is the price of choosing late.
@@ -20,12 +20,11 @@ from ..constraints.counts import Counts, empty_levels, encode
 from ..constraints.expressions import Constraint
 from ..constraints.parse import parse_constraint
 from ..errors import InputError, nearest
-from .asked import DecisionTask, Question, check_rows
+from .asked import DecisionTask, Learn, Question, check_rows, learning_pairs
 from .binomial import lower_bound
 from .bounds import bounds, plain_value
-from .learning import Learn, learning_pairs
+from .exact import clusters_at
 from .rows import Rows
-from .sequence import clusters_at
 from .sweep import candidates, objective_value, sweep
 
 #: Thresholds of the grid: with more the bounds are wider, with fewer a floor is met further from where it is reached.

@@ -2,7 +2,7 @@
 
 Every rate is a binomial share (precision: given the predicted positives), so its bounds are Clopper–Pearson's, exact
 for independent examples that took no part in training or in the choice of the threshold. A weighted sum of two rates
-of disjoint examples, such as a difference between groups, has an exact bound of its own (`contrast`); any other sum of
+of disjoint examples, such as a difference between groups, has an exact bound of its own (`binomial`); any other sum of
 K rates takes each at 1/K of the error (union bound). The largest of several gaps is bounded by the largest bound, which
 costs nothing extra: only the pair that attains it has to be covered.
 """
@@ -14,11 +14,9 @@ from collections.abc import Callable, Sequence
 
 from ..constraints.counts import Counts
 from ..constraints.expressions import Expression, Gap, LinearSum, Rate, Sum, Worst, as_linear
-from ..constraints.parts import rates_by_group
-from ..constraints.relations import disjoint
-from .binomial import lower_bound, wilson_bound
+from ..constraints.parts import disjoint, rates_by_group
+from .binomial import contrast_lower, lower_bound, wilson_bound
 from .clusters import Clusters
-from .contrast import contrast_lower
 
 #: A lower confidence bound from (successes, trials, alpha); or clusters, which bound a rate themselves.
 Lower = Callable[[float, float, float], float] | Clusters

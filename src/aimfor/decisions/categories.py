@@ -12,10 +12,9 @@ import numpy as np
 from .. import checks
 from ..constraints.counts import Array
 from ..errors import InputError
-from .asked import DecisionTask, Question
+from .asked import FEWEST_ROWS, LEARN_SHARE, DecisionTask, Learn, Question, calibration_share, learning_pairs
 from .decision import Decision
 from .guarantee import guaranteed
-from .learning import FEWEST_ROWS, LEARN_SHARE, Learn, calibration_share, learning_pairs
 from .rows import checked_rows, column, like
 
 

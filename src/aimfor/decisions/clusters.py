@@ -25,8 +25,7 @@ import numpy as np
 
 from ..constraints.counts import Array, Counts, Levels
 from ..constraints.expressions import ALL_CELLS, Rate, Terms
-from ..constraints.parts import Part
-from ..constraints.relations import rows_of
+from ..constraints.parts import Part, rows_of
 from .betting import Spread, reaches
 from .rows import Rows
 

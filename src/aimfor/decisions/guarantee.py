@@ -15,28 +15,26 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from .. import checks
-from ..constraints.counts import Counts, empty_levels, encode
+from ..constraints.counts import Array, Counts, empty_levels, encode
 from ..constraints.parts import all_parts
 from ..errors import InputError
 from .alone import best_alone
-from .asked import DecisionTask, Question, check_rows
+from .asked import DecisionTask, Learn, Question, calibration_share, check_rows, copies, learning_pairs
 from .binomial import lower_bound, normal_quantile
 from .certificate import certify
 from .clusters import Clusters
-from .copies import copies
 from .decision import Decision, Guarantee
-from .learning import Learn, calibration_share, learning_pairs
+from .exact import accepted_by_clusters, accepted_steps, clusters_at, worth_in_rows
 from .path import Aim, Path, counts_at, learned_path
-from .price import Price, constant_counts, halving, kept_bounds, nearly_constant
+from .price import Price, constant_counts, halving, kept_bounds, nearly_constant, rounded, shortfall
 from .rows import Rows
-from .sequence import accepted_by_clusters, accepted_steps, clusters_at, worth_in_rows
-from .shortfall import rounded, shortfall
 from .sweep import objective_value
 
 
@@ -74,24 +72,32 @@ class Run:
     chosen: int | None
     goal: float
     alpha: float
-    surveyed: Counts | None = None
+    surveyed: Counts
     copies: int = 0
-    clusters: Clusters | None = None
-    #: Of which new clusters the promise speaks, in words.
-    within: str = ""
+    #: Tables by cluster at given cuts, where rows come in clusters.
+    clustered: Callable[[Array], Clusters] | None = None
+
+    @cached_property
+    def clusters(self) -> Clusters | None:
+        """At the chosen step, or else at the first."""
+        step = self.start if self.chosen is None else self.chosen
+        return None if self.clustered is None else self.clustered(self.path.cuts[step])
 
     @property
     def rank(self) -> tuple[float, float]:
         """Better objective first; without any, the start with more power."""
         return (self.goal, 0.0) if self.chosen is not None else (-math.inf, float(self.path.power[self.start]))
 
-    @property
-    def evidence(self) -> str:
-        """What the tests rest on, in words."""
+    def evidence(self, task: DecisionTask) -> str:
+        """What the tests rest on, in words. Rows that count are those of a rate's denominator."""
         if self.clusters is None:
             return f"{self.rows} independent calibration rows"
-        number = len(self.clusters.tables)
-        return f"{number} independent clusters ({self.rows} rows), for new clusters {self.within}"
+        rates = {rate for part in all_parts(task.constraints, self.clusters.levels) for _, rate in part.terms}
+        most = ", ".join(f"{self.clusters.largest(rate):g} for {rate!r}" for rate in sorted(rates, key=repr))
+        return (
+            f"{len(self.clusters.tables)} independent clusters ({self.rows} rows), for new clusters of which each "
+            f"counts as at most so many rows: {most}"
+        )
 
     @property
     def start(self) -> int:
@@ -121,51 +127,17 @@ def _run(task: DecisionTask, learn: Rows, calibrate: Rows, alpha: float) -> Run:
         accepted = accepted_by_clusters(task, path, calibrate, learn, codes, levels, alpha)
     surveyed = counts_at(path.survey.cuts, calibrate, codes, levels, task.per_group)
     repeated = copies(calibrate) if task.both_classes and calibrate.cluster is None else 0
-    if not accepted:
-        at = path.cuts[path.sequences[0][0]]
-        together = None if calibrate.cluster is None else clusters_at(task, at, calibrate, learn, codes, levels)
-        return Run(
-            path,
-            counts,
-            rows,
-            len(learn),
-            (),
-            None,
-            -math.inf,
-            alpha,
-            surveyed,
-            repeated,
-            together,
-            _within(task, together),
-        )
     pooled = Counts(levels, counts.table + path.counts.table)
     goals = objective_value(task.objective, pooled, task.sign)[list(accepted)]
-    chosen = accepted[int(goals.argmax())]
-    at = path.cuts[chosen]
-    together = None if calibrate.cluster is None else clusters_at(task, at, calibrate, learn, codes, levels)
+    chosen = accepted[int(goals.argmax())] if accepted else None
+
+    def clustered(cuts: Array) -> Clusters:
+        return clusters_at(task, cuts, calibrate, learn, codes, levels)
+
     return Run(
-        path,
-        counts,
-        rows,
-        len(learn),
-        accepted,
-        chosen,
-        float(goals.max()),
-        alpha,
-        surveyed,
-        repeated,
-        together,
-        _within(task, together),
-    )
-
-
-def _within(task: DecisionTask, clusters: Clusters | None) -> str:
-    """Rows that count are those of a rate's denominator: the flagged ones for precision."""
-    if clusters is None:
-        return ""
-    rates = {rate for part in all_parts(task.constraints, clusters.levels) for _, rate in part.terms}
-    most = ", ".join(f"{clusters.largest(rate):g} for {rate!r}" for rate in sorted(rates, key=repr))
-    return f"of which each counts as at most so many rows: {most}"
+        path, counts, rows, len(learn), accepted, chosen, float(goals.max(initial=-math.inf)), alpha, surveyed,
+        repeated, None if calibrate.cluster is None else clustered,
+    )  # fmt: skip
 
 
 def _given(task: DecisionTask, run: Run) -> Decision:
@@ -182,7 +154,7 @@ def _given(task: DecisionTask, run: Run) -> Decision:
     price, share = _price(task, run, at), nearly_constant(at)[1]
     sentence = (
         f"{price.warning(repr(task.objective), share)}{promise}: guaranteed at {100 * task.confidence:g}% confidence "
-        f"by {run.evidence}. {price.sentence(repr(task.objective))}{_copied(run)}"
+        f"by {run.evidence(task)}. {price.sentence(repr(task.objective))}{_copied(run)}"
     )
     tried = run.path.cuts[list(run.accepted), 0]
     region = (float(tried.min()), float(tried.max())) if task.per_group is None else ()
@@ -196,7 +168,6 @@ def _given(task: DecisionTask, run: Run) -> Decision:
 
 def _price(task: DecisionTask, run: Run, at: Counts) -> Price:
     """Of the chosen step, on the calibration rows; thresholds to compare with are those of the path and its survey."""
-    assert run.surveyed is not None
     levels, sign = run.counts.levels, task.sign
     parts = all_parts(task.constraints, levels)
     every = Counts(levels, np.concatenate((run.counts.table, run.surveyed.table)))
@@ -224,7 +195,6 @@ def _copied(run: Run) -> str:
 
 
 def _none(task: DecisionTask, run: Run) -> Decision:
-    assert run.surveyed is not None
     missing = shortfall(
         task.constraints, run.path, run.counts, run.surveyed, run.rows, run.alpha, task.share, run.clusters is not None
     )
@@ -249,7 +219,6 @@ def _none(task: DecisionTask, run: Run) -> Decision:
 
 def _best_effort(task: DecisionTask, run: Run) -> tuple[float, ...]:
     """Thresholds with the best objective among those that keep the bounds on all rows, or that miss them by least."""
-    assert run.surveyed is not None
     path, levels = run.path, run.counts.levels
     cuts = np.concatenate((path.cuts, path.survey.cuts))
     pairs = ((run.counts, path.counts), (run.surveyed, path.survey.counts))

@@ -18,10 +18,9 @@ from .. import checks
 from ..constraints.counts import FP, TP, Array
 from ..constraints.expressions import ALL_CELLS, Constraint, LinearSum, Rate
 from ..errors import InputError, nearest
-from .asked import DecisionTask, Question
+from .asked import DecisionTask, Learn, Question, calibration_share, learning_pairs
 from .decision import Decision
 from .guarantee import guaranteed
-from .learning import Learn, calibration_share, learning_pairs
 from .rows import Rows, checked_rows, column, like
 
 #: What `Abstention` answers for rows that it leaves to a person.

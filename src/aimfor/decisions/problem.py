@@ -10,13 +10,13 @@ from ..constraints.counts import Array, Counts, Levels, encode, no_counts, tally
 from ..constraints.expressions import Constraint, Expression
 from ..constraints.feasible import attributes_of, checked_constraints, checked_objective
 from ..errors import InputError
+from .asked import Learn
 from .band import Band, band
 from .binomial import lower_bound
 from .certificate import Certificate, certify
 from .clusters import in_clusters
 from .decision import Decision
 from .guarantee import guaranteed_by
-from .learning import Learn
 from .rows import Rows, checked_rows
 from .thresholds import decide
 

@@ -12,11 +12,10 @@ from ..constraints.counts import Array
 from ..constraints.expressions import Constraint
 from ..constraints.named import positive_rate
 from ..constraints.parse import parse_constraint
-from .asked import DecisionTask
+from .asked import DecisionTask, Learn, calibration_share, learning_pairs
 from .decision import Decision
 from .guarantee import answered, tested
 from .labels import ABSTAIN
-from .learning import Learn, calibration_share, learning_pairs
 from .rows import checked_rows, column, like
 
 

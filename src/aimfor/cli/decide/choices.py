@@ -15,9 +15,8 @@ from ...constraints.expressions import LinearSum, Rate
 from ...constraints.parts import all_parts
 from ...decisions import Problem
 from ...decisions.band import Band
-from ...decisions.price import kept_bounds
+from ...decisions.price import kept_bounds, rounded
 from ...decisions.rows import Rows
-from ...decisions.shortfall import rounded
 from ...decisions.sweep import candidates, objective_value, sweep
 from .spoken import Groups, amount, kept, promised
 

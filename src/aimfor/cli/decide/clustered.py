@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...constraints.counts import Array
-from ...decisions.copies import rising
+from ...decisions.asked import rising
 from .parts import class_columns, refuse_strange
 from .question import Request
 from .rows import ScoredTable, column_of, read_scores, refuse_overlap

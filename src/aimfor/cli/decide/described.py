@@ -10,9 +10,9 @@ from ...constraints import Constraint
 from ...constraints.counts import Counts, empty_levels, encode
 from ...constraints.expressions import Expression, Rate
 from ...decisions import Decision, Problem
+from ...decisions.asked import learning_pairs
 from ...decisions.band import band
 from ...decisions.bounds import plain_value
-from ...decisions.learning import learning_pairs
 from ...decisions.rows import Rows as LabelledRows
 from ...decisions.rows import checked_rows
 from ...decisions.sweep import candidates, objective_value, spaced, sweep

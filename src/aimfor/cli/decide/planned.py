@@ -28,10 +28,9 @@ from ...decisions import rounds as planner
 from ...errors import InputError
 from ...files import read_json, reading, write_text
 from ..deciding import PLAN, SHEET
-from .rows import column_of, labels_of, numbers
+from .rows import column_of, labels_of, numbers, read_columns
 from .shape import shaped
 from .spoken import verdict
-from .table import read_columns
 
 COLUMNS = ("row", "round", "probability")
 _YES, _NO = ("1", "yes", "true", "y", "t"), ("0", "no", "false", "n", "f")

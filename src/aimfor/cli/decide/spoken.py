@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ...constraints.expressions import Constraint, Expression, Gap, Rate, Worst
 from ...constraints.parse import parse_constraint
 from ...decisions import Decision, Problem
-from ...decisions.shortfall import rounded
+from ...decisions.price import rounded
 
 Groups = Mapping[str, Sequence[str]]
 #: Of each rate: whose share it is, and what is said of that share.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ...decisions.copies import sets_of_copies
+from ...decisions.asked import sets_of_copies
 from .cells import Column
 
 
