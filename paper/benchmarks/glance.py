@@ -29,9 +29,9 @@ def glance(tables: Mapping[str, Rows]) -> Rows:
     for row in tables.get("smooth_ap_peers", [])[-1:]:
         job = f"smooth AP of {row['n (embeddings)']} embeddings"
         found.append(("pytorch-metric-learning", job, float(row["ours, ms"]), float(row["package, ms"]), "ms"))
-    for row in tables.get("exact_ndcg", [])[-1:]:
-        job = f"exact NDCG of {row['n']} scores"
-        found.append(("torchmetrics", job, float(row["ours, ms"]), float(row["torchmetrics, ms"]), "ms"))
+    for row in [row for row in tables.get("exact", []) if row["metric"] in ("auroc", "ndcg")][-2:]:
+        job, ours = f"exact {row['metric'].upper()} of {row['n']} scores", float(row["ours, ms"])
+        found.extend((peer, job, ours, float(row[f"{peer}, ms"]), "ms") for peer in ("torchmetrics", "scikit-learn"))
     for row in tables.get("retrieval_faiss", [])[-1:]:
         job = f"neighbours of {row['n × n × 128']} rows; ours also finds four metrics of them"
         theirs = float(row["faiss-cpu IndexFlatIP, search alone"])

@@ -17,6 +17,8 @@ PEERS = (
     "ap_perf",
     "pycocotools",
     "pytorch_metric_learning",
+    "segmentation_models_pytorch",
+    "pyepo",
     "sentence_transformers",
     "torchmetrics",
     "faiss",
@@ -33,7 +35,7 @@ PEERS = (
 NEEDS = {
     "bench_smooth.py peers": "pytorch_metric_learning",
     "bench_smooth.py faiss": "faiss",
-    "bench_small.py --exact": "torchmetrics",
+    "bench_exact.py": "torchmetrics",
     "bench_guarantee.py": "mapie",
     "bench_executors.py": "distributed",
     "bench_pictures.py": "efficientnet_lite_pytorch",

@@ -25,6 +25,7 @@ CHAPTERS = {
     "Losses": (
         *(
             "small",
+            "masks",
             "curves",
             "sorted",
             "auc_mu",
@@ -76,7 +77,7 @@ CHAPTERS = {
         "rates_decide",
         "rates_calibration",
     ),
-    "Exact metrics": ("exact_ndcg", "boxes", "retrieval", "retrieval_faiss"),
+    "Exact metrics": ("exact", "boxes", "retrieval", "retrieval_faiss"),
     "The program": ("committee_cost", "pictures_cost", "strangers"),
     "Large data and several processes": (
         *("stream_fast", "stream_members", "stream_levels", "stream_loader", "stream_trees", "ranks", "bytes"),

@@ -193,12 +193,13 @@ def test_the_first_table_has_every_peer_where_it_was_measured_with_a_right_answe
     tables = {
         "curves": [dict(zip(("loss", "n", "ms"), row, strict=True)) for row in curves],
         "lp_peers": [dict(zip(columns, row, strict=True)) for row in programs],
-        "exact_ndcg": [{"n": "1,000", "ours, ms": 20, "torchmetrics, ms": 10}],
+        "exact": [{"metric": "ndcg", "n": "1,000", "ours, ms": 20, "torchmetrics, ms": 10, "scikit-learn, ms": 30}],
     }
     assert [tuple(row.values()) for row in glance.glance(tables)] == [
         ("LibAUC AUCM", "AUROC loss of 128 scores, both passes", "1 ms", "5 ms", "5"),
         ("layers", "32 linear programs of 200 rows and 50 variables, both passes", "10 ms", "50 ms", "5"),
         ("torchmetrics", "exact NDCG of 1,000 scores", "20 ms", "10 ms", "0.5"),
+        ("scikit-learn", "exact NDCG of 1,000 scores", "20 ms", "30 ms", "1.5"),
     ]
     assert glance.glance({}) == []
     assert {"LibAUC", "AP-Perf", "cvxpylayers", "qpth", "torchmetrics", "faiss"} <= {

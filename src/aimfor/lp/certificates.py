@@ -10,12 +10,15 @@ from torch import Tensor
 from .face import PARALLEL, face
 from .standard import Standard, largest
 
+#: A constraint of the equilibrated program with no more slack, or a dual that is no larger, is zero.
+ZERO = 1e-9
+
 
 @dataclass(frozen=True)
 class Point:
     """A primal-dual pair of the equilibrated program, ``(b, ·)``; ``active`` marks the inequalities held tight.
 
-    ``firm`` ``(b,)`` says that no two of those are nearly parallel, as the polish found them; None before it.
+    ``firm`` ``(b,)`` says that no two of those are nearly parallel, as the polish found them; None without it.
     """
 
     x: Tensor
@@ -98,6 +101,12 @@ def polish(program: Standard, at: Point, rounds: int = 2) -> Point:
         z, y = z - more, y - more_equal
     firm = on.factor.pivot() >= PARALLEL
     return Point(_on_bounds(program, x, mask), y, z.clamp_min(0.0), at.active, firm)
+
+
+def firm_vertex(program: Standard, at: Point) -> Tensor:
+    """``Point.firm`` of vertices that need no polish: where a tight constraint costs nothing, there are others."""
+    costs = ((at.z > ZERO) | ~at.active).all(1)
+    return costs & (face(program.operator, at.active, program.c.dtype).factor.pivot() >= PARALLEL)
 
 
 def _on_bounds(program: Standard, x: Tensor, mask: Tensor) -> Tensor:

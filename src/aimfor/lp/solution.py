@@ -12,7 +12,7 @@ from torch import Tensor
 from ..engine import Status
 from ..errors import SolverError
 from .adjoint import Solved, value_with_envelope
-from .certificates import Residuals
+from .certificates import Residuals, firm_vertex
 from .gradients import GradientRule
 from .problem import Program
 from .solvers.base import INFEASIBLE, UNBOUNDED, SolverResult
@@ -107,8 +107,8 @@ def assemble(
     pins = (scaled.operator.pinned.coefficients != 0).sum(1)  # none where another item of the batch fixes a variable
     held = point.active.sum(1) + scaled.operator.equal + pins
     single = good & (held == x.shape[1])
-    if point.firm is not None:
-        single &= point.firm
+    if bool(single.any()):
+        single &= firm_vertex(scaled, point) if point.firm is None else point.firm
     shape, dtype = program.shape, program.dtype
 
     def out(part: Tensor) -> Tensor:

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from .. import checks
 from ..direct import DirectEngine, HasArgmax, PositionForm
-from ..direct.forms.positions import shared_first
 from ..engine import Batch, Engine
 from ..smooth import QUICK, HasSmooth, Ranking, SmoothEngine, asked_items
 from ..smooth.form import LazyValue, later
@@ -40,18 +39,21 @@ class _AtK(Metric, HasArgmax, HasSmooth):
         return without_item_weights(super().check(scores, targets, **rest), "the first k places are whole items")
 
     def exact(self, batch: Batch) -> Tensor:
-        gains, _, defined = self._parts(batch)
-        return _mean_of_first(batch.scores.detach(), batch.where, self.k, gains, defined, list_weights(batch))
+        hit, worth, defined = self._hits(batch)
+        return _mean_of_first(batch.scores.detach(), batch.where, self.k, hit, worth, defined, list_weights(batch))
 
     def argmax_form(self, batch: Batch) -> PositionForm:
-        gains, discounts, defined = self._parts(batch)
-        return PositionForm(batch.scores, gains, discounts, batch.where, shares_of_lists(batch, defined), self.k)
+        hit, worth, defined = self._hits(batch)
+        discounts = (torch.arange(1, hit.shape[1] + 1, device=hit.device) <= self.k).double()
+        gains, shares = hit * worth[:, None], shares_of_lists(batch, defined)
+        return PositionForm(batch.scores, gains, discounts, batch.where, shares, self.k)
 
     def smooth_form(self, batch: Batch) -> Ranking:
-        gains, _, defined = self._parts(batch)
+        hit, worth, defined = self._hits(batch)
+        gains = hit * worth[:, None]
         counted = torch.ones_like(gains) if batch.where is None else batch.where.double()
         by_list = list_weights(batch)
-        asked = asked_items(counted > 0 if self.crowded else gains > 0)
+        asked = asked_items(counted > 0 if self.crowded else hit)
         own, there = asked.take(gains), asked.take(counted)
         room = counted.sum(1).clamp_max(float(self.k))
 
@@ -70,16 +72,18 @@ class _AtK(Metric, HasArgmax, HasSmooth):
             gains,
             counted,
             cuts=True,
-            companion=pairwise(batch, gains > 0),
-            exact=lambda: self._shown(batch, gains, defined, by_list),
+            companion=pairwise(batch, hit),
+            exact=lambda: self._shown(batch, hit, worth, defined, by_list),
         )
 
-    def _shown(self, batch: Batch, gains: Tensor, defined: Tensor, by_list: Tensor | None) -> LazyValue:
+    def _shown(
+        self, batch: Batch, hit: Tensor, worth: Tensor, defined: Tensor, by_list: Tensor | None
+    ) -> LazyValue:
         """The exact value, found when it is read."""
         if not bool((defined if by_list is None else defined * by_list).any()):
             return float("nan")
         keys, where, k = batch.scores.detach(), batch.where, self.k
-        return later(keys, lambda: float(_mean_of_first(keys, where, k, gains, defined, by_list)))
+        return later(keys, lambda: float(_mean_of_first(keys, where, k, hit, worth, defined, by_list)))
 
     def default_engine(self) -> Engine:
         """The pairs alone: from scratch neither the soft places nor the true ones' argmax were better."""
@@ -88,12 +92,11 @@ class _AtK(Metric, HasArgmax, HasSmooth):
     def engine_for_logits(self) -> Engine:
         return DirectEngine()
 
-    def _parts(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    def _hits(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Positives ``(b, l)``; what one in the first k places is worth, and whether there is any, ``(b,)``."""
         hit = batch.targets if batch.where is None else batch.targets & batch.where
         positives = hit.sum(1).double()
-        gains = hit / self._denominator(positives).clamp_min(1.0)[:, None]
-        places = torch.arange(1, hit.shape[1] + 1, device=hit.device)
-        return gains, (places <= self.k).double(), positives > 0
+        return hit, self._denominator(positives).clamp_min(1.0).reciprocal(), positives > 0
 
 
 @dataclass(frozen=True)
@@ -141,9 +144,15 @@ class RecallAtK(_AtK):
 
 
 def _mean_of_first(
-    scores: Tensor, where: Tensor | None, k: int, gains: Tensor, defined: Tensor, by_list: Tensor | None
+    scores: Tensor, where: Tensor | None, k: int, hit: Tensor, worth: Tensor, defined: Tensor, by_list: Tensor | None
 ) -> Tensor:
-    """The mean over lists of the gains in the first k places."""
-    keys = scores.double()
-    keys = keys if where is None else keys.masked_fill(~where, -torch.inf)
-    return mean_over_lists((gains * shared_first(keys, k)).sum(1), defined, by_list)
+    """The mean over lists of the worth of positives in the first k places; the tie at the last of them shares it."""
+    keys = scores if where is None else scores.masked_fill(~where, -torch.inf)
+    if k >= keys.shape[1]:
+        found = hit.sum(1).double()
+    else:
+        last = keys.topk(k, dim=1).values[:, -1:]
+        above, tied = keys > last, keys == last
+        share = (k - above.sum(1)) / tied.sum(1).double()
+        found = (hit & above).sum(1) + (hit & tied).sum(1) * share
+    return mean_over_lists(found * worth, defined, by_list)

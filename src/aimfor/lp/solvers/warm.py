@@ -11,17 +11,14 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError
-from ..certificates import Point, Residuals, residuals
-from ..face import PARALLEL, face
+from ..certificates import ZERO, Point, Residuals, residuals
 from ..operators.base import Operator
+from ..operators.dense import DenseOperator
 from ..operators.sparse import SparseOperator
 from ..standard import Standard
 from .base import OPTIMAL, STALLED, Method, SolverResult, certified
 from .highs import column_limits
 from .methods import InteriorPoint
-
-#: A constraint of the equilibrated program with no more slack, or a dual that is no larger, is zero.
-ZERO = 1e-9
 
 #: HiGHS' names for the two simplex methods.
 DUAL, PRIMAL = 1, 4
@@ -107,12 +104,17 @@ PAYS = 60_000
 def simplex_pays(program: Standard) -> bool:
     """Shared rows that are sparse, or few pivots times their length in the whole batch.
 
-    There are about as many pivots as rows or variables, whichever are fewer, and each touches a row and a column.
+    There are about as many pivots as rows or variables, whichever are fewer, and each touches what is not zero in a row
+    and a column.
     """
     g = program.operator
+    if isinstance(g, SparseOperator) or not shares_rows(g):
+        return shares_rows(g)
     rows = g.general + g.equal
-    few = g.batch * min(rows, g.variables) * (rows + g.variables) <= PAYS
-    return (few or isinstance(g, SparseOperator)) and shares_rows(g)
+    work = g.batch * min(rows, g.variables) * (rows + g.variables)
+    if work > PAYS and isinstance(g, DenseOperator):
+        work *= sum(int(part.count_nonzero()) for part in (g.rows, g.equality_rows)) / (rows * g.variables)
+    return work <= PAYS
 
 
 def shares_rows(operator: Operator) -> bool:
@@ -210,15 +212,11 @@ def _certify(program: Standard, answers: list[tuple[Any, Any, Any, int] | None],
     slack = program.h - g.at(x)[0]
     rough = Point(x, -row_dual[:, g.general :], z, (slack <= ZERO) | (z > slack))
     errors = residuals(program, rough)
-    if bool((errors.worst() <= EXACT).all()):  # as a vertex that was never perturbed is
-        firm = face(g, rough.active, like.dtype).factor.pivot() >= PARALLEL
-        point = replace(rough, firm=firm)
-    else:
+    point = rough
+    if not bool((errors.worst() <= EXACT).all()):  # as a vertex that was never perturbed is
         point, errors = certified(program, rough, tol)
+        point = replace(point, firm=None)
     solved = torch.tensor([answer is not None for answer in answers], device=like.device)
-    # A vertex with a tight constraint that costs nothing is one optimum of several.
-    strict = ((point.z > ZERO) | ~point.active).all(1)
-    point = replace(point, firm=strict if point.firm is None else strict & point.firm)
     outcome = torch.where(solved & (errors.worst() <= tol), OPTIMAL, STALLED)
     return SolverResult(point, outcome, _unless(solved, errors), pivots.to(outcome))
 
