@@ -19,7 +19,7 @@ import aimfor
 
 COMMAND = "python paper/benchmarks/bench_exact.py"
 Peer = Callable[[Tensor, Tensor], Any]
-#: Name → torchmetrics, scikit-learn, which has no precision at k; scores are probabilities, as torchmetrics would squash any others.
+#: Name → torchmetrics, scikit-learn (without precision at k). Scores are probabilities: torchmetrics squashes others.
 PEERS: dict[str, tuple[Peer, Peer | None]] = {
     "auroc": (of_classes.binary_auroc, lambda s, y: sk.roc_auc_score(y, s)),
     "ap": (of_classes.binary_average_precision, lambda s, y: sk.average_precision_score(y, s)),

@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,20 +59,21 @@ def problem(shape: tuple[int, ...]) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(shape, generator=generator).requires_grad_(), targets
 
 
+def step(loss_fn: Any, scores: torch.Tensor, targets: torch.Tensor) -> Callable[[], None]:
+    def run() -> None:
+        scores.grad = None
+        loss_fn(scores, targets).backward()
+
+    return run
+
+
 def main() -> None:
     rows = []
     for *size, repeats in SIZES:
         shape = tuple(size)
         scores, targets = problem(shape)
-
-        def step(loss_fn: Any) -> Any:
-            def run() -> None:
-                scores.grad = None
-                loss_fn(scores, targets).backward()
-
-            return run
-
-        seconds = median_seconds({name: step(loss_fn) for name, loss_fn in losses().items()}, repeats, 1)
+        steps = {name: step(loss_fn, scores, targets) for name, loss_fn in losses().items()}
+        seconds = median_seconds(steps, repeats, 1)
         here, plain = str(Path(__file__).parent), seconds["cross-entropy"]
         for name, spent in seconds.items():
             setup = SETUP.format(here=here, name=name, shape=shape, classes=shape[1])

@@ -76,9 +76,7 @@ class _AtK(Metric, HasArgmax, HasSmooth):
             exact=lambda: self._shown(batch, hit, worth, defined, by_list),
         )
 
-    def _shown(
-        self, batch: Batch, hit: Tensor, worth: Tensor, defined: Tensor, by_list: Tensor | None
-    ) -> LazyValue:
+    def _shown(self, batch: Batch, hit: Tensor, worth: Tensor, defined: Tensor, by_list: Tensor | None) -> LazyValue:
         """The exact value, found when it is read."""
         if not bool((defined if by_list is None else defined * by_list).any()):
             return float("nan")
