@@ -9,7 +9,7 @@ from torch.nn import functional
 
 import aimfor
 from aimfor.metrics.smooth_pairs import misordered
-from aimfor.smooth import MeanOfRatios, Ratio, balanced_entropy, classes, decisions
+from aimfor.smooth import Correlation, MeanOfRatios, Ratio, balanced_entropy, classes, decisions
 from aimfor.smooth.form import value_and_slopes
 
 SQUARE = 4.0
@@ -46,6 +46,18 @@ def test_value_and_slopes_of_a_ratio_are_autograds(lines: tuple, summed: bool) -
         assert value != value
         assert not any(up)
         assert not any(down)
+
+
+def test_a_correlation_is_autograds() -> None:
+    for numbers in ([3.0, 1.0, 2.0, 5.0], [0.5, 4.0, 3.0, 0.25], [0.0, 2.0, 3.0, 7.0]):
+        counts = torch.tensor(numbers, dtype=torch.float64)[:, None]
+        value, slopes = value_and_slopes(lambda at: aimfor.metrics.MCC().of_counts(*at).squeeze(), counts)
+        for found, up, down in (Correlation().of(counts.tolist()), Correlation().of_many(counts)):
+            assert found == pytest.approx(value, rel=1e-14)
+            assert float(up[0]) == pytest.approx(float(slopes[0] - slopes[2]), rel=1e-13)
+            assert float(down[0]) == pytest.approx(float(slopes[1] - slopes[3]), rel=1e-13)
+    assert Correlation().of([[0.0], [0.0], [3.0], [2.0]]) == (0.0, [0.0], [0.0])
+    assert Correlation().of([[2.0], [0.0], [1.0], [0.0]])[0] != 0.0
 
 
 def test_a_mean_of_ratios_is_autograds_and_undefined_where_one_of_them_is() -> None:

@@ -17,7 +17,7 @@ from .. import checks
 from ..direct import ArgmaxForm, CountForm, CountRule, HasArgmax, rows_of
 from ..engine import Batch, Engine
 from ..errors import InputError
-from ..smooth import QUICK, Decisions, HasSmooth, MeanOfRatios, Ratio, SmoothEngine, SmoothForm
+from ..smooth import QUICK, Correlation, Decisions, HasSmooth, MeanOfRatios, Ratio, SmoothEngine, SmoothForm
 from .base import Metric
 from .curve import BestThreshold, best_on_curve
 from .programs import RatioOfCounts
@@ -132,7 +132,7 @@ class CountMetric(Metric, HasArgmax, HasSmooth):
         rows = batch.scores - self.threshold if self.threshold else batch.scores
         return Decisions(batch.scores, rows, batch.targets, batch.effective_weights(), self.of_counts, self.as_ratio())
 
-    def as_ratio(self) -> Ratio | MeanOfRatios | None:
+    def as_ratio(self) -> Ratio | MeanOfRatios | Correlation | None:
         """The metric as ratios of lines in the counts, whose slopes are in closed form; None where it is none."""
         return Ratio(*self.lines()) if isinstance(self, RatioOfCounts) else None
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..direct import ArgmaxForm
 from ..engine import Batch
 from ..errors import InputError
-from ..smooth import ClassDecisions, SmoothForm
+from ..smooth import ClassDecisions, Correlation, SmoothForm
 from .confusion import CountMetric, binary_counts, check_by_shape, class_counts
 
 
@@ -59,6 +59,9 @@ class MCC(CountMetric):
             (size.square() - decided.square().sum(-1)).sum(),
             (size.square() - there.square().sum(-1)).sum(),
         )
+
+    def as_ratio(self) -> Correlation:
+        return Correlation()
 
     def exact(self, batch: Batch) -> Tensor:
         several = batch.scores.ndim == 2

@@ -5,7 +5,7 @@ from .companions import ByClasses, balanced_entropy, listwise_entropy, pairwise_
 from .decisions import Decisions
 from .engine import QUICK, SmoothEngine
 from .form import HasSmooth, SmoothForm, SmoothSum
-from .ledger import MeanOfRatios, Ratio
+from .ledger import Correlation, MeanOfRatios, Ratio
 from .ranking import AskedItems, Ranking, asked_items
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "AskedItems",
     "ByClasses",
     "ClassDecisions",
+    "Correlation",
     "Decisions",
     "HasSmooth",
     "MeanOfRatios",

@@ -32,7 +32,7 @@ from .form import (
     with_gradient,
     with_past,
 )
-from .ledger import FEW, MeanOfRatios, Ratio, ledger
+from .ledger import FEW, Correlation, MeanOfRatios, Ratio, ledger
 
 #: Value; ``up`` and ``down`` of each row ``(…, 1)``; what all that was counted costs; how many times more that is than
 #: this batch; this batch's counts.
@@ -65,7 +65,7 @@ class Decisions(SmoothForm):
     positive: Tensor
     mass: Tensor | None
     measure: Measure
-    ratio: Ratio | MeanOfRatios | None = None
+    ratio: Ratio | MeanOfRatios | Correlation | None = None
 
     def spread(self) -> float:
         return root_mean_square(self.rows.detach(), self.mass)

@@ -6,6 +6,7 @@ slopes in closed form. `Ledger` has what `Decisions` and `ClassDecisions` make o
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -133,6 +134,35 @@ class MeanOfRatios:
         return share * sum(values), share * sum(ups[1:], ups[0]), share * sum(downs[1:], downs[0])
 
 
+class Correlation:
+    """Of one row's decisions with the truth (MCC): 0 where all decisions are alike, undefined where all truth is.
+
+    Example:
+        >>> from aimfor.smooth import Correlation
+        >>> Correlation().of([[2.0], [0.0], [0.0], [2.0]])
+        (1.0, [1.0], [-1.0])
+    """
+
+    fixed_prices = False
+
+    def of(self, counts: list[list[float]]) -> tuple[float, list[float], list[float]]:
+        tp, fp, fn, tn = (row[0] for row in counts)
+        decided, left, there, others = tp + fp, tn + fn, tp + fn, tn + fp
+        if not (there > 0.0 and others > 0.0):
+            return float("nan"), [0.0], [0.0]
+        if not (decided > 0.0 and left > 0.0):
+            return 0.0, [0.0], [0.0]
+        root = math.sqrt(decided * left) * math.sqrt(there * others)
+        value = (tp * tn - fp * fn) / root
+        shift = 0.5 * value * (1.0 / decided - 1.0 / left)  # another decision changes the spread of decisions alone
+        return value, [others / root - shift], [-there / root - shift]
+
+    def of_many(self, counts: Tensor) -> tuple[float, Tensor, Tensor]:
+        value, *worth = self.of(counts.tolist())
+        up, down = counts.new_tensor(worth).unbind(0)
+        return value, up, down
+
+
 class Ledger(NamedTuple):
     """Counts of r rows, (tp, fp, fn, tn) each, and what they are worth.
 
@@ -160,7 +190,7 @@ class Ledger(NamedTuple):
 
 
 def ledger(
-    ratio: Ratio | MeanOfRatios, sums: list[list[float]], everything: list[float], past: Tensor | None
+    ratio: Ratio | MeanOfRatios | Correlation, sums: list[list[float]], everything: list[float], past: Tensor | None
 ) -> Ledger:
     """From three sums of each row (soft decisions of positives, all soft decisions, positives) and all its mass."""
     tp, decided, positives = sums

@@ -111,7 +111,7 @@ def simplex_pays(program: Standard) -> bool:
     if isinstance(g, SparseOperator) or not shares_rows(g):
         return shares_rows(g)
     rows = g.general + g.equal
-    work = g.batch * min(rows, g.variables) * (rows + g.variables)
+    work: float = g.batch * min(rows, g.variables) * (rows + g.variables)
     if work > PAYS and isinstance(g, DenseOperator):
         work *= sum(int(part.count_nonzero()) for part in (g.rows, g.equality_rows)) / (rows * g.variables)
     return work <= PAYS
