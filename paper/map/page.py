@@ -40,6 +40,10 @@ ADVICE = {
         budget, mostly by one table that it had not learned yet, and by nothing at twice the steps: speed, if anything.
         No contrast is decided within a point. Weigh cross-entropy and train longer, or take the metric's loss and have
         nothing to weigh.""",
+    "map_lists": """Nothing is decided by 564 queries: behind RankNet by NDCG@10, ahead of it by MRR, neither surely.
+        RankNet and ListNet are as good a start.""",
+    "map_labels": """Keep cross-entropy: the metric's loss is behind it by average precision and level by F1 at tuned
+        thresholds, on the judging persons and on the val file, without certainty.""",
 }
 MAP = """## The map: where a loss for the metric pays
 
@@ -55,7 +59,7 @@ is the difference to what is trained on where nobody thinks about it; no verdict
 SCENE = """The rarest classes in one test picture, the one that has most of them (`python -m paper.map.scene`):
 
 ![Truth, the metric's loss, cross-entropy and 1/√frequency: cross-entropy hardly finds a cyclist](docs/map_masks.png)"""
-CURVES = """The clearest gain of the map, and its largest loss, which no test decides (five splits with about twenty
+CURVES = """A clear gain of the map, and its largest loss, which no test decides (five splits with about twenty
 positives to judge by). On shortest paths the lead is there at the first checkpoint and stays. On `us_crime` the loss is
 ahead at first and then overfits: its best checkpoint is an early one, and twenty positives cannot point to it.
 
@@ -130,10 +134,11 @@ def masks_line(results: Mapping[str, Entries]) -> str:
     if mask_default(results) == "iou":
         words = "`--loss iou`, which is surely ahead of Lovász"
     else:
-        words = "`--loss lovasz`, of which `iou` is not surely ahead"
+        words = "`--loss lovasz`, which `iou` is not surely ahead of"
+    points = f"{gap[0].mean:+.2f} [{gap[0].low:+.2f}, {gap[0].high:+.2f}]"
     return (
-        f"`aimfor train --masks` learns by {words}: {interval(gap[0])} points of mean IoU ({each}; the program's own "
-        "networks, decided out of fold, test pictures, three seeds).\n"
+        f"`aimfor train --masks` learns by {words}: {points} points of mean IoU ({each}; the program's own networks, "
+        "decided out of fold, test pictures, three seeds).\n"
     )
 
 
