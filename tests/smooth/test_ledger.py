@@ -23,16 +23,20 @@ def _by_formula(ratio: Ratio, counts: Tensor) -> Tensor:
     above, below = (line @ counts for line in lines)
     values = above / below
     found = counts[0] + counts[2] > 0
-    return (torch.where(found, values, torch.nan) if ratio.above == F2[0] else values).nanmean()
+    values = torch.where(found, values, torch.nan) if ratio.above == F2[0] else values
+    if ratio.weighted:
+        there = (counts[0] + counts[2]) * ~values.isnan()
+        return (values.nan_to_num(0.0) * there).sum() / there.sum()
+    return values.nanmean()
 
 
 @pytest.mark.parametrize("lines", [F2, ODD])
-@pytest.mark.parametrize("summed", [False, True])
-def test_value_and_slopes_of_a_ratio_are_autograds(lines: tuple, summed: bool) -> None:
+@pytest.mark.parametrize(("summed", "weighted"), [(False, False), (True, False), (False, True)])
+def test_value_and_slopes_of_a_ratio_are_autograds(lines: tuple, summed: bool, weighted: bool) -> None:
     counts = 5 * torch.rand(4, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     counts[:, 2] = 0.0  # nothing there: 0/0
     counts[[0, 2], 4] = 0.0  # no positive
-    ratio = Ratio(*lines, summed=summed)
+    ratio = Ratio(*lines, summed=summed, weighted=weighted)
     value, up, down = ratio.of(counts.tolist())
     expected, slopes = value_and_slopes(lambda leaf: _by_formula(ratio, leaf), counts)
     assert value == pytest.approx(expected, rel=1e-13)

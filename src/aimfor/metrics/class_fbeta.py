@@ -88,7 +88,7 @@ class ClassFBeta(Metric, HasSmooth):
         weights = batch.effective_weights()
         mass = None if weights is None else weights[None]
         lines, rows = FBeta(self.beta).lines(), batch.scores[None]
-        ratio = None if self.average == "weighted" else Ratio(*lines, summed=self.average == "micro")
+        ratio = Ratio(*lines, summed=self.average == "micro", weighted=self.average == "weighted")
         return ClassDecisions(
             batch.scores, rows, batch.targets[None], mass, lambda *counts: self._mean(counts, soft=True), ratio
         )

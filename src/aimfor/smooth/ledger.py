@@ -38,6 +38,7 @@ class Ratio:
     above: Coefficients
     below: Coefficients
     summed: bool = False
+    weighted: bool = False
 
     @property
     def only_finds(self) -> bool:
@@ -66,18 +67,19 @@ class Ratio:
         above, below = ([sum(map(float.__mul__, line, row)) for row in whole] for line in self._lines())
         any_row = not self.only_finds
         kept = [d != 0.0 and (any_row or row[0] + row[2] > 0.0) for d, row in zip(below, whole, strict=True)]
-        number = sum(kept)
-        if not number:
+        shares = [(row[0] + row[2] if self.weighted else 1.0) * use for row, use in zip(whole, kept, strict=True)]
+        total = sum(shares)
+        if not total:
             return float("nan"), [0.0] * len(rows), [0.0] * len(rows)
-        values = [n / d if use else 0.0 for n, d, use in zip(above, below, kept, strict=True)]
         (u, v, w, z), (a, b, c, e) = self._lines()
-        up, down = [], []
-        for value, d, use in zip(values, below, kept, strict=True):
-            each = 1.0 / (d * number) if use else 0.0
-            up.append(((u - w) - value * (a - c)) * each)
-            down.append(((v - z) - value * (b - e)) * each)
+        value, up, down = 0.0, [], []
+        for n, d, share in zip(above, below, shares, strict=True):
+            each, own = (share / (d * total), n / d) if share else (0.0, 0.0)
+            value += own * share / total
+            up.append(((u - w) - own * (a - c)) * each)
+            down.append(((v - z) - own * (b - e)) * each)
         copies = len(rows) if self.summed else 1
-        return sum(values) / number, up * copies, down * copies
+        return value, up * copies, down * copies
 
     def of_many(self, counts: Tensor) -> tuple[float, Tensor, Tensor]:
         """The same from ``(4, r)`` float64 counts, in tensors."""
@@ -88,16 +90,16 @@ class Ratio:
         kept = below != 0.0
         if self.only_finds:
             kept &= counts[0] + counts[2] > 0.0
-        number = int(kept.sum())
-        if not number:
+        shares = kept * (counts[0] + counts[2]) if self.weighted else kept.to(counts)
+        total = float(shares.sum())
+        if not total:
             nothing = counts.new_zeros(rows)
             return float("nan"), nothing, nothing
-        each = torch.where(kept, below, torch.inf).mul_(number).reciprocal_()
-        worth = above * each
+        each = shares.div_(total) / torch.where(kept, below, 1.0)
         (u, v, w, z), (a, b, c, e) = self._lines()
-        share = worth * number
-        up, down = each * ((u - w) - share * (a - c)), each * ((v - z) - share * (b - e))
-        return float(worth.sum()), up.expand(rows), down.expand(rows)
+        own = above / torch.where(kept, below, torch.inf)
+        up, down = each * ((u - w) - own * (a - c)), each * ((v - z) - own * (b - e))
+        return float((own * shares).sum()), up.expand(rows), down.expand(rows)
 
     def _lines(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         return tuple(map(float, self.above)), tuple(map(float, self.below))
