@@ -140,6 +140,8 @@ def test_auto_takes_the_method_that_the_rule_names() -> None:
     assert isinstance(auto.choose(standard(few)), Highs)
     assert isinstance(auto.choose(standard(tall)), InteriorPoint)  # rows of their own
     assert isinstance(auto.choose(standard({**tall, "A": tall["A"][0]})), InteriorPoint)
+    empty = tall["A"][0] * (torch.arange(20) < 1)  # a pivot touches what is not zero
+    assert isinstance(auto.choose(standard({**tall, "A": empty})), Highs)
     parts = shared(3)
     assert_alike(solve(**parts, method="auto"), solve(**parts))
     layer = LinearProgram(method="auto", **{name: parts[name] for name in ("A", "A_eq")})
