@@ -22,7 +22,7 @@ import numpy as np
 from bench_guarantee import MAPIE, by_mapie
 
 SEED, SETTINGS, RESAMPLES = 20261119, 10, 1000
-STORE = Path(__file__).parent / "results" / "drawn_cells.json"
+STORE = Path(__file__).parent / "results" / "guarantee" / "drawn.json"
 SETS = ("adult", "bank_marketing", "mammography", "creditcard_fraud", "synthetic", "covertype_4v2", "thyroid_ann")
 #: FRANK: the score of the recipe, floors, and summaries' documents in a draw.
 FRANK = tuple({"set": "frank", "floor": floor, "rows": rows, "confidence": 0.95}

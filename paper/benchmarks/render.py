@@ -70,6 +70,7 @@ CHAPTERS = {
     ),
     "Constraints and guarantees": (
         "guarantee",
+        "drawn",
         "decide",
         "gap",
         "fair",

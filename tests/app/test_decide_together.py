@@ -200,3 +200,5 @@ def test_rows_in_clusters_are_counted_as_such_in_every_kind() -> None:
     for words in (BAND, [*FLOOR, "--category", "shop"], ["--minimize", "fnr + fpr"]):
         code, out, err = run("decide", "rows.csv", *BASE, *words, "--cluster", "id")
         assert (code, "independent clusters" in out, "independent calibration rows" in out) == (0, True, False), err
+    _, out, _ = run("check", "decisions/rows", "rows.csv")
+    assert "the decision counts each id once, this check counts rows" in out

@@ -58,6 +58,26 @@ def test_the_rivals_of_a_comparison_have_the_same_test_rows(visits: Path) -> Non
     np.testing.assert_array_equal(prepare(given).parts.test, prepare(given, ensemble=True).parts.test)
 
 
+def test_a_floor_is_promised_for_new_clusters_of_those_named(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    patient = np.repeat(np.arange(700), 3)
+    label = rng.random(2100) < rng.beta(2, 2, 700)[patient]
+    frame = {"x": rng.normal(size=2100) + 3 * label, "patient": [f"p{i}" for i in patient], "label": label.astype(int)}
+    pd.DataFrame(frame).to_csv(tmp_path / "v.csv", index=False)
+    words = {
+        "data": str(tmp_path / "v.csv"),
+        "target": "label",
+        "metric": "recall@precision=0.7",
+        "members": ("linear",),
+    }
+    said = []
+    for cluster in ("patient", None):
+        given = settings(**words, cluster=cluster)
+        said.append(fit_prepared(given, prepare(given, ensemble=True)).threshold)
+    assert [one.guaranteed for one in said] == [True, True]
+    assert ["independent clusters" in one.text for one in said] == [True, False]
+
+
 def test_groups_only_break_rates_down(visits: Path) -> None:
     ready = prepare(settings(data=str(visits), target="label", metric="ap", group="sex"), ensemble=True)
     assert ready.source.whole is None or len(set(ready.source.whole)) > 2  # equal rows stay together, sexes do not

@@ -136,21 +136,28 @@ def with_floor(ensemble: Ensemble, ready: Prepared) -> Ensemble:
     kept = torch.from_numpy(ready.parts.validation)
     if not isinstance(ensemble.objective.metric, AtRate) or not len(kept):
         return ensemble
-    scores, grouped = ensemble.scores(ready.x[kept]), ready.source.whole is not None
-    return keeping_floor(ensemble, scores, ready.ids[kept], "out-of-fold", grouped)
+    scores, whole = ensemble.scores(ready.x[kept]), ready.source.whole
+    cluster = None if whole is None or ready.settings.cluster is None else whole[ready.parts.validation]
+    grouped = whole is not None and cluster is None  # copies of rows
+    return keeping_floor(ensemble, scores, ready.ids[kept], "out-of-fold", grouped, cluster)
 
 
-def keeping_floor(ensemble: Ensemble, scores: Tensor, y: Tensor, learned_on: str, grouped: bool) -> Ensemble:
+def keeping_floor(
+    ensemble: Ensemble, scores: Tensor, y: Tensor, learned_on: str, grouped: bool, cluster: Any | None = None
+) -> Ensemble:
     """For a metric with a floor: the threshold that keeps it with 95 % confidence, tested on rows kept aside.
 
     The rows that weighed the members choose the order of the tests. They cannot be the tests themselves: weights and
     threshold were chosen on them, and out of fold each score is of one fold's models, where their average will decide.
+    With ``cluster``, ids of what the tested rows belong to, the promise is for new clusters.
     """
     metric, record = ensemble.objective.metric, ensemble.out_of_fold
     assert isinstance(metric, AtRate)
     assert record is not None
     try:
-        found = metric.problem().decide(scores, y, guarantee=CONFIDENCE, learn=(record.scores, record.y))
+        found = metric.problem().decide(
+            scores, y, guarantee=CONFIDENCE, learn=(record.scores, record.y), cluster=cluster
+        )
         value, sentence = found.threshold, str(found.guarantee)
     except InputError as error:  # scores that tell nothing, or a floor far above them: the run is finished all the same
         value, sentence = None, str(error)

@@ -31,10 +31,17 @@ class Check:
     new: int
     log: Path
     words: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    cluster: str | None = None
 
     def __str__(self) -> str:
         """The certificate with groups and classes by the file's own words."""
-        return in_words(str(self.certificate), self.words)
+        said = in_words(str(self.certificate), self.words)
+        if self.cluster is None:
+            return said
+        return (
+            f"{said}\nthe decision counts each {self.cluster} once, this check counts rows: it is too sure where "
+            f"rows of one {self.cluster} agree"
+        )
 
 
 def look(path: Path, data: Path, log: Path | None, confidence: float, encoding: str = "utf8") -> Check:
@@ -72,7 +79,7 @@ def look(path: Path, data: Path, log: Path | None, confidence: float, encoding: 
         }  # fmt: skip
         before = log.read_text(encoding="utf8").rstrip("\n") + "\n" if past else ""
         write_text(log, before + json.dumps(line) + "\n")
-    return Check(certificate, total, new, log, what.words)
+    return Check(certificate, total, new, log, what.words, what.cluster)
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,8 @@ class Watched:
     copies: int = 1
     #: By attribute, what its labels 0, 1, … are called in the file.
     words: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: What the decision counts instead of rows.
+    cluster: str | None = None
 
 
 def watched(path: Path) -> Watched:
@@ -141,7 +143,8 @@ def _of_decision(path: Path) -> Watched:
     kinds = {"decision": _two_classes, "decisions": _several, "abstention": _abstaining}
     if document.get("kind") not in kinds:
         raise InputError("decision", f"{path.name}, which holds no decision", "decision.json of aimfor decide")
-    return kinds[document["kind"]](document, path)
+    found, cluster = kinds[document["kind"]](document, path), document.get("cluster")
+    return replace(found, cluster=cluster if isinstance(cluster, str) else None)
 
 
 def _two_classes(plain: dict[str, Any], path: Path) -> Watched:
