@@ -225,3 +225,15 @@ def test_a_process_without_a_class_keeps_up_with_the_others(tmp_path: Path) -> N
     states = [program.stdout.split() for program in started]
     assert states[0] == states[1]
     assert len(set(states[0])) > 3
+
+
+def test_parts_of_a_large_batch_add_up_to_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    (scores, targets), found = sample(), []
+    for block in (1 << 17, 55):  # 5 points: all scores at once, or 11 at a time
+        monkeypatch.setattr("aimfor.rates.proxies.BLOCK", block)
+        loss_fn, leaf = aimfor.MetricLoss("auprc@5", aimfor.RateEngine(every=1)), scores.clone().requires_grad_()
+        loss = loss_fn(leaf, targets)
+        loss.backward()
+        found.append((loss.detach(), leaf.grad, loss_fn.engine.get_extra_state()))
+    for whole, parts in zip(*found, strict=True):
+        torch.testing.assert_close(whole, parts, rtol=1e-12, atol=1e-15)

@@ -134,3 +134,23 @@ def test_balanced_entropy_is_its_formula() -> None:
     value, slope = balanced_entropy(scores.detach(), a, b)
     assert value == pytest.approx(expected.item(), rel=1e-13)
     torch.testing.assert_close(slope, torch.autograd.grad(expected, scores)[0], rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("unit", [1.0, 0.5])
+def test_gradients_of_masks_are_the_same_in_parts(monkeypatch: pytest.MonkeyPatch, weighted: bool, unit: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    targets = torch.randint(3, (2, 5, 7), generator=generator)
+    scores = torch.randn(2, 3, 5, 7, generator=generator, dtype=torch.float64)
+    weights = torch.rand(2, 5, 7, generator=generator, dtype=torch.float64) if weighted else None
+    engine, found = aimfor.SmoothEngine(anchor=0.3, anchor_temperature=unit), []
+    for block in (1 << 17, 12):
+        monkeypatch.setattr(classes, "BLOCK", block)
+        leaf = scores.clone().requires_grad_()
+        aimfor.MetricLoss("miou", engine)(leaf, targets, weights=weights).backward()
+        found.append(leaf.grad)
+    flat = scores.movedim(1, -1).reshape(-1, 3).clone().requires_grad_()  # rows, each by itself in memory
+    rows = None if weights is None else weights.reshape(-1)
+    aimfor.MetricLoss("miou", engine)(flat, targets.reshape(-1), weights=rows).backward()
+    torch.testing.assert_close(found[0], found[1], rtol=1e-12, atol=1e-16)
+    torch.testing.assert_close(found[0].movedim(1, -1).reshape(-1, 3), flat.grad, rtol=1e-12, atol=1e-16)
