@@ -63,6 +63,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         writer.writerow([x, rng.choice(["<i>a</i>", "b&c", "</script>"]), 1, "<u>yes</u>" if positive else "no"])
     (folder / "a<b>&.csv").write_text(text.getvalue())
     words = ["train", str(folder / "a<b>&.csv"), "--target", "label", "--metric", "f1", "--members", "linear", "-q"]
+    words += ["--holdout", "0.2"]
     words += ["--group", f"group{NASTY}", "--positive", "<u>yes</u>"]
     result = CliRunner().invoke(app, [*words, "--out", str(folder / "run")])
     assert result.exit_code == 0, result.output
