@@ -22,7 +22,8 @@ from ...report.pages import write_table
 from ...report.statistics import least_share
 from .promised import WAYS, Banded, Clustered, Draw, Family, FiveValues, Planned, planned_rounds, true_precision
 
-DRAWS, CHUNK = 2000, 10
+#: Draws of a setting and of a cell; what was run earlier has fewer a cell, and every cell says how many.
+DRAWS, CHUNK = 2000, 100
 #: Power: shift of the scores by prevalence, floors, budgets in rounds (totals 150, 300, 600, 1,200), labels at random.
 SHIFTS, FLOORS = {0.2: 1.6, 0.05: 2.5, 0.01: 3.2}, (0.8, 0.9, 0.95)
 ROUNDS, RANDOM = (150, 150, 300, 600), (300, 600, 1500, 5000, 15_000)
