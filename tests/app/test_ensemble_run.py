@@ -21,8 +21,7 @@ from aimfor.errors import InputError, Interrupted
 from aimfor.failpoints import VARIABLE
 from aimfor.learners.ensemble import MemoryStore, fit_ensemble
 from aimfor.runs import driver
-from aimfor.runs.ensemble_files import load_ensemble
-from aimfor.runs.finished import load_run
+from aimfor.runs.finished import load_ensemble, load_run
 from aimfor.runs.fitting import fit_prepared
 from aimfor.runs.prepared import prepare
 from aimfor.targets import folds

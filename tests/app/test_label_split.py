@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aimfor.targets.labels import stratified
+from aimfor.targets.folds import stratified
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from aimfor.data.chunks.memory import plan
-from aimfor.data.chunks.table import columns_of_batch, open_table, row_hashes
+from aimfor.data.chunks.table import columns_of_batch, open_table, plan, row_hashes
 from aimfor.data.columns import TableEncoder
 from aimfor.errors import InputError
 from aimfor.runs.stream.reader import Reader

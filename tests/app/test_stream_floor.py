@@ -16,7 +16,7 @@ from aimfor.cli.main import app
 from aimfor.data.settings import Settings
 from aimfor.errors import InputError
 from aimfor.rates import precision, recall
-from aimfor.runs.ensemble_files import load_ensemble
+from aimfor.runs.finished import load_ensemble
 from aimfor.runs.stream.prepare import prepare
 
 

@@ -20,7 +20,7 @@ from pyarrow import csv as arrow_csv
 from typer.testing import CliRunner
 
 from aimfor.cli.main import app
-from aimfor.data.chunks import memory as memory_module
+from aimfor.data.chunks import table as chunks
 from aimfor.data.chunks.table import columns_of_batch
 from aimfor.data.settings import Settings
 from aimfor.errors import InputError
@@ -116,7 +116,7 @@ def test_partitions_are_columns_in_training_and_prediction(kind: str, tmp_path: 
 
 
 def test_a_file_larger_than_the_limit_is_read_as_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_module, "BASE", 0)
+    monkeypatch.setattr(chunks, "BASE", 0)
     monkeypatch.setattr("aimfor.runs.stream.trees.BASE", 0)
     monkeypatch.setattr("aimfor.data.chunks.staging.GROUP_ROWS", 2_000)
     arrow_csv.write_csv(pa.table(rows(30_000, 0)), tmp_path / "t.csv")

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from aimfor.cli.main import app
-from aimfor.data.chunks import memory
+from aimfor.data.chunks import table as chunks
 
 
 def write(folder: Path, each: int) -> Path:
@@ -32,7 +32,7 @@ def test_most_levels_come_after_the_sample(
     each: int, kinds: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As ten million levels do beside a sample of 100,000 rows, which bench_stream.py runs."""
-    monkeypatch.setattr(memory, "SAMPLE", 300)
+    monkeypatch.setattr(chunks, "SAMPLE", 300)
     words = ["train", str(write(tmp_path / "rows", each)), "--target", "y", "--metric", "auroc", "--fast"]
     result = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "run")])
     assert result.exit_code == 0, result.output

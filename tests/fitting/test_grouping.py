@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from aimfor.targets.grouping import rows_of_each
+from aimfor.targets.folds import rows_of_each
 
 
 def test_rows_of_each_id_are_those_of_a_search_for_it() -> None:

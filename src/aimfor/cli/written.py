@@ -9,8 +9,7 @@ import numpy as np
 
 from ..data import checkpoint
 from ..data.features import Work
-from ..data.images import image_files
-from ..data.pictures import pictures_of
+from ..data.pictures import image_files, pictures_of
 from ..errors import InputError
 from ..runs.masks import load_run as load_masks
 from ..runs.retrieval import load_run as load_embedding

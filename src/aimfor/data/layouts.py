@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from .images import SUFFIXES, image_files
 from .picture_tables import coco_rows, table_rows
-from .pictures import Pictures, digest
+from .pictures import SUFFIXES, Pictures, digest, image_files
 
 Array = NDArray[Any]
 Words = tuple[str, ...]

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, nearest
 from .columns.cells import Column
-from .images import SUFFIXES
 from .labels import labels_of
-from .pictures import Pictures
+from .pictures import SUFFIXES, Pictures
 from .tables import read_table
 
 Array = NDArray[Any]

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from .images import image_files
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -157,3 +156,11 @@ def _rgb(image: Image.Image, name: str) -> Image.Image:
     if image.mode == "F":
         raise InputError("data", f"{name} of floating-point numbers", "8 or 16 bits a pixel", SKIP)
     return image.convert("RGB")
+
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
+
+
+def image_files(folder: Path) -> list[Path]:
+    """All images below the folder, in a fixed order."""
+    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())

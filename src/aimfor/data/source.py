@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, nearest
 from .columns.cells import Column
-from .columns.copies import copied_rows
 from .columns.dates import read_dates
 from .columns.numbers import read_numbers
 from .columns.schema import decide
+from .columns.suspects import copied_rows
 from .pictures import Pictures
 
 Array = NDArray[Any]

@@ -10,10 +10,10 @@ import numpy as np
 
 from ..errors import InputError, nearest
 from .columns.cells import Column, from_array
-from .images import SUFFIXES
 from .labels import labels_of
 from .layouts import read_pictures
 from .npz import read_npz
+from .pictures import SUFFIXES
 from .source import Array, Source, drop_unlabelled, groups_of, take_cluster, take_query, take_time
 from .tables import check_size, read_table
 

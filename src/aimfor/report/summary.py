@@ -14,8 +14,8 @@ from ..runs.evaluation import (
 )
 from ..targets.evaluate import or_undefined
 from ..targets.evaluate.results import RankedLists, TwoClasses
-from .labels import label_row
 from .page import between
+from .pictures import label_row
 
 Lines = list[tuple[str, str]]
 

@@ -18,10 +18,8 @@ from ..runs.evaluation import (
 from ..runs.sheets import read_sheets
 from .comparison import write_comparison_report
 from .ensemble import ensemble_page
-from .labels import labels_page
-from .masks import masks_page
 from .page import render
-from .retrieval import neighbours_page
+from .pictures import labels_page, masks_page, neighbours_page
 from .summary import verdict
 
 PAGES: dict[type, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {

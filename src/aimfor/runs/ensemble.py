@@ -22,8 +22,8 @@ from ..targets.evaluate import evaluate
 from ..targets.evaluate.lists import evaluate_lists, list_importance
 from ..targets.evaluate.results import AnyPart
 from ..targets.importance import Importance, permutation_importance
-from .ensemble_files import save_ensemble
 from .evaluation import HELD_OUT_ROWS, TEST_ROWS, EnsembleEvaluation, Estimate
+from .finished import save_ensemble
 from .fitting import check_ensemble, clusters_of, decision_of, ensemble_facts, fit_prepared
 from .kinds import Reading
 from .prepared import Prepared, prepare

@@ -205,7 +205,7 @@ _WORDS = {
 
 def form_of(data: str) -> str:
     """What the data is, by its name alone: a key of `_WORDS`."""
-    from ..data.images import SUFFIXES
+    from ..data.pictures import SUFFIXES
 
     path = Path(data)
     suffix = path.suffix.lower()

@@ -27,11 +27,11 @@ from ..errors import InputError
 from ..learners.ensemble import Ensemble, FolderStore, Progress, fit_ensemble
 from ..targets.calibrate import probability
 from ..targets.evaluate.decisions import confusion, rates
+from ..targets.folds import stratified
 from ..targets.intervals import bootstrap_interval
-from ..targets.labels import stratified
 from ..targets.objective import Objective
-from .ensemble_files import load_ensemble, save_ensemble
 from .evaluation import Estimate, LabelRow, LabelsEvaluation
+from .finished import load_ensemble, save_ensemble
 from .folder import check_finished, fingerprint_of
 from .kinds import Reading
 from .predict import TableWriter, put

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from ..data import checkpoint
 from ..data.backbones import WORTH, is_backbone, load_backbone
-from ..data.images import SUFFIXES
-from ..data.pictures import MOST_PIXELS, Pictures
+from ..data.pictures import MOST_PIXELS, SUFFIXES, Pictures
 from ..data.settings import Settings
 from ..data.tables import check_size
 from ..errors import InputError, Interrupted

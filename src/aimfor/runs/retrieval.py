@@ -22,7 +22,7 @@ from ..learners.embedding import EmbeddingFit, Part, fit_embedding, query_values
 from ..learners.embedding.fit import CLASSES, EXAMPLES, TITLES, vectors_of
 from ..learners.embedding.networks import empty
 from ..learners.ensemble import FolderStore
-from ..targets.grouping import rows_of_each
+from ..targets.folds import rows_of_each
 from ..targets.identities import Gallery, Preprocessing, gallery_of
 from ..targets.intervals import bootstrap_interval
 from ..targets.neighbours import depth_of

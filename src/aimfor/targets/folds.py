@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import InputError
@@ -242,3 +243,48 @@ def _checked(folds: Folds, y: Tensor) -> Folds:
     if len(folds) == 1 and len(y[folds.held[0]].unique()) < classes:
         raise InputError("y", "a class too rare to train and to hold out in one split", "more rows of it, or folds")
     return folds
+
+
+def stratified(labels: NDArray[np.bool_], share: float, random: np.random.Generator) -> NDArray[np.bool_]:
+    """Which rows are the part of ``share``.
+
+    Args:
+        labels: ``(n, c)``, whether a row has a label.
+        share: Between 0 and 1.
+        random: Decides between equals.
+
+    Example:
+        >>> labels = np.arange(20)[:, None] < 5
+        >>> test = stratified(labels, 0.2, np.random.default_rng(0))
+        >>> int(test.sum()), int(labels[test].sum())
+        (4, 1)
+    """
+    shares = np.array([1.0 - share, share])
+    wanted, room = shares[:, None] * labels.sum(0), shares * len(labels)
+    part = np.full(len(labels), -1)
+    order = random.permutation(len(labels))
+    while True:
+        left = labels[part < 0].sum(0)
+        label = int(np.argmin(np.where(left > 0, left, len(labels) + 1))) if left.any() else None
+        rows = order[part[order] < 0]
+        for row in rows if label is None else rows[labels[rows, label]]:
+            lacks = room if label is None else wanted[:, label]
+            best = np.flatnonzero(lacks == lacks.max())
+            best = best[room[best] == room[best].max()]
+            side = int(random.choice(best))
+            part[row] = side
+            room[side] -= 1
+            wanted[side] -= labels[row]
+        if label is None:
+            return np.asarray(part == 1)
+
+
+def rows_of_each(ids: Tensor) -> list[Tensor]:
+    """Row numbers, ascending, of every different id ``(n,)``, the ids ascending: one sort, however many there are.
+
+    Example:
+        >>> import torch
+        >>> [rows.tolist() for rows in rows_of_each(torch.tensor([7, 3, 7]))]
+        [[1], [0, 2]]
+    """
+    return list(ids.argsort(stable=True).split(ids.unique(return_counts=True)[1].tolist()))

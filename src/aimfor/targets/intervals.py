@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..decisions.binomial import lower_bound, upper_bound
-from .grouping import rows_of_each
+from .folds import rows_of_each
 
 Interval = tuple[float, float]
 #: Rows in one draw; a larger part is described by draws of this many, whose spread is scaled down to the part's size.

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.images import image_files
-from ..data.pictures import Pictures, opened
+from ..data.pictures import Pictures, image_files, opened
 from ..errors import InputError
 from .coco import IGNORED, Shapes, coco_scenes
 

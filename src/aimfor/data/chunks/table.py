@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ...errors import InputError, nearest
 from ..columns.cells import Column, from_arrow
 from ..columns.frames import named
-from ..images import SUFFIXES
+from ..pictures import SUFFIXES
 from .staging import stage
 
 _PARQUET, _CSV = (".parquet", ".pq"), (".csv", ".tsv", ".txt", ".gz")
@@ -211,3 +211,41 @@ def _cell_bits(column: Column) -> NDArray[np.uint64]:
     codes, texts = column.distinct()
     digests = [int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") for text in texts]
     return np.array([*digests, 1], np.uint64)[codes]
+
+
+#: What Python, torch and Arrow take before the first row is read.
+BASE = 450 << 20
+#: Rows that are held out for each of validation and test, at most.
+HELD_OUT = 200_000
+#: Training rows the encoder is fitted on; below it the encoder is the one a table in memory gets.
+SAMPLE = 100_000
+#: Bytes of a row and column while a member learns in memory: its design, as float64, and a solver's copies of that.
+_LEARNING = 400
+_FEWEST = 1_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """At most: rows held out for validation and as many for test; rows that columns and members are learned from."""
+
+    held: int
+    sample: int
+    members: int
+
+
+def plan(table: DiskTable, width: int, memory: int) -> Plan:
+    """The plan for units encoded in ``width`` columns. Raises `InputError` for a limit too small for one of them."""
+    rows = max(unit.rows for unit in table.units)
+    row = max(unit.size / unit.rows for unit in table.units)
+    # A unit being read is there as pages, columns and matrix, and the next one before it is gone.
+    reading = 2 * int(2 * rows * row + 2 * rows * (4 * width + 8))
+    room = memory - BASE - reading
+    # Held-out rows and the sample are there as Arrow columns, once more while they are put in order, and as numbers.
+    held, sample = 2 * (2 * row + 12 * width + 8), 3 * row + 12 * width
+    need = BASE + reading + int(4 * _FEWEST * max(held, sample))
+    if memory < need:
+        came = f"{memory >> 20} MB for row groups of up to {rows:,} rows"
+        remedy = f"Give more memory, or write the files with smaller row groups ({max(1, rows // 4):,} rows)."
+        raise InputError("--memory", came, f"at least {-(-need >> 20)} MB", remedy)
+    members = int(room / 2 / (_LEARNING * width))
+    return Plan(min(HELD_OUT, int(room / 4 / held)), min(SAMPLE, int(room / 4 / sample)), min(SAMPLE, members))

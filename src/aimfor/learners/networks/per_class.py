@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ... import checks
 from ...errors import InputError
-from ...targets.grouping import rows_of_each
+from ...targets.folds import rows_of_each
 from .sampler import ResumableBatches
 
 __all__ = ["PerClassBatchSampler"]

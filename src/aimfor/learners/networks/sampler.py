@@ -11,7 +11,7 @@ from torch.utils.data import Sampler
 
 from ... import checks
 from ...errors import InputError
-from ...targets.grouping import rows_of_each
+from ...targets.folds import rows_of_each
 
 
 class ResumableBatches(Sampler[list[int]]):

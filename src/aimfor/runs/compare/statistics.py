@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...targets.grouping import rows_of_each
+from ...targets.folds import rows_of_each
 
 
 @dataclass(frozen=True)

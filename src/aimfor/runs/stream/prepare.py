@@ -11,8 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...data.chunks.memory import plan
-from ...data.chunks.table import columns_of_batch, open_table, target_of
+from ...data.chunks.table import columns_of_batch, open_table, plan, target_of
 from ...data.columns import TableEncoder
 from ...data.columns.cells import Column
 from ...data.labels import tidy_labels

@@ -21,8 +21,8 @@ from ...targets.evaluate import evaluate
 from ...targets.folds import Folds
 from ...targets.importance import Importance
 from ..ensemble import step_of
-from ..ensemble_files import save_ensemble
 from ..evaluation import EnsembleEvaluation, Estimate
+from ..finished import save_ensemble
 from ..fitting import RULE, decision_of, ensemble_facts, keeping_floor
 from ..kinds import Reading
 from ..task import CELLS, Stop, Task, Tell

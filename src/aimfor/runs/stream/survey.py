@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...data.chunks.memory import SAMPLE
-from ...data.chunks.table import DiskTable, columns_of_batch, row_hashes, target_of
+from ...data.chunks.table import SAMPLE, DiskTable, columns_of_batch, row_hashes, target_of
 from ...data.columns import TableEncoder
 from ...data.columns.cells import Column
 from ...data.labels import tidy_labels

@@ -11,8 +11,7 @@ from .linear import Linear
 from .network import Network
 from .pictures import PictureMetric, PictureNetwork
 from .ranked import RankedLinear, RankedNetwork
-from .ranked_trees import GradeTrees, LambdaTrees
-from .trees import ExtraTrees, Trees
+from .trees import ExtraTrees, GradeTrees, LambdaTrees, Trees
 from .tuned import TunedTail
 
 #: By the name a user gives. Trees come with searched and with random splits.

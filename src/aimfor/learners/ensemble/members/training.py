@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ....targets.grouping import rows_of_each
+from ....targets.folds import rows_of_each
 from ...networks.loop import descend
 from ...networks.sampler import BalancedBatchSampler
 from .base import Job, Rows
