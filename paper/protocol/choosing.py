@@ -10,7 +10,7 @@ from torch import Tensor
 from aimfor import Metric
 from aimfor.metrics import CountMetric
 from aimfor.refit.choose import best_shift
-from aimfor.runs.compare import statistics as stats
+from aimfor.targets.folds import rows_of_each
 
 from .protocol import Checkpoint, Contest, Split, scores_for
 from .training import restored, scores_of
@@ -23,6 +23,10 @@ class Chosen:
     name: str
     validation: float
     test: float
+
+
+#: Of the rows, for who wins.
+DRAWS = 100
 
 
 def tuned_value(metric: Metric, scores: Tensor, part: Split, tune: bool = True) -> tuple[float, float]:
@@ -79,4 +83,9 @@ def share_won(metric: Metric, ours: Checkpoint, theirs: Checkpoint, part: Split)
         where = None if part.where is None else part.where[rows]
         return float(metric.value(scores, targets[rows], where=where))
 
-    return stats.share_won(value, a, b, labels)
+    generator, won = torch.Generator().manual_seed(0), 0.0
+    for _ in range(DRAWS):
+        rows = torch.cat([g[torch.randint(len(g), (len(g),), generator=generator)] for g in rows_of_each(labels)])
+        first, second = value(a[rows], rows), value(b[rows], rows)
+        won += 1.0 if first > second else 0.5 if first == second else 0.0
+    return won / DRAWS

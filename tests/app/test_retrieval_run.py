@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from pyarrow import parquet
 from typer.testing import CliRunner
 
 from aimfor.cli.main import app
@@ -18,7 +19,6 @@ from aimfor.data import backbones
 from aimfor.data.pictures import pictures_of
 from aimfor.retrieval import evaluate
 from aimfor.runs.retrieval import load_run
-from aimfor.runs.vectors import read_vectors
 
 from .pictures_samples import many_classes, patterned, tiny
 
@@ -55,17 +55,16 @@ def test_classes_not_pictures_are_split_and_the_value_is_exact(made: tuple[Path,
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics["classes"] == {"train": 6, "test": 2}
     assert metrics["pictures"] == {"train": 24, "test": 8}
-    stored = read_vectors(out / "vectors.npy")
-    assert stored.labels is not None
-    rows = [row for row, label in enumerate(stored.labels) if label in metrics["test_classes"]]
-    y = np.unique([stored.labels[row] for row in rows], return_inverse=True)[1]
-    exact = evaluate(torch.from_numpy(stored.rows[rows]), torch.from_numpy(y), k=[1, 5])
+    stored, labels = np.load(out / "vectors.npy"), json.loads((out / "vectors.json").read_text())["classes"]
+    rows = [row for row, label in enumerate(labels) if label in metrics["test_classes"]]
+    y = np.unique([labels[row] for row in rows], return_inverse=True)[1]
+    exact = evaluate(torch.from_numpy(stored[rows]), torch.from_numpy(y), k=[1, 5])
     for name in ("map@r", "recall@1", "recall@5"):
         assert metrics["test"]["all"][name]["value"] == pytest.approx(exact[name], abs=1e-9)
     assert metrics["test"]["metric"] == 1.0
     assert metrics["test"]["interval"] is None  # all draws of two classes agree, which says nothing
     assert metrics["ways"][metrics["chosen"]] == max(metrics["ways"].values())
-    assert load_run(out).vectors(pictures_of(photos)).numpy().tobytes() == stored.rows.tobytes()
+    assert load_run(out).vectors(pictures_of(photos)).numpy().tobytes() == stored.tobytes()
 
 
 def test_the_report_names_hits_and_misses_in_words(made: tuple[Path, Path, str]) -> None:
@@ -95,11 +94,15 @@ def test_vectors_of_length_one_are_written_with_names(
     photos, out, _ = made
     file = tmp_path / f"vectors.{suffix}"
     assert str(file) in says("embed", out, photos, "-o", file)
-    found = read_vectors(file)
-    assert found.names[0] == "kind0/0.png"
-    assert found.labels is not None
-    assert found.labels[0] == "kind0"
-    np.testing.assert_allclose(np.linalg.norm(found.rows, axis=1), 1.0, rtol=1e-5)
+    if suffix == "npy":
+        document, vectors = json.loads(file.with_suffix(".json").read_text()), np.load(file)
+    else:
+        table = parquet.read_table(file)
+        document = {"names": table["name"].to_pylist(), "classes": table["class"].to_pylist()}
+        vectors = np.stack(table["vector"].to_pylist())
+    assert (document["names"][0], document["classes"][0]) == ("kind0/0.png", "kind0")
+    assert len(vectors) == len(document["names"]) == len(document["classes"])
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, rtol=1e-5)
 
 
 def test_without_a_backbone_a_small_network_learns(tmp_path: Path) -> None:

@@ -12,7 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NoReturn, TextIO
 
-from ..errors import AimforError
+from ..errors import AimforError, Interrupted
+
+#: What a user can bring about.
+EXPECTED = (AimforError, KeyboardInterrupt, MemoryError, OSError)
 
 
 class Words(argparse.ArgumentParser):
@@ -37,17 +40,21 @@ def one_line(command: Callable[[Any], int], parser: argparse.ArgumentParser, wor
         given = parser.parse_args(list(words))
         with _standard_input(given):
             return command(given)
-    except AimforError as error:
-        complain(str(error))
-        return 2
-    except KeyboardInterrupt:
+    except EXPECTED as error:
+        return failure(error)
+
+
+def failure(error: BaseException) -> int:
+    """The exit code of an expected failure, which is said in one line; a stop by the user needs none."""
+    if isinstance(error, KeyboardInterrupt | Interrupted):
         return 130
-    except MemoryError:
-        complain("not enough memory for this data. Read fewer rows with --rows, or use a machine with more memory.")
-        return 2
-    except OSError as error:
-        complain(f"{error.filename or 'file'}: {error.strerror or error}")
-        return 2
+    text = str(error)
+    if isinstance(error, MemoryError):
+        text = "not enough memory for this data. Read fewer rows with --rows, or use a machine with more memory."
+    if isinstance(error, OSError):
+        text = f"{error.filename or 'file'}: {error.strerror or error}"
+    print("aimfor: " + " ".join(text.split()), file=sys.stderr)
+    return 2
 
 
 @contextmanager
@@ -61,10 +68,6 @@ def _standard_input(given: argparse.Namespace) -> Iterator[None]:
         with given.data.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         yield
-
-
-def complain(text: str) -> None:
-    print("aimfor: " + " ".join(text.split()), file=sys.stderr)
 
 
 def readable(text: str, stream: TextIO | None = None) -> str:

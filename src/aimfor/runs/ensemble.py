@@ -15,8 +15,8 @@ from torch import Tensor
 from ..data import checkpoint
 from ..data.columns import TableEncoder
 from ..data.features import FeatureEncoder
-from ..errors import Interrupted
 from ..learners.ensemble import Ensemble, FolderStore, Progress
+from ..learners.networks.loop import end_if
 from ..targets.calibrate import probability
 from ..targets.evaluate import evaluate
 from ..targets.evaluate.lists import evaluate_lists, list_importance
@@ -24,7 +24,7 @@ from ..targets.evaluate.results import AnyPart
 from ..targets.importance import Importance, permutation_importance
 from .evaluation import HELD_OUT_ROWS, TEST_ROWS, EnsembleEvaluation, Estimate
 from .finished import save_ensemble
-from .fitting import check_ensemble, clusters_of, decision_of, ensemble_facts, fit_prepared
+from .fitting import check_ensemble, decision_of, ensemble_facts, fit_prepared
 from .kinds import Reading
 from .prepared import Prepared, prepare
 from .sheets import picture_sheets
@@ -42,8 +42,7 @@ class Evaluating:
 
     def __call__(self) -> None:
         """Raises `Interrupted` when it is to stop."""
-        if self.stop():
-            raise Interrupted("stopped; the state is saved")
+        end_if(self.stop())
         if not self.began:
             self.began = time.monotonic()
         each = (time.monotonic() - self.began) / max(1, self.done)
@@ -173,7 +172,7 @@ class EnsembleTask(Task):
             threshold,
             groups,
             probabilities=stated.numpy(),
-            clusters=clusters_of(ready, numbers),
+            clusters=ready.clusters(numbers),
             thorough=True,
         )
 

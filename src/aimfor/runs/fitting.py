@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ..data.features import FeatureEncoder
@@ -52,7 +51,7 @@ def check_ensemble(ready: Prepared) -> None:
     if ready.source.times is not None:
         make_time_folds(torch.from_numpy(ready.source.times)[rows], ready.ids[rows])
         return
-    make_folds(ready.ids[rows], ready.settings.seed, clusters_of(ready, ready.parts.train), single=ready.settings.fast)
+    make_folds(ready.ids[rows], ready.settings.seed, ready.clusters(ready.parts.train), single=ready.settings.fast)
 
 
 def sort_of_training(ready: Prepared) -> str:
@@ -63,13 +62,6 @@ def sort_of_training(ready: Prepared) -> str:
         return sort_of(ready.source.images[ready.parts.train])
     some = ready.parts.train[:: max(1, len(ready.parts.train) // SEEN)]
     return sort_of(np.stack([ready.source.as_pictures().square(int(row), 32) for row in some]))
-
-
-def clusters_of(ready: Prepared, rows: NDArray[np.int64]) -> Tensor | None:
-    """Cluster ids of these rows, where clusters must stay whole."""
-    if ready.source.whole is None:
-        return None
-    return torch.from_numpy(np.unique(ready.source.whole[rows], return_inverse=True)[1].astype(np.int64))
 
 
 def fit_prepared(settings: Settings, ready: Prepared, **how: Any) -> Ensemble:
@@ -89,7 +81,7 @@ def fit_prepared(settings: Settings, ready: Prepared, **how: Any) -> Ensemble:
         ready.ids[rows],
         ready.objective,
         lists=None if ready.lists is None else ready.lists[rows],
-        groups=clusters_of(ready, ready.parts.train),
+        groups=ready.clusters(ready.parts.train),
         times=None if ready.source.times is None else torch.from_numpy(ready.source.times)[rows],
         outputs=ready.labels.outputs,
         levels=ready.levels,

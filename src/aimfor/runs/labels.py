@@ -35,7 +35,7 @@ from .finished import load_ensemble, save_ensemble
 from .folder import check_finished, fingerprint_of
 from .kinds import Reading
 from .predict import TableWriter, put
-from .sheets import HARDEST, MOST_CLASSES, sheet, thumbnail
+from .sheets import HARDEST, MOST_CLASSES, sheet, tile
 from .task import CELLS, Step, Stop, Task, Tell
 
 LABELS = "labels.json"
@@ -232,5 +232,4 @@ def label_sheets(ready: LabelsTask, scores: Tensor, thresholds: list[float]) -> 
 
 def _tile(ready: LabelsTask, row: int, stated: str) -> dict[str, str]:
     pictures = ready.source.as_pictures()
-    text = f"{pictures.names[row]}: {stated}"
-    return {"picture": thumbnail(pictures.open(row), 128), "alt": text, "caption": text}
+    return tile(pictures, row, f"{pictures.names[row]}: {stated}", 128)

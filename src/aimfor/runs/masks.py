@@ -17,11 +17,12 @@ from ..data.backbones import WORTH, is_backbone, load_backbone
 from ..data.pictures import MOST_PIXELS, SUFFIXES, Pictures
 from ..data.settings import Settings
 from ..data.tables import check_size
-from ..errors import InputError, Interrupted
+from ..errors import InputError
 from ..learners.ensemble import FolderStore
 from ..learners.masks.fit import MaskFit, Masks, fit_masks, group_folds
 from ..learners.masks.losses import LOSSES
 from ..learners.masks.networks import Decoder, enlarged, make_network
+from ..learners.networks.loop import end_if
 from ..targets.coco import IGNORED
 from ..targets.intervals import bootstrap_interval
 from ..targets.offsets import Offsets, class_ratios
@@ -191,8 +192,7 @@ def evaluated(run: MaskRun, scenes: Scenes, rows: Sequence[int], measure: str, s
     """Test pictures at their own size: of the data set, by class and by picture, with intervals over pictures."""
     counts = torch.zeros(len(rows), 3, len(run.classes), dtype=torch.float64)
     for place, row in enumerate(rows):
-        if stop():
-            raise Interrupted("stopped; the state is saved")
+        end_if(stop())
         called, truth = run.decide(scenes.pictures, row), scenes.mask(row)
         inside = truth != IGNORED
         a, b = called[inside], truth[inside]

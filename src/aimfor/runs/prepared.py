@@ -6,7 +6,9 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..data.backbones import WORTH, is_backbone, load_backbone
@@ -49,6 +51,11 @@ class Prepared:
         """The rows of ``"train"``, ``"validation"`` or ``"test"``."""
         return Rows(self.x, self.ids, lists=self.lists).take(torch.from_numpy(getattr(self.parts, name)))
 
+    def clusters(self, rows: NDArray[np.int64]) -> Tensor | None:
+        """Cluster ids of these rows, where clusters must stay whole."""
+        whole = self.source.whole
+        return None if whole is None else torch.from_numpy(np.unique(whole[rows], return_inverse=True)[1]).long()
+
     @property
     def test(self) -> tuple[Tensor, Tensor]:
         rows = self.part("test")
@@ -69,8 +76,11 @@ class Prepared:
         return [*self.source.notes, *self.labels.notes, *self.encoder.notes]
 
 
-def read_source(settings: Settings, work: Work | None = None) -> Source:
-    """The data of the settings. For a pretrained network its weights are looked for first: they may not be there."""
+def read_source(settings: Settings, work: Work | None = None, *, one_by_one: bool = False) -> Source:
+    """The data of the settings; pictures are in memory, unless they are read ``one_by_one``.
+
+    For a pretrained network its weights are looked for first: they may not be there.
+    """
     known: Container[str] = ()
     if is_backbone(settings.model):
         known = (work or Work()).store(load_backbone(settings.model), settings.image_size or SIDE).known
@@ -85,7 +95,7 @@ def read_source(settings: Settings, work: Work | None = None) -> Source:
         encoding=settings.encoding,
         rows=settings.rows,
         image_size=settings.image_size,
-        lazy=is_backbone(settings.model),
+        lazy=one_by_one or is_backbone(settings.model),
         skip_corrupt=settings.skip_corrupt,
         known=known,
     )

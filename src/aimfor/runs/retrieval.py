@@ -11,12 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from ..data import checkpoint
-from ..data.backbones import WORTH, is_backbone, load_backbone
-from ..data.features import SIDE, Work
+from ..data.backbones import WORTH, is_backbone
+from ..data.features import Work
 from ..data.pictures import Pictures
 from ..data.settings import Settings
-from ..data.source import Source
-from ..data.sources import load
 from ..errors import InputError
 from ..learners.embedding import EmbeddingFit, Part, fit_embedding, query_values
 from ..learners.embedding.fit import CLASSES, EXAMPLES, TITLES, vectors_of
@@ -29,6 +27,7 @@ from ..targets.neighbours import depth_of
 from .evaluation import Measured, NeighboursEvaluation, NeighboursPart
 from .folder import check_finished, fingerprint_of, kind_of
 from .kinds import Reading
+from .prepared import read_source
 from .sheets import neighbour_sheets
 from .task import CELLS, Step, Stop, Task, Tell
 from .vectors import Vectors, write_vectors
@@ -109,7 +108,7 @@ class EmbeddingTask(Task):
 def of_identities(reading: Reading) -> EmbeddingTask:
     """Checks the classes first: features of a folder that cannot be used need not be computed."""
     settings, work = reading.settings, reading.work
-    source = _source(settings, work)
+    source = read_source(settings, work, one_by_one=True)
     gallery = gallery_of(settings, source)
     if not is_backbone(settings.model):
         if settings.model != "auto":
@@ -118,21 +117,6 @@ def of_identities(reading: Reading) -> EmbeddingTask:
     preprocessing = Preprocessing.of(settings)
     work.hashes = source.hashes
     return EmbeddingTask(settings, source.name, gallery, preprocessing, preprocessing.see(gallery.pictures, work))
-
-
-def _source(settings: Settings, work: Work) -> Source:
-    known: Any = ()
-    if is_backbone(settings.model):
-        known = work.store(load_backbone(settings.model), settings.image_size or SIDE).known
-    return load(
-        settings.data,
-        settings.target,
-        encoding=settings.encoding,
-        rows=settings.rows,
-        lazy=True,
-        skip_corrupt=settings.skip_corrupt,
-        known=known,
-    )
 
 
 def fit_plain(x: Tensor) -> Tensor:

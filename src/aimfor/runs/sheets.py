@@ -104,9 +104,13 @@ def read_sheets(folder: Path) -> list[dict[str, Any]]:
 
 
 def _tile(pictures: Pictures, row: int, truth: str, decided: str) -> dict[str, str]:
-    name = pictures.names[row]
-    said = f"is {truth}, decided {decided}" if truth != decided else f"{truth}, found"
-    return {"picture": thumbnail(pictures.open(row)), "alt": f"{name}: {said}", "caption": f"{name}: {said}"}
+    text = f"is {truth}, decided {decided}" if truth != decided else f"{truth}, found"
+    return tile(pictures, row, f"{pictures.names[row]}: {text}")
+
+
+def tile(pictures: Pictures, row: int, text: str, side: int = SIDE) -> dict[str, str]:
+    """A small picture with a text for eyes and for screen readers."""
+    return {"picture": thumbnail(pictures.open(row), side), "alt": text, "caption": text}
 
 
 def sheet(title: str, text: str, tiles: list[dict[str, str]]) -> dict[str, Any]:
@@ -145,13 +149,8 @@ def neighbour_sheets(gallery: Gallery, vectors: Tensor) -> list[dict[str, Any]]:
     return sheets
 
 
-def _neighbour_tile(gallery: Gallery, row: int, said: str) -> dict[str, str]:
-    name = gallery.pictures.names[row]
-    return {
-        "picture": thumbnail(gallery.pictures.open(row), 112),
-        "alt": f"{said}: {name}",
-        "caption": f"{said}: {name}",
-    }
+def _neighbour_tile(gallery: Gallery, row: int, text: str) -> dict[str, str]:
+    return tile(gallery.pictures, row, f"{text}: {gallery.pictures.names[row]}", 112)
 
 
 #: Colours of classes in PNG files and reports: far apart, for colour-blind readers as well.

@@ -84,11 +84,9 @@ def _network(ready: Prepared, balanced: bool) -> Outcome:
 
 def _trained(ready: Prepared, numbers: NDArray[np.int64], balanced: bool) -> Candidate:
     """On four fifths of the rows, at the checkpoint that is best by the metric on the last."""
-    whole = None if ready.source.whole is None else ready.source.whole[numbers]
-    groups = None if whole is None else torch.from_numpy(np.unique(whole, return_inverse=True)[1].astype(np.int64))
     rows, image = Rows(ready.x, ready.ids).take(torch.from_numpy(numbers)), ready.x.ndim == 4
     try:
-        folds = make_folds(rows.y, ready.settings.seed, groups, single=True)
+        folds = make_folds(rows.y, ready.settings.seed, ready.clusters(numbers), single=True)
         train, held = rows.take(folds.train(0)), rows.take(folds.held[0])
     except InputError:  # a class with one row here: nothing of it can be held out
         train = held = rows

@@ -44,10 +44,7 @@ def run_rival(name: str, ready: Prepared) -> tuple[Tensor, float, float]:
     """
     learned = np.sort(np.concatenate([ready.parts.train, ready.parts.validation]))
     table, ids, seed = raw_table(ready, learned), ready.ids.numpy(), ready.settings.seed
-    whole = None
-    if ready.source.whole is not None:
-        whole = torch.from_numpy(np.unique(ready.source.whole[learned], return_inverse=True)[1].astype(np.int64))
-    folds = make_folds(ready.ids[torch.from_numpy(learned)], seed, whole, FOLDS)
+    folds = make_folds(ready.ids[torch.from_numpy(learned)], seed, ready.clusters(learned), FOLDS)
     outputs = ready.labels.outputs
     scores = torch.zeros(len(learned), *(() if outputs == 1 else (outputs,)), dtype=torch.float64)
     with warnings.catch_warnings():

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
-
-from ...targets.folds import rows_of_each
 
 
 @dataclass(frozen=True)
@@ -68,30 +64,3 @@ def holm(values: Sequence[float]) -> list[float]:
         running = max(running, min(1.0, (len(values) - rank) * values[place]))
         adjusted[place] = running
     return adjusted
-
-
-def share_won(
-    value: Callable[[Tensor, Tensor], float], ours: Tensor, theirs: Tensor, labels: Tensor, draws: int = 100
-) -> float:
-    """In how many bootstrap draws of the rows (class by class) ours has the higher value; a tie is half.
-
-    Args:
-        value: From the scores of the drawn rows and the numbers of these rows to the metric.
-        ours: Scores, one or a few per row.
-        theirs: The other side's, of the same rows.
-        labels: Class ids ``(n,)``; every class keeps its number of rows in each draw.
-
-    Example:
-        >>> y = torch.tensor([0, 0, 1, 1])
-        >>> hits = lambda scores, rows: float(((scores > 0) == (y[rows] > 0)).float().mean())
-        >>> share_won(hits, 2.0 * y - 1, torch.ones(4), y)
-        1.0
-    """
-    generator = torch.Generator().manual_seed(0)
-    groups = rows_of_each(labels)
-    won = 0.0
-    for _ in range(draws):
-        rows = torch.cat([g[torch.randint(len(g), (len(g),), generator=generator)] for g in groups])
-        a, b = value(ours[rows], rows), value(theirs[rows], rows)
-        won += 1.0 if a > b else 0.5 if a == b else 0.0
-    return won / draws

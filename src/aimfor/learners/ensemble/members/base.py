@@ -114,11 +114,15 @@ class Member(ABC):
     #: It sees only so many columns, from the left; None sees all.
     columns: int | None = None
 
+    #: What `fit` gives.
+    fitted: type[Fitted]
+
     @abstractmethod
     def fit(self, job: Job) -> Fitted: ...
 
-    @abstractmethod
-    def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Fitted: ...
+    def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Fitted:
+        """A fitted member from its state."""
+        return self.fitted.restore(tensors, facts)
 
     def restore_start(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Fitted:
         """The fitted member it starts from, which is of its own sort."""

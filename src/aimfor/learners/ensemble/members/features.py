@@ -117,6 +117,7 @@ class Head(Member):
     name = "features_head"
     title = "linear for the metric"
     chosen_by_metric = True
+    fitted = FittedHead
 
     def __init__(self, ridges: tuple[float, ...] = RIDGES) -> None:
         self.ridges = ridges
@@ -130,9 +131,6 @@ class Head(Member):
         weights = torch.stack([layer.weight.detach().double() for layer in layers])
         biases = torch.stack([layer.bias.detach().double() for layer in layers])
         return FittedHead(weights @ _turn(weights.shape[2]).t(), biases)
-
-    def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> FittedHead:
-        return FittedHead.restore(tensors, facts)
 
 
 def _candidates(metric: Metric, train: Rows, held: Rows, ridges: tuple[float, ...], iterations: int) -> list[nn.Linear]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ....data.components import in_blocks
-from ....errors import Interrupted
+from ...networks.loop import end_if
 from .base import Fitted, Job, Member, under
 from .design import Design
 
@@ -61,6 +61,7 @@ class Linear(Member):
     name = "linear"
     title = "linear"
     unit = "penalties, from strong to weak"
+    fitted = FittedLinear
 
     def __init__(self, strengths: tuple[float, ...] = STRENGTHS, iterations: int = 200) -> None:
         self.strengths, self.iterations = strengths, iterations
@@ -78,8 +79,7 @@ class Linear(Member):
         model = LogisticRegression(max_iter=self.iterations, warm_start=True)
         coefficients, intercepts = [], []
         for strength in self.strengths:
-            if job.stop():
-                raise Interrupted("stopped; finished cells are kept")
+            end_if(job.stop())
             with warnings.catch_warnings():
                 # A path's next strength goes on from here, and the held-out rows choose: unfinished is good enough.
                 warnings.simplefilter("ignore", ConvergenceWarning)
@@ -87,6 +87,3 @@ class Linear(Member):
             coefficients.append(torch.from_numpy(model.coef_.copy()))
             intercepts.append(torch.from_numpy(model.intercept_.copy()))
         return FittedLinear(design, torch.stack(coefficients), torch.stack(intercepts), job.outputs)
-
-    def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> FittedLinear:
-        return FittedLinear.restore(tensors, facts)

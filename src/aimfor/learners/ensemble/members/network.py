@@ -91,6 +91,7 @@ class Network(Member):
 
     name = "network"
     title = "network"
+    fitted = FittedNetwork
 
     def design(self, x: Tensor) -> Design:
         return Design.fit(x)
@@ -114,9 +115,6 @@ class Network(Member):
                 lambda scores: -float(cross_entropy(scores, job.held)),
             )
         return FittedNetwork(design, network, job.outputs, weights)
-
-    def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> FittedNetwork:
-        return FittedNetwork.restore(tensors, facts)
 
 
 def designed(job: Job, design: Design) -> Job:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -46,7 +45,7 @@ class RankedNetwork(Member):
     name = "ranked_network"
     title = "network for the metric of lists"
     chosen_by_metric = True
-    fitted_class: ClassVar[type[FittedNetwork]] = FittedNetwork
+    fitted: type[FittedNetwork] = FittedNetwork
 
     def schedule(self) -> Schedule:
         return Schedule(rate=6e-3, batch=1024, checkpoints=12, steps=8, patience=4)
@@ -68,12 +67,9 @@ class RankedNetwork(Member):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(job.seed)
             design = Design.fit(job.train.x)
-            network = self.fitted_class.network_class(design.width, 1)
+            network = self.fitted.network_class(design.width, 1)
             weights = train(network, designed(job, design), self.schedule(), loss, value)
-        return self.fitted_class(design, network, 1, weights)
-
-    def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> FittedNetwork:
-        return self.fitted_class.restore(tensors, facts)
+        return self.fitted(design, network, 1, weights)
 
 
 class RankedLinear(RankedNetwork):
@@ -81,7 +77,7 @@ class RankedLinear(RankedNetwork):
 
     name = "ranked_linear"
     title = "linear for the metric of lists"
-    fitted_class = FittedRankedLinear
+    fitted = FittedRankedLinear
 
     def schedule(self) -> Schedule:
         return Schedule(rate=2e-2, batch=2048, checkpoints=12, steps=8, patience=4)

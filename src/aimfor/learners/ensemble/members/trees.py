@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ....errors import InputError, Interrupted
+from ....errors import InputError
 from ....targets.objective import Objective
+from ...networks.loop import end_if
 from .base import Fitted, Job, Member, Rows
 
 #: Rounds between checkpoints, and at most.
@@ -111,9 +112,6 @@ class Trees(Member):
             **({} if binary else {"num_class": outputs}),
         }
 
-    def restore(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> FittedTrees:
-        return self.fitted.restore(tensors, facts)
-
 
 class ExtraTrees(Trees):
     """The same with random splits: each tree is weaker and unlike the others, which helps where rows are few."""
@@ -158,8 +156,7 @@ class Watch:
     def __call__(self, state: Any) -> None:
         from lightgbm.callback import EarlyStopException
 
-        if self.stop():
-            raise Interrupted("stopped; finished cells are kept")
+        end_if(self.stop())
         self.seen = state.iteration + 1
         _, _, value, higher_is_better = state.evaluation_result_list[0][:4]
         value = -value if higher_is_better else value
