@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from aimfor.cli.decide.rows import read_columns
+from aimfor.cli.main import app
+from aimfor.data import checkpoint
+from aimfor.data.columns.cells import from_array
+from aimfor.data.columns.schema import decide
 from aimfor.data.settings import Settings
 from aimfor.data.tables import read_table
 from aimfor.errors import InputError
+from aimfor.runs import driver
+from aimfor.runs.compare.cells import key_of
 from aimfor.runs.predict import TableWriter
 from aimfor.runs.prepared import prepare
 from aimfor.targets.classes import fit_labels
@@ -97,3 +105,86 @@ def test_no_cell_and_no_name_keeps_what_a_terminal_obeys(tmp_path: Path) -> None
     assert read_table(tmp_path / "t.csv")["b]0;title"].distinct()[1] == ["[31mred", "blue"]
     assert set(read_columns(tmp_path / "t.csv")["y"]) == {"[2Jyes", "no"}
     assert prepared(str(tmp_path / "t.csv")).labels.classes == ["no", "[2Jyes"]
+
+
+def trained(tmp_path: Path, *words: str) -> Path:
+    data, out = table(tmp_path / "t.csv", draws()), tmp_path / "run"
+    given = ["train", data, "--target", "y", "--metric", "f1", "--members", "linear", "--out", str(out), *words]
+    assert CliRunner().invoke(app, given).exit_code == 0
+    return out
+
+
+def test_every_command_refuses_a_run_whose_files_have_changed(tmp_path: Path) -> None:
+    run = trained(tmp_path)
+    data = str(tmp_path / "t.csv")
+    commands = (["predict", str(run), data], ["report", str(run)], ["export", str(run), "--onnx"])
+    stored = json.loads((run / "threshold.json").read_text())
+    member = next((run / "members").glob("*.safetensors"))
+    content = member.read_bytes()
+
+    def refused(file: Path) -> None:
+        for words in commands:
+            done = CliRunner().invoke(app, words)
+            assert done.exit_code == 2, words
+            assert len(done.stderr.strip().splitlines()) == 1
+            assert file.name in done.stderr
+
+    (run / "threshold.json").write_text(json.dumps({**stored, "threshold": 1e308}))
+    refused(run / "threshold.json")
+    checkpoint.write_json(run / "threshold.json", stored)
+    for damaged in (content[:-3] + bytes([content[-3] ^ 1]) + content[-2:], content[: len(content) // 2], b""):
+        member.write_bytes(damaged)
+        refused(member)
+    member.unlink()
+    refused(member)
+    member.symlink_to(tmp_path / "t.csv")
+    refused(member)
+    member.unlink()
+    member.write_bytes(content)
+    assert [CliRunner().invoke(app, words).exit_code for words in commands[:2]] == [0, 0]
+    (run / "files.json").unlink()  # a run of before there were any
+    assert CliRunner().invoke(app, commands[0]).exit_code == 0
+
+
+def test_equal_models_have_equal_files(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    first, second = (trained(tmp_path / name) for name in "ab")
+    sums = [json.loads((run / "files.json").read_text())["sha256"] for run in (first, second)]
+    assert {name: digest for name, digest in sums[0].items() if name.startswith("members/")} == {
+        name: digest for name, digest in sums[1].items() if name.startswith("members/")
+    }
+    assert sums[0]["threshold.json"] == sums[1]["threshold.json"]
+
+
+def test_a_limit_of_memory_is_kept_or_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert driver.over_limit(0) == []
+    monkeypatch.setattr(driver, "peak_megabytes", lambda: 889.4)
+    assert driver.over_limit(400 << 20) == ["--memory 400MB was not kept: at its peak the run had 889 MB"]
+    assert driver.over_limit(900 << 20) == []
+    run = trained(tmp_path, "--memory", "500MB")
+    assert "--memory 500MB was not kept: at its peak the run had 889 MB" in (run / "metrics.json").read_text()
+
+
+def test_words_among_numbers_are_noted() -> None:
+    numbers = [f"{value / 7:.3f}" for value in range(86)]
+    column = from_array("a", np.array([*numbers, *["?!"] * 14], dtype=object))
+    assert decide("a", column).note == (
+        "87 different texts in 100 rows; 86% of its values are numbers (to read them: --column a=number)"
+    )
+    column = from_array("a", np.array([*["1", "2", "3"] * 20, *["none yet", "some"] * 5], dtype=object))
+    assert decide("a", column).note == "86% of its values are numbers (to read them: --column a=number)"
+    column = from_array("a", np.array(["red", "blue", "3"] * 20, dtype=object))
+    assert decide("a", column).note == ""
+
+
+def test_a_comparison_takes_one_table_and_knows_its_cells_wherever_they_ran(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    table(tmp_path / "parts" / "1.csv", draws())
+    done = CliRunner().invoke(app, ["compare", str(tmp_path / "parts"), "--target", "y", "--metric", "auroc"])
+    assert done.exit_code == 2
+    assert "a folder of tables, expected one table, which is read into memory" in done.stderr
+    cell = {"settings": Settings(data="t.csv", metric="f1").model_dump(), "entrant": "ensemble"}
+    there = {**cell, "settings": {**cell["settings"], "data": "/elsewhere/t.csv"}}
+    assert key_of(cell, "content") == key_of(there, "content") != key_of(cell, "other content")
+    assert key_of({**cell, "entrant": "lightgbm"}, "content") != key_of(cell, "content")

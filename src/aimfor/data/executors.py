@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import AimforError, InputError
-from .processes import end_with_parent, process_pool
+from .processes import TRIES, end_with_parent, process_pool
 
 __all__ = ["open_executor", "run_cells"]
 
@@ -24,8 +24,6 @@ Result = dict[str, Any]
 FORMS = '"local:4", "dask://HOST:PORT", "ray" or your own as "package.module:factory"'
 #: Seconds until an address that does not answer is given up on.
 PATIENCE = 10
-#: How many times in a row workers may die before a single cell is finished.
-TRIES = 3
 
 
 def run_cells(

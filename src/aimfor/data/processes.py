@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import importlib.util
 import multiprocessing
 import os
 import sys
@@ -14,6 +15,30 @@ from typing import Any
 #: How processes begin.
 START = "forkserver" if sys.platform == "linux" else "spawn"
 CONTROL_GROUP = Path("/sys/fs/cgroup")
+#: How many times in a row workers may die before a single cell is finished.
+TRIES = 3
+#: None on Windows.
+resource: Any = importlib.import_module("resource") if importlib.util.find_spec("resource") else None
+
+
+def peak_megabytes() -> float | None:
+    """The most memory this process has had; None where nobody tells."""
+    try:
+        return status_megabytes("VmHWM")
+    except OSError:
+        if resource is None:
+            return None
+        most = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        return most / (1 << 20 if sys.platform == "darwin" else 1 << 10)  # macOS counts bytes, others kilobytes
+
+
+def status_megabytes(name: str) -> float:
+    """A line of Linux's own account. Raises `OSError` elsewhere."""
+    with open("/proc/self/status", encoding="utf8") as file:
+        for line in file:
+            if line.startswith(name + ":"):
+                return int(line.split()[1]) / 1024
+    raise OSError(name)
 
 
 def process_pool(

@@ -15,6 +15,7 @@ from ..runs.evaluation import (
     PixelsEvaluation,
     read_evaluation,
 )
+from ..runs.folder import check_sealed
 from ..runs.sheets import read_sheets
 from .comparison import write_comparison_report
 from .ensemble import ensemble_page
@@ -34,6 +35,7 @@ def write_report(folder: Path) -> Path:
     """Writes report.html anew. Raises `InputError` when the folder holds neither a finished run nor a comparison."""
     if (folder / "comparison.json").exists():
         return write_comparison_report(folder)
+    check_sealed(folder)
     found, config = read_evaluation(folder), checkpoint.read_json(folder / "config.json")
     with checkpoint.reading(folder / FINISHED):
         parts = PAGES[type(found)](found, config)

@@ -14,12 +14,13 @@ from pathlib import Path
 from .. import __version__
 from ..data import checkpoint
 from ..data.features import Work
+from ..data.processes import peak_megabytes
 from ..data.settings import Settings
 from . import kinds
 from .card import card
 from .evaluation import Evaluation, write_evaluation
 from .finished import one_network
-from .folder import check_unchanged, new_folder, stopped_run, write_config
+from .folder import check_unchanged, new_folder, seal, stopped_run, write_config
 from .lock import locked
 from .sheets import SHEETS
 from .signals import stop_on_signal
@@ -69,15 +70,25 @@ def finish(folder: Path, task: Task, tell: Tell = lambda step: None) -> Evaluati
         began = time.monotonic()
         fitted = task.fit(folder, tell, stop)
         evaluation = task.evaluate(fitted, tell, stop)
-        evaluation = replace(evaluation, seconds=round(time.monotonic() - began, 3))
+        notes = [*evaluation.notes, *(over_limit(task.settings.memory) if task.kind == "table" else [])]
+        evaluation = replace(evaluation, seconds=round(time.monotonic() - began, 3), notes=notes)
         sheets = task.sheets(fitted, evaluation)
         if sheets is not None:
             checkpoint.write_json(folder / SHEETS, {"sheets": sheets})
         task.save(folder, fitted, evaluation)
+        seal(folder)
         checkpoint.write_text(folder / "README.md", card(task, evaluation))
         write_evaluation(folder, evaluation)
         shutil.rmtree(folder / CELLS, ignore_errors=True)  # needed to go on; a finished run has all it needs
     return evaluation
+
+
+def over_limit(memory: int) -> list[str]:
+    """A note where the process had more memory than ``--memory`` allows; libraries alone take half a gigabyte."""
+    peak = peak_megabytes()
+    if not memory or peak is None or peak <= memory >> 20:
+        return []
+    return [f"--memory {memory >> 20}MB was not kept: at its peak the run had {peak:.0f} MB"]
 
 
 def how_to_go_on(folder: Path) -> str:

@@ -24,7 +24,7 @@ from ..learners.ensemble.store import Kept
 from ..targets.calibrate import probability
 from ..targets.classes import Labels
 from ..targets.objective import Objective
-from .folder import kind_of
+from .folder import check_sealed, kind_of
 
 
 class _Stored(BaseModel):
@@ -121,6 +121,7 @@ def load_run(folder: Path) -> Run:
         stored = _Stored.model_validate({key: decision.get(key) for key in _Stored.model_fields})
         if labels.binary and settings.query is None and stored.calibration is None:
             raise ValueError("no calibration")
+    check_sealed(folder)
     return Run(folder, config, model, encoder, labels, stored.threshold, stored.calibration, stored.guaranteed)
 
 

@@ -15,7 +15,12 @@ from ..data import checkpoint
 from ..data.settings import Settings
 from ..errors import InputError
 from .evaluation import FINISHED
+from .task import CELLS
 
+#: Digests of the files that decide.
+FILES = "files.json"
+#: What decides nothing: pages, logs, and what is not finished.
+_BESIDE = ("README.md", "report.html", "log.jsonl", "sheets.json", FINISHED, FILES, CELLS)
 #: Kinds as 0.2 called them.
 _EARLIER = {"many": "labels", "retrieval": "embedding"}
 
@@ -44,6 +49,29 @@ def check_unchanged(folder: Path, config: dict[str, Any], fingerprint: str) -> N
     """Raises `InputError` when the data is no longer what the run was started with."""
     if config.get("fingerprint", fingerprint) != fingerprint:  # some kinds had none in 0.1
         raise InputError("--resume", f"{folder}, whose data has changed since", "the data the run was started with")
+
+
+def seal(folder: Path) -> None:
+    """Writes down what every file that decides holds; `check_sealed` compares."""
+    names = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
+    names = [name for name in names if not (name.name.startswith(".") or name.suffix == ".held")]  # parts and locks
+    decide = [name for name in names if name.parts[0] not in _BESIDE]
+    found = {name.as_posix(): hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in decide}
+    checkpoint.write_json(folder / FILES, {"sha256": found})
+
+
+def check_sealed(folder: Path) -> None:
+    """Raises `InputError` where a file that decides is not as training left it; earlier runs have no seal."""
+    if not (folder / FILES).exists():
+        return
+    stored = checkpoint.read_json(folder / FILES)
+    with checkpoint.reading(folder / FILES):
+        for name, digest in stored["sha256"].items():
+            path = folder / name
+            checkpoint.check_plain(path)
+            if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+                came = f"{path}, which is missing or has changed since training"
+                raise InputError("run", came, "the file as aimfor wrote it", "Put back a copy, or train again.")
 
 
 def check_finished(folder: Path) -> None:

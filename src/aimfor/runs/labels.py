@@ -32,7 +32,7 @@ from ..targets.intervals import bootstrap_interval
 from ..targets.objective import Objective
 from .evaluation import Estimate, LabelRow, LabelsEvaluation
 from .finished import load_ensemble, save_ensemble
-from .folder import check_finished, fingerprint_of
+from .folder import check_finished, check_sealed, fingerprint_of
 from .kinds import Reading
 from .predict import TableWriter, put
 from .sheets import HARDEST, MOST_CLASSES, sheet, tile
@@ -191,6 +191,7 @@ def predict(
         encoder = restore_encoder(config["encoder"])
         if not isinstance(encoder, FeatureEncoder):
             raise ValueError("its encoder is not one of pictures")
+    check_sealed(folder)
     encoder.work = Work(folder.resolve().parent, write=False)
     source = load(data, None, labelled=False, encoding=encoding, rows=rows, lazy=True, skip_corrupt=skip_corrupt)
     text = io.StringIO()

@@ -28,7 +28,7 @@ from ..targets.intervals import bootstrap_interval
 from ..targets.offsets import Offsets, class_ratios
 from ..targets.pixels import Scenes, coarse, common_size, read_scenes, sized
 from .evaluation import OutOfFold, PixelsEvaluation, PixelsPart
-from .folder import check_finished, fingerprint_of
+from .folder import check_finished, check_sealed, fingerprint_of
 from .kinds import Reading
 from .sheets import mask_sheets
 from .task import CELLS, Step, Stop, Task, Tell
@@ -258,4 +258,5 @@ def load_run(folder: Path) -> MaskRun:
             network = make_network([int(one) for one in document["channels"]], len(classes))
             network.load_state_dict(checkpoint.take(tensors, str(fold)))
             networks.append(network.eval())
+    check_sealed(folder)
     return MaskRun(settings, classes, size, MaskFit(networks, offsets, torch.zeros(0)))

@@ -25,7 +25,7 @@ from ..targets.identities import Gallery, Preprocessing, gallery_of
 from ..targets.intervals import bootstrap_interval
 from ..targets.neighbours import depth_of
 from .evaluation import Measured, NeighboursEvaluation, NeighboursPart
-from .folder import check_finished, fingerprint_of, kind_of
+from .folder import check_finished, check_sealed, fingerprint_of, kind_of
 from .kinds import Reading
 from .prepared import read_source
 from .sheets import neighbour_sheets
@@ -178,4 +178,5 @@ def load_run(folder: Path) -> RetrievalRun:
         network = empty(str(facts["way"]), shape, int(facts["width"]))
         if facts["way"] != "plain":
             network.load_state_dict(tensors)
+    check_sealed(folder)
     return RetrievalRun(folder, settings, preprocessing, network.eval())

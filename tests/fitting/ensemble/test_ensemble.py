@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from aimfor.errors import InputError, Interrupted
+from aimfor.errors import AimforError, InputError, Interrupted
 from aimfor.learners.ensemble import Ensemble, FolderStore, MemoryStore, fit_ensemble
-from aimfor.learners.ensemble.members import FOR_FEATURES, FOR_TABLES, KINDS, Job, Rows, members
+from aimfor.learners.ensemble.cells import Cell, Runner, run_cell
+from aimfor.learners.ensemble.members import FOR_FEATURES, FOR_TABLES, KINDS, Job, Member, Rows, members
 from aimfor.learners.ensemble.members.linear import Linear
 from aimfor.targets.objective import Objective
 
@@ -164,6 +167,36 @@ def test_two_processes_give_what_one_gives() -> None:
     spread = fit_ensemble(x, y, Objective.of("auroc"), **settings, workers=2)
     assert float(alone.scores(x).std()) > 0.5
     assert torch.equal(alone.scores(x), spread.scores(x))
+
+
+def test_cells_of_workers_that_die_run_again_and_those_that_keep_dying_end_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, y = easy()
+    settings: dict[str, Any] = {"kinds": ("linear",), "folds": 3, "seed": 1}
+    asked: list[list[int]] = []
+
+    def dies_after_each(self: Runner, member: Member, todo: list[int], starts: Any) -> Iterator[tuple[int, Cell]]:
+        asked.append(list(todo))
+        yield todo[0], run_cell(self.table, member, todo[0])
+        raise BrokenProcessPool("killed")
+
+    monkeypatch.setattr(Runner, "_on_pool", dies_after_each)
+    found = fit_ensemble(x, y, Objective.of("auroc"), **settings, workers=2)
+    assert asked[:3] == [[0, 1, 2], [1, 2], [2]]
+    monkeypatch.undo()
+    assert torch.equal(found.scores(x), fit_ensemble(x, y, Objective.of("auroc"), **settings).scores(x))
+
+    def dies(self: Runner, *_: Any) -> Iterator[tuple[int, Cell]]:
+        asked.append([])
+        yield from ()
+        raise BrokenProcessPool("killed")
+
+    asked.clear()
+    monkeypatch.setattr(Runner, "_on_pool", dies)
+    with pytest.raises(AimforError, match=r"workers died 3 times without finishing a cell.*aimfor train --resume RUN"):
+        fit_ensemble(x, y, Objective.of("auroc"), **settings, workers=2)
+    assert len(asked) == 3
 
 
 @pytest.mark.parametrize("metric", ["auroc_ovr", "auc_mu"])

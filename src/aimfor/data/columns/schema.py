@@ -168,13 +168,17 @@ def _dates(cells: _Cells, least: float = _MOSTLY) -> Decision | None:
 
 
 def _levels(cells: _Cells) -> Decision:
-    n = cells.total
+    n, share = cells.total, best_style(cells.texts, cells.counts)[1]
+    numbers = f"{share:.0%} of its values are numbers (to read them: {override(cells.name, 'number')})"
     if n <= 20 or n <= 0.5 * cells.rows:
-        return _category(cells)
+        decision = _category(cells)
+        return (
+            replace(decision, note="; ".join([*filter(None, [decision.note]), numbers])) if share >= 0.5 else decision
+        )
     if wordy(cells.texts[:1000]):
         return Decision("text", note="free text, its words counted in 128 places")
-    use = override(cells.name, "text")
-    return Decision("ignore", note=f"{n} different texts in {cells.rows} rows (to use it: {use})")
+    use = numbers if share >= 0.5 else f"(to use it: {override(cells.name, 'text')})"
+    return Decision("ignore", note=f"{n} different texts in {cells.rows} rows{'; ' if share >= 0.5 else ' '}{use}")
 
 
 def _category(cells: _Cells) -> Decision:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...data.processes import end_with_parent, process_pool
+from ...data.processes import TRIES, end_with_parent, process_pool
 from ...errors import AimforError, Interrupted
 from ...targets.folds import Folds
 from ...targets.objective import Objective
@@ -182,7 +182,25 @@ class Runner:
         return self.stop() or self._late()
 
     def _spread(self, member: Member, todo: list[int], starts: list[Fitted] | None) -> Iterator[tuple[int, Cell]]:
-        """On the pool. A stop kills the workers: what they were doing is done again, what they finished is kept."""
+        """On the pool, and on another one when a worker dies, until that happens too often without a finished cell."""
+        left, losses = list(todo), 0
+        while left:
+            try:
+                for fold, cell in self._on_pool(member, list(left), starts):
+                    left.remove(fold)
+                    losses = 0
+                    yield fold, cell
+                return
+            except BrokenProcessPool:
+                self.close()
+                losses += 1
+                if losses == TRIES:
+                    came = f"workers died {losses} times without finishing a cell; finished cells are kept"
+                    remedy = "Continue where there is more memory: aimfor train --resume RUN"
+                    raise AimforError(f"{came}. {remedy}") from None
+
+    def _on_pool(self, member: Member, todo: list[int], starts: list[Fitted] | None) -> Iterator[tuple[int, Cell]]:
+        """A stop kills the workers: what they were doing is done again, what they finished is kept."""
         if self._pool is None:
             self._pool = process_pool(self.workers, _hire, (self.table,), IMPORTED)
         waiting = {
@@ -192,12 +210,7 @@ class Runner:
             ready, _ = concurrent.futures.wait(waiting, 0.1, concurrent.futures.FIRST_COMPLETED)
             for future in ready:
                 fold = waiting.pop(future)
-                try:
-                    tensors, facts = future.result()
-                except BrokenProcessPool:
-                    self.close()
-                    raise AimforError("a worker process was ended from outside; finished cells are kept") from None
-                yield fold, _restored(member, tensors, facts)
+                yield fold, _restored(member, *future.result())
             if self.stop() or self._late():
                 self.close()
                 if self.stop():

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
-import sys
 import time
 from dataclasses import asdict
 from functools import lru_cache
@@ -16,6 +14,7 @@ import torch
 
 from ... import __version__
 from ...data.features import Work
+from ...data.processes import peak_megabytes, status_megabytes
 from ...data.settings import Settings
 from ...targets.evaluate import evaluate
 from ...targets.evaluate.lists import evaluate_lists
@@ -25,12 +24,11 @@ from .rankers import LAMBDARANK
 from .rivals import PACKAGES, installed
 
 Cell = dict[str, Any]
-#: None on Windows.
-resource: Any = importlib.import_module("resource") if importlib.util.find_spec("resource") else None
 
 
 def key_of(cell: Cell, fingerprint: str) -> str:
-    """A name that changes whenever the result could."""
+    """A name that changes whenever the result could; where the data lies is not part of it, its fingerprint is."""
+    cell = {**cell, "settings": {**cell["settings"], "data": ""}}
     text = json.dumps([cell, fingerprint, __version__, torch.__version__], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
@@ -55,10 +53,10 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     torch.set_num_threads(1)
     settings, name = Settings(**cell["settings"]), str(cell["entrant"])
     ready = _ready(settings, name == ENSEMBLE.name, str(cell.get("features", "")))
-    before = _reset_peak()
+    before = _resetpeak_megabytes()
     began = time.monotonic()
     outcome = run_entrant(name, ready)
-    seconds, after = time.monotonic() - began, _peak()
+    seconds, after = time.monotonic() - began, peak_megabytes()
     test = _evaluated(ready, outcome)
     return {
         "entrant": name,
@@ -90,29 +88,11 @@ def why_not(entrant: Entrant) -> str | None:
     return None if installed(needs) else f"the package {PACKAGES[needs]} is not installed"
 
 
-def _reset_peak() -> float | None:
+def _resetpeak_megabytes() -> float | None:
     """Starts the peak anew where Linux allows it; returns the memory in use, in MB, or None where nobody tells."""
     try:
         with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
             file.write("5")
-        return _status("VmRSS")
+        return status_megabytes("VmRSS")
     except OSError:
-        return _peak()
-
-
-def _peak() -> float | None:
-    try:
-        return _status("VmHWM")
-    except OSError:
-        if resource is None:
-            return None
-        most = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-        return most / (1 << 20 if sys.platform == "darwin" else 1 << 10)  # macOS counts bytes, others kilobytes
-
-
-def _status(name: str) -> float:
-    with open("/proc/self/status", encoding="utf8") as file:
-        for line in file:
-            if line.startswith(name + ":"):
-                return int(line.split()[1]) / 1024
-    raise OSError(name)
+        return peak_megabytes()

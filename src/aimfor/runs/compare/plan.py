@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...data.backbones import is_backbone
+from ...data.chunks.table import is_stream
 from ...data.executors import run_cells
 from ...data.features import Work
 from ...data.settings import Settings
@@ -59,6 +60,9 @@ def make_plan(settings: Settings, seeds: int, work: Work | None = None) -> Plan:
     """
     if seeds < 2:
         raise InputError("--seeds", repr(seeds), "at least 2", "Five or more give intervals worth reading.")
+    if is_stream(settings.data):
+        remedy = "Join its files, or compare on a part of them."
+        raise InputError("data", f"{settings.data}, a folder of tables", "one table, which is read into memory", remedy)
     work = work or Work()
     settings = settings if settings.holdout else settings.model_copy(update={"holdout": HOLDOUT})
     ready = prepare(settings, work=work)
