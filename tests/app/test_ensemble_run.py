@@ -59,8 +59,8 @@ def trained(table: Path) -> Path:
 def test_the_folder_is_text_and_tensors_and_keeps_no_cells(trained: Path) -> None:
     names = {path.name for path in trained.iterdir()}
     assert names == {
-        "members", "committee.json", "config.json", "threshold.json", "metrics.json", "log.jsonl", "README.md",
-        "report.html",
+        "members", "committee.json", "config.json", "files.json", "threshold.json", "metrics.json", "log.jsonl",
+        "README.md", "report.html",
     }  # fmt: skip
     assert {path.suffix for path in (trained / "members").iterdir()} <= {".txt", ".safetensors"}
     metrics = json.loads((trained / "metrics.json").read_text())
