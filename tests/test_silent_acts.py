@@ -151,10 +151,8 @@ def test_equal_models_have_equal_files(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     first, second = (trained(tmp_path / name) for name in "ab")
     sums = [json.loads((run / "files.json").read_text())["sha256"] for run in (first, second)]
-    assert {name: digest for name, digest in sums[0].items() if name.startswith("members/")} == {
-        name: digest for name, digest in sums[1].items() if name.startswith("members/")
-    }
-    assert sums[0]["threshold.json"] == sums[1]["threshold.json"]
+    assert {"threshold.json", "committee.json", "members/linear-0.safetensors"} < sums[0].keys()
+    assert {name for name in sums[0] if sums[0][name] != sums[1].get(name)} == {"config.json"}  # it names the data
 
 
 def test_a_limit_of_memory_is_kept_or_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

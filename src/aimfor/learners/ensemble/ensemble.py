@@ -155,7 +155,7 @@ class Ensemble:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Everything but the fitted members, as JSON."""
+        """Everything but the fitted members and how long they took, as JSON: equal models have equal facts."""
         weighted_members = [
             {
                 "name": weighted.name,
@@ -163,7 +163,6 @@ class Ensemble:
                 "folds": len(weighted.fitted),
                 "share": weighted.share,
                 "look": weighted.checkpoint,
-                "seconds": weighted.seconds,
                 "scale": weighted.scale.state,
                 "columns": weighted.columns,
             }
@@ -212,7 +211,7 @@ class Ensemble:
             if loud and one["folds"] < 1:
                 raise ValueError(f"{one['name']} has a share of the vote and no model")
             fitted = [member.restore(*get(f"{one['name']}-{fold}")) for fold in range(one["folds"])] if loud else []
-            scale, rest = Scale.restore(one["scale"]), (one["share"], one["look"], one["seconds"])
+            scale, rest = Scale.restore(one["scale"]), (one["share"], one["look"], one.get("seconds", 0.0))
             more = {"columns": one.get("columns"), "levels": levels}
             weighted_members.append(WeightedMember(one["name"], one["title"], fitted, scale, *rest, **more))
         objective = Objective.of(facts["metric"]).on_classes(max(2, facts["outputs"]))
