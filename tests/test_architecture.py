@@ -146,3 +146,21 @@ def test_experiments_use_the_library_as_its_users_do() -> None:
                 if hidden or alias.name.startswith("_") or len(home) < len(str(node.module)):
                     wrong.append(f"{path.name}:{node.lineno} {alias.name} of {node.module}, public in {home}")
     assert wrong == []
+
+
+#: Lines and parameters of a function of the program. Two calls name all that they take: one makes an ensemble, one
+#: reads any data.
+MOST_FUNCTION, MOST_PARAMETERS, WIDE = 60, 12, {"fit_ensemble", "load"}
+PROGRAM = ("data", "targets", "learners", "runs", "report", "onnx", "cli", "program", "__main__")
+
+
+def test_a_function_of_the_program_fits_a_screen() -> None:
+    functions = [
+        (node.name, (node.end_lineno or 0) - node.lineno + 1, len([*node.args.args, *node.args.kwonlyargs]))
+        for path in ALL_FILES
+        if SOURCE in path.parents and part_of(path) in PROGRAM
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+    ]
+    assert len(functions) > 1000
+    assert {name for name, lines, given in functions if lines > MOST_FUNCTION or given > MOST_PARAMETERS} == WIDE
