@@ -68,7 +68,7 @@ def trained(table: Path) -> Path:
 
 
 def test_run_folder_has_everything_and_nothing_pickled(trained: Path) -> None:
-    wanted = {"members", "committee.json", "config.json", "threshold.json", "metrics.json"}
+    wanted = {"members", "committee.json", "config.json", "files.json", "threshold.json", "metrics.json"}
     assert {path.name for path in trained.iterdir()} == wanted | {"log.jsonl", "README.md", "report.html"}
     assert {path.suffix for path in (trained / "members").iterdir()} == {".safetensors"}
 
