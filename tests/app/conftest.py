@@ -84,7 +84,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Opens a report in a real browser without a network; what goes wrong there is in ``problems``."""
+    """Opens a report in a real browser without a network, with its folds open; what goes wrong is in ``problems``."""
     contexts = []
 
     def visit(path: Path, width: int = 1000, **settings: Any) -> Any:
@@ -94,6 +94,7 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
         tab.on("pageerror", lambda error: tab.problems.append(str(error)))
         tab.on("console", lambda message: tab.problems.append(message.text) if message.type == "error" else None)
         tab.goto(path.as_uri())
+        tab.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
         return tab
 
     yield visit

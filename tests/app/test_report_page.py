@@ -252,3 +252,64 @@ def test_committee_section_names_members_by_weight(run: Path, tmp_path: Path) ->
         "out_of_fold": "–",
         "seconds": "0.0",
     }
+
+
+BARE = """[...document.querySelectorAll('th, button, summary, h1, h2')].filter(e => !e.innerText.trim())
+    .map(e => e.outerHTML)
+    .concat([...document.querySelectorAll('input')].filter(e => e.labels.length === 0).map(e => e.outerHTML))
+    .concat(document.querySelectorAll('main').length === 1 ? [] : ['main'])
+    .concat(document.querySelectorAll('h1').length === 1 ? [] : ['h1'])"""
+#: The contrast of each text with the page, after WCAG.
+FAINT = """(() => {
+    const light = rgb => rgb.slice(0, 3).map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+    const of = (e, name) => getComputedStyle(e)[name].match(/[0-9.]+/g).map(Number);
+    const paper = light(of(document.body, 'backgroundColor'));
+    return [...document.querySelectorAll('p, td, th, li, h1, h2, small, label, summary')].filter(e => {
+        const [high, low] = [light(of(e, 'color')), paper].sort((a, b) => b - a);
+        return (high + 0.05) / (low + 0.05) < 4.5;
+    }).map(e => e.outerHTML.slice(0, 80));
+})()"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_labels_landmarks_and_contrast(comparison: Path, run: Path, open_page: Visit, scheme: str) -> None:
+    for folder in (comparison, run):
+        tab = open_page(folder / "report.html", color_scheme=scheme)
+        assert tab.evaluate(BARE) == []
+        assert tab.evaluate(FAINT) == []
+
+
+def test_the_verdict_is_first_and_details_are_folded(comparison: Path, run: Path, browser: Any) -> None:
+    for folder in (comparison, run):
+        tab = browser.new_page()
+        tab.goto((folder / "report.html").as_uri())
+        assert tab.evaluate("document.querySelector('main').firstElementChild.className") == "verdict"
+        fold = tab.locator("details")
+        assert fold.count() == 1
+        assert not fold.locator("table").first.is_visible()
+        fold.locator("summary").click()
+        assert fold.locator("table").first.is_visible()
+        tab.close()
+
+
+def test_a_run_says_its_command_its_day_and_the_threshold_as_a_probability(page: Any, run: Path) -> None:
+    facts = page.locator(".facts").inner_text()
+    assert "aimfor train" in facts
+    assert "--metric f1" in facts
+    assert "--members linear" in facts
+    assert re.search(r"finished\s+20\d\d-\d\d-\d\d", facts)
+    threshold = json.loads((run / "threshold.json").read_text())["threshold"]
+    assert float(page.locator("#threshold-probability").inner_text()) == pytest.approx(
+        1 / (1 + np.exp(-threshold)), abs=2e-3
+    )
+
+
+def test_rows_of_a_wide_table_are_cards_on_a_phone(comparison: Path, open_page: Visit) -> None:
+    tab = open_page(comparison / "report.html", width=420)
+    first = tab.locator("table.comparison tr").nth(1).locator("td")
+    names = [cell.get_attribute("data-name") for cell in first.all()]
+    assert names[0] == "model"
+    assert names[-2:] == ["seconds", "extra MB"]
+    places = [one.bounding_box()["y"] for one in first.all() if one.is_visible()]
+    assert places == sorted(set(places))  # one below the other

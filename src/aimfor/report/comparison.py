@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from .. import __version__
 from ..data import checkpoint
+from ..runs.compare.entrants import ENSEMBLE
 from ..runs.compare.plan import BEST_OF_ALL, BEST_RIVAL
 from ..targets.evaluate.results import AnyPart
 from . import figures
@@ -34,8 +35,8 @@ def _page(document: dict[str, Any]) -> str:
     return render(
         title=f"{Path(document['data']).name}: does training for the metric help?",
         subtitle=f"aimfor {__version__}; rivals over {first['seeds']} paired seeds and splits",
-        headline=[(f"{part['metric']}, best rival", number(_row(part, BEST_RIVAL)["test"]), "") for part in parts]
-        + [(f"{part['metric']}, chosen of all", number(_row(part, BEST_OF_ALL)["test"]), "") for part in parts],
+        remark=first["verdicts"][0],
+        headline=[tile for part in parts for tile in _tiles(part)],
         comparisons=[_comparison_part(part, place) for place, part in enumerate(parts)],
         slider_text=f"The model chosen on validation for {first['metric']}, first seed ({example['entrant']}): "
         f"{example['test']['n']} test rows.",
@@ -53,11 +54,13 @@ def _comparison_part(part: dict[str, Any], place: int) -> dict[str, Any]:
     """One metric's table, verdict and figures as the template wants them; curves for the first metric alone."""
     compared = [row for row in part["table"] if "difference" in row]
     train, validation, test = part["rows"]
+    verdict, *sentences = part["verdicts"]
     svgs, legend = figures.curve_panels(part["curves"], prefix="all-") if part["curves"] and not place else ([], [])
     figure = figures.differences(compared, part["metric"], f"differences{place}") if compared else ""
     return {
         "metric": part["metric"],
-        "verdicts": [*part["verdicts"], *(f"Not tried: {one}" for one in part["skipped"])],
+        "verdict": verdict if place else "",  # the first metric's is the page's
+        "sentences": [*sentences, *(f"Not tried: {one}" for one in part["skipped"])],
         "rows": [_table_row(row) for row in part["table"]],
         "method": f"{part['seeds']} paired seeds and splits ({train} training, {validation} validation, {test} test). "
         "The rival is, for each seed, the one that is best on validation rows. Thresholds come from validation rows, "
@@ -85,8 +88,15 @@ def _table_row(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _row(part: dict[str, Any], name: str) -> dict[str, Any]:
-    return next(row for row in part["table"] if row["name"] == name)
+def _tiles(part: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """What `train` makes, the rival to beat, and what choosing on validation rows gives."""
+    wanted = {ENSEMBLE.name: "what train makes", BEST_RIVAL: "best rival", BEST_OF_ALL: "chosen of all"}
+    rows = {row["name"]: row for row in part["table"]}
+    return [
+        (f"{part['metric']}, {title}", number(rows[name]["test"]), f"± {number(rows[name]['deviation'])} over splits")
+        for name, title in wanted.items()
+        if name in rows
+    ]
 
 
 def _part(example: dict[str, Any]) -> AnyPart:

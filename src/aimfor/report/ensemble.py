@@ -35,6 +35,7 @@ def ensemble_page(found: EnsembleEvaluation, config: dict[str, Any]) -> dict[str
         "ensemble": members_section(ensemble),
         "slider_text": f"{test.n} {found.part}; the tuned threshold: {found.threshold_text}.",
         "group_name": settings.get("group") or "",
+        "log_odds": True,
         "facts": [
             ("model", f"ensemble of {len(ensemble.weighted)} members, {ensemble.folds} folds"),
             ("decisions", found.threshold_text),

@@ -19,7 +19,7 @@ _EMPTY: dict[str, Any] = {
     "beside": [], "beside_text": "", "curves": [], "histogram": "", "histogram_legend": [], "reliability": "",
     "reliability_text": "", "importance": "", "importance_text": "", "learning": "", "learning_legend": [],
     "intervals": [], "certificate": None, "groups": [], "group_name": "", "notes": [], "remark": "", "metric": "",
-    "queries": None, "learning_text": "", "sheets": [], "mask_classes": [], "label_rows": [],
+    "queries": None, "log_odds": False, "learning_text": "", "sheets": [], "mask_classes": [], "label_rows": [],
 }  # fmt: skip
 
 

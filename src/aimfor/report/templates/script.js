@@ -55,6 +55,8 @@
   function update() {
     const [threshold, tp, fp] = data.steps[Number(slider.value)];
     show("threshold-value", threshold.toPrecision(6));
+    const chance = document.getElementById("threshold-probability");
+    if (chance !== null) { chance.textContent = (1 / (1 + Math.exp(-threshold))).toFixed(3); }
     showRates(tp, fp);
     movePoints(tp, fp);
     const [at, a, b] = data.steps[cheapest()];
