@@ -230,7 +230,7 @@ def test_the_marks_stand_at_the_answers(folder: Path, found: dict[str, Any], ope
     tab = open_page(folder / "decision.html")
     grid, floor = found["choices"], found["choices"]["constraints"][0]
     chosen = grid["thresholds"][floor["cells"][grid["confidence"]][floor["asked"]][0]]
-    curve = found["curve"]["threshold"]
+    curve = found["curve"]["threshold"][1:-1]  # the ends are thresholds outside the scores
     share = (chosen - curve[0]) / (curve[-1] - curve[0])
     axis = tab.locator("svg .axis").first.bounding_box()
     late = tab.locator("svg .late").bounding_box()
@@ -256,7 +256,7 @@ def test_a_screen_reader_meets_the_verdict_first_and_every_control_has_a_name(
     folder: Path, found: dict[str, Any], open_page: Visit
 ) -> None:
     tab = open_page(folder / "decision.html")
-    assert tab.locator("body > :first-child").evaluate("e => e.tagName") == "H1"
+    assert tab.locator("main > :first-child").evaluate("e => e.tagName") == "H1"
     assert tab.locator("h1").inner_text() == found["verdict"]
     assert tab.evaluate("[...document.querySelectorAll('input, select')].filter(e => !e.labels.length).length") == 0
     assert tab.locator(".said").get_attribute("aria-live") == "polite"

@@ -261,7 +261,8 @@ BARE = """[...document.querySelectorAll('th, button, summary, h1, h2')].filter(e
     .concat(document.querySelectorAll('h1').length === 1 ? [] : ['h1'])"""
 #: The contrast of each text with the page, after WCAG.
 FAINT = """(() => {
-    const light = rgb => rgb.slice(0, 3).map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    const light = rgb => rgb.slice(0, 3).map(v => v / 255)
+        .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
         .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
     const of = (e, name) => getComputedStyle(e)[name].match(/[0-9.]+/g).map(Number);
     const paper = light(of(document.body, 'backgroundColor'));

@@ -41,8 +41,10 @@ class Scale:
 
     @classmethod
     def of(cls, thresholds: Sequence[float], lines: Mapping[str, Values]) -> Scale:
+        """The axis ends at the scores: the first and the last threshold lie outside them, for everybody and nobody."""
         known = [value for values in lines.values() for value in values if value is not None]
-        return cls(thresholds[0], thresholds[-1], min([0.0, *known]), max([1.0, *known]))
+        inside = thresholds[1:-1] if len(thresholds) > 3 else thresholds
+        return cls(inside[0], inside[-1], min([0.0, *known]), max([1.0, *known]))
 
     def across(self, threshold: float) -> float:
         share = (min(max(threshold, self.first), self.last) - self.first) / ((self.last - self.first) or 1.0)

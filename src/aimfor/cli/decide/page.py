@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from html import escape
 from typing import Any
 
@@ -31,8 +32,9 @@ def page(document: dict[str, Any]) -> str:
     parts += [part.html(number) for number, part in enumerate(found, 1)]
     parts.append(
         "<p>The guarantee is for independent rows drawn as these were; it says nothing about a population that has "
-        f"changed. <code>aimfor check</code> watches it on new labelled rows. aimfor {escape(document['aimfor'])}.</p>"
-        f"\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
+        "changed. <code>aimfor check</code> watches it on new labelled rows. "
+        f"aimfor {escape(document['aimfor'])}, {date.today()}.</p>"
+        f"\n</main>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
     return "\n".join(parts)
 
@@ -41,7 +43,7 @@ def _head(title: str) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>"
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>"
     )
 
 
