@@ -24,7 +24,7 @@ from .runs.model import load
 __all__ = ["Comparison", "FinishedRun", "compare", "train"]
 
 #: What a Python call says by its own arguments, or has no use for.
-_OWN = {"data", "metric", "target", "out", "quiet", "resume", "seeds", "jobs", "executor"}
+_OWN = {"data", "metric", "target", "out", "json", "quiet", "resume", "seeds", "jobs", "executor"}
 
 
 class FinishedRun:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from aimfor.cli.progress import bar
 from aimfor.cli.words import readable
 from aimfor.metrics import METRICS
 
+NASTY = "<script>document.title='owned'</script>"
 COMMANDS = sorted(command.__name__ for command in EXAMPLES)
 
 
@@ -195,3 +197,26 @@ def test_sentences_break_between_words_on_a_terminal_and_nowhere_in_a_pipe(monke
     text = "best rival: balanced-batch cross-entropy, no difference\n  met   recall"
     assert readable(text, io.StringIO()) == text
     assert readable(text, Terminal()) == "best rival: balanced-batch\ncross-entropy, no difference\n  met   recall"
+
+
+def test_json_alone_goes_to_standard_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["train", "iris", "--metric", "accuracy", "--members", "linear", "--json", "--out", str(tmp_path / "run")]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout) == json.loads((tmp_path / "run" / "metrics.json").read_text())
+    part = {"metric": "f1", "table": [], "verdicts": ["No difference."], "curves": {}, "example": {}}
+    monkeypatch.setattr("aimfor.cli.comparing.run", lambda *given: (tmp_path, [part]))
+    result = CliRunner().invoke(app, ["compare", "iris", "--metric", "f1", "--json"])
+    part = {"metric": "f1", "table": [], "verdicts": ["No difference."]}
+    assert json.loads(result.stdout) == {"folder": str(tmp_path), "parts": [part]}
+
+
+def test_rows_to_predict_may_come_on_standard_input(run: Path, tmp_path: Path) -> None:
+    rows = "x,group\n0.5,a\n-1.0,b\n".replace("group", f'"group{NASTY}"')
+    (tmp_path / "new.csv").write_text(rows)
+    there, piped = (
+        CliRunner().invoke(app, ["predict", str(run), data], input=rows) for data in (str(tmp_path / "new.csv"), "-")
+    )
+    assert piped.exit_code == 0, piped.output
+    assert piped.stdout == there.stdout
+    assert len(piped.stdout.splitlines()) == 3

@@ -15,14 +15,16 @@ from aimfor.runs import kinds
 from aimfor.runs.kinds import ACTS, KINDS, check_options, flag
 
 #: Options that every run has.
-GENERAL = {"data", "metric", "out", "resume", "seed", "quiet"}
+GENERAL = {"data", "metric", "out", "resume", "seed", "json", "quiet"}
 DATA = {"text": "t.csv", "binary": "t.parquet", "array": "iris", "tables": "rows", "pictures": "photos"}
 
 
 def test_every_option_is_declared_once() -> None:
     assert set(OPTIONS) == GENERAL | set(ACTS)
     assert all(set(acts) <= set(KINDS) and acts for acts in ACTS.values())
-    fields = {"budget_minutes" if name == "budget" else name for name in set(OPTIONS) - {"out", "resume", "quiet"}}
+    fields = {
+        "budget_minutes" if name == "budget" else name for name in set(OPTIONS) - {"out", "resume", "json", "quiet"}
+    }
     assert fields == set(Settings.model_fields)
 
 

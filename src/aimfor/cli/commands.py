@@ -9,6 +9,7 @@ import typer
 
 from .errors import one_line_errors
 from .options import Data, Encoding, Jobs, Out, Quiet, Rows, SkipCorrupt, executor_of
+from .words import from_stdin
 
 
 def predict(
@@ -28,8 +29,8 @@ def predict(
         bool, typer.Option("--raw", help="Texts as they are, without the apostrophe before what begins as a formula.")
     ] = False,
 ) -> None:
-    """Scores, probabilities and decisions at the stored threshold, as CSV. Exit code 0 means every row was scored."""
-    with one_line_errors():
+    """Scores, probabilities and decisions at the stored threshold, as CSV; DATA may be -, CSV from standard input."""
+    with one_line_errors(), from_stdin(data) as data:
         from ..data.chunks.table import is_stream
         from ..errors import InputError
         from ..runs import predict as whole

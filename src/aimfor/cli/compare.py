@@ -31,10 +31,11 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "image_size": (options.ImageSize, None),
     "encoding": (options.Encoding, None),
     "rows": (options.Rows, None),
+    "json": (options.Json, False),
     "quiet": (options.Quiet, False),
 }
 #: Those that say where and how it runs, not what is compared.
-_HOW = ("seeds", "jobs", "executor", "out", "quiet")
+_HOW = ("seeds", "jobs", "executor", "out", "json", "quiet")
 
 
 def compare(**given: Any) -> None:
@@ -45,7 +46,8 @@ def compare(**given: Any) -> None:
         if not given["metric"]:
             raise missing("--metric")
         executor = options.executor_of(given["jobs"], given["executor"])
-        comparing.show(*comparing.run(settings_of(given), given["seeds"], executor, given["out"], given["quiet"]))
+        found = comparing.run(settings_of(given), given["seeds"], executor, given["out"], given["quiet"])
+        (comparing.show_json if given["json"] else comparing.show)(*found)
 
 
 options.declare(compare, OPTIONS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -69,6 +70,13 @@ def show(folder: Path, summaries: Sequence[dict[str, Any]]) -> None:
     for summary in summaries:
         _print(summary)
     print(f"\nReport: {folder / 'report.html'}")
+
+
+def show_json(folder: Path, summaries: Sequence[dict[str, Any]]) -> None:
+    """The same for a program: tables and verdicts without what only the report draws."""
+    drawn = ("curves", "example")
+    parts = [{name: value for name, value in one.items() if name not in drawn} for one in summaries]
+    print(json.dumps({"folder": str(folder), "parts": parts}, indent=1))
 
 
 def _from_anywhere(settings: Settings) -> Settings:

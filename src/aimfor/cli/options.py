@@ -90,6 +90,9 @@ FineTune = Annotated[
 ]
 Fast = Annotated[bool, typer.Option("--fast", help="Trees alone on one split, instead of the ensemble.")]
 Budget = Annotated[float | None, typer.Option(help="Limit in minutes; members that would take longer are left out.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print what was found as JSON, and nothing else, to standard output.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no notes.")]
 Memory = Annotated[
     str | None, typer.Option(help="Memory limit, such as 1.5GB; a table that does not fit is read as a stream.")

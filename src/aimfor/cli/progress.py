@@ -18,7 +18,7 @@ from rich.text import Text
 from ..data.features import Work
 from ..errors import Interrupted
 from ..runs import driver
-from ..runs.evaluation import EnsembleEvaluation
+from ..runs.evaluation import FINISHED, EnsembleEvaluation
 from ..runs.signals import stop_on_signal
 from ..runs.task import Step, Task
 from .words import readable
@@ -88,7 +88,7 @@ def features(runs: Path, quiet: bool) -> Iterator[Work]:
         yield Work(runs, tell=tell, stop=stop)
 
 
-def finish(folder: Path, task: Task, quiet: bool) -> None:
+def finish(folder: Path, task: Task, quiet: bool, as_json: bool) -> None:
     """Goes on to the end with a live line, writes the report, and says what was found and where everything is."""
     from ..report.summary import summary, verdict
     from ..report.write import write_report
@@ -118,6 +118,8 @@ def finish(folder: Path, task: Task, quiet: bool) -> None:
     certificate = getattr(found.test, "certificate", None)  # type: ignore[attr-defined]
     if certificate is not None:
         print(readable(f"certificate, {certificate.text}", sys.stderr), file=sys.stderr)
+    if as_json:
+        print((folder / FINISHED).read_text(encoding="utf-8"))
     if isinstance(found, EnsembleEvaluation) and found.guaranteed is False:
         print(f"aimfor: finished, but {found.threshold_text}", file=sys.stderr)
         raise typer.Exit(UNGUARANTEED)

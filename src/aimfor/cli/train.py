@@ -59,23 +59,26 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "encoding": (options.Encoding, None),
     "rows": (options.Rows, None),
     "memory": (options.Memory, None),
+    "json": (options.Json, False),
     "quiet": (options.Quiet, False),
 }
+#: Those that say what is shown, not what is done.
+_SHOWN = ("json", "quiet")
 
 
 def train(**given: Any) -> None:
     """Train for a metric: an ensemble on a table or pictures, an embedding for neighbours, or a network for masks."""
     with one_line_errors():
-        typed = [name for name, (_, default) in OPTIONS.items() if given[name] != default and name != "quiet"]
+        typed = [name for name, (_, default) in OPTIONS.items() if given[name] != default and name not in _SHOWN]
         if given["resume"] is not None:
             _refuse_beside_resume(typed)
-            _go_on(given["resume"], given["quiet"])
+            _go_on(given["resume"], given["quiet"], given["json"])
             return
         if given["data"] is None or given["metric"] is None:
             raise missing("DATA" if given["data"] is None else "--metric")
         from . import progress
 
-        progress.finish(*begin(given, typed), given["quiet"])
+        progress.finish(*begin(given, typed), given["quiet"], given["json"])
 
 
 options.declare(train, OPTIONS)
@@ -110,15 +113,15 @@ def _settings(given: dict[str, Any]) -> Any:
 
     members = options.kinds_of(given["members"], features=is_backbone(given["model"]))
     own = {"memory": options.bytes_of(given["memory"]), "members": members, "budget_minutes": given["budget"]}
-    plain = {name: value for name, value in given.items() if name not in ("out", "resume", "quiet", "budget")}
+    plain = {name: value for name, value in given.items() if name not in ("out", "resume", "budget", *_SHOWN)}
     return settings(**{**plain, **own})
 
 
-def _go_on(folder: Path, quiet: bool) -> None:
+def _go_on(folder: Path, quiet: bool, as_json: bool) -> None:
     """Finishes a run that was stopped, whatever kind of run it is."""
     from ..runs import driver
     from . import progress
 
     with progress.features(folder.resolve().parent, quiet) as work:
         task = driver.reopen(folder, work)
-    progress.finish(folder, task, quiet)
+    progress.finish(folder, task, quiet, as_json)

@@ -38,7 +38,8 @@ def one_line(command: Callable[[Any], int], parser: argparse.ArgumentParser, wor
     """The command's exit code; 2 and one line on stderr for bad input, 130 where the user stops it."""
     try:
         given = parser.parse_args(list(words))
-        with _standard_input(given):
+        with from_stdin(str(given.data)) as path:
+            given.data = Path(path)
             return command(given)
     except EXPECTED as error:
         return failure(error)
@@ -58,16 +59,16 @@ def failure(error: BaseException) -> int:
 
 
 @contextmanager
-def _standard_input(given: argparse.Namespace) -> Iterator[None]:
-    """``-`` for DATA is what comes on standard input, kept in a file as long as the command runs."""
-    if given.data != Path("-"):
-        yield
+def from_stdin(data: str) -> Iterator[str]:
+    """``-`` is CSV that comes on standard input, kept in a file as long as the command runs; else the path as it is."""
+    if data != "-":
+        yield data
         return
     with TemporaryDirectory() as folder:
-        given.data = Path(folder) / "stdin.csv"
-        with given.data.open("wb") as file:
+        path = Path(folder) / "stdin.csv"
+        with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
-        yield
+        yield str(path)
 
 
 def readable(text: str, stream: TextIO | None = None) -> str:
