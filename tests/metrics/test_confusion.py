@@ -172,6 +172,9 @@ def test_confusion_wants_a_function_of_tensors() -> None:
     x = torch.ones(2)
     with pytest.raises(aimfor.InputError, match="float"):
         aimfor.Confusion(lambda tp, fp, fn, tn: float(tp)).value(x, x)  # type: ignore[arg-type,return-value]
+    for counts in (torch.zeros(3), torch.zeros(2, 3)):  # a formula that has summed its counts away
+        with pytest.raises(aimfor.InputError, match=r"shape \(\) for counts"):
+            aimfor.Confusion(lambda tp, fp, fn, tn: (tp / (tp + fp + fn + tn)).sum()).of_counts(*[counts + 1.0] * 4)
     with pytest.raises(aimfor.InputError, match="shape"):
         aimfor.Confusion(lambda tp, fp, fn, tn: tp[None]).value(x, x)
 
