@@ -20,7 +20,7 @@ USAGE = """usage: aimfor [--version] [--help] COMMAND …
   predict     scores and decisions of a trained run
   embed       one vector per picture, from a run for neighbours
   decide      a threshold for any scores that is guaranteed to keep its floors
-  plan        which rows to label next for a floor on precision
+  plan        which rows to label next for a bound on a rate
   check       do the floors of a decision still hold on new labelled rows?
   report      one HTML file about a run or a comparison
   export      a trained model for deployment
