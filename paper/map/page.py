@@ -42,6 +42,8 @@ ADVICE = {
         nothing to weigh.""",
     "map_lists": """Nothing is decided by 564 queries: behind RankNet by NDCG@10, ahead of it by MRR, neither surely.
         RankNet and ListNet are as good a start.""",
+    "map_unseen": """Omniglot on frozen features, and a linear map: level with softmax by MAP@R, behind it by recall@1
+        before Holm. A small network that learns its own features gains there (`retrieval`).""",
     "map_labels": """Keep cross-entropy: the metric's loss is behind it by average precision and level by F1 at tuned
         thresholds, on the judging persons and on the val file, without certainty. Cross-entropy, then the metric's loss
         has the best rank; that pair was not the contrast.""",
