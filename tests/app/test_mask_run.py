@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from aimfor.cli.main import app
 from aimfor.data import backbones
 from aimfor.errors import InputError, Interrupted
-from aimfor.learners.masks.losses import LOSSES
+from aimfor.learners.masks.networks import LOSSES
 from aimfor.runs import folder as folder_of_run
 from aimfor.runs import masks as mask_run
 from aimfor.runs.lock import locked

@@ -10,8 +10,7 @@ from aimfor.errors import InputError, Interrupted
 from aimfor.learners.ensemble import MemoryStore
 from aimfor.learners.masks import Masks, fit_masks
 from aimfor.learners.masks.fit import group_folds
-from aimfor.learners.masks.losses import LOSSES
-from aimfor.learners.masks.networks import make_network, scores_of
+from aimfor.learners.masks.networks import LOSSES, make_network, scores_of
 from aimfor.targets.coco import IGNORED
 
 
@@ -30,7 +29,7 @@ def test_folds_keep_groups_whole_and_are_about_equal() -> None:
     assert all(len(fold[groups == one].unique()) == 1 for one in range(4))
     assert sorted(torch.bincount(fold).tolist()) == [4, 4, 7]
     assert len(group_folds(torch.tensor([0, 0, 1]), 5, 0).unique()) == 2
-    with pytest.raises(InputError, match="one group only"):
+    with pytest.raises(InputError, match="one cluster only"):
         group_folds(torch.zeros(4), 3, 0)
 
 

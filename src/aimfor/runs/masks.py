@@ -20,8 +20,7 @@ from ..data.tables import check_size
 from ..errors import InputError
 from ..learners.ensemble import FolderStore
 from ..learners.masks.fit import MaskFit, Masks, fit_masks, group_folds
-from ..learners.masks.losses import LOSSES
-from ..learners.masks.networks import Decoder, enlarged, make_network
+from ..learners.masks.networks import LOSSES, Decoder, enlarged, make_network
 from ..learners.networks.loop import end_if
 from ..targets.coco import IGNORED
 from ..targets.intervals import bootstrap_interval

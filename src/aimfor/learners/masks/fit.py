@@ -14,8 +14,7 @@ from ...targets.coco import IGNORED
 from ...targets.offsets import Offsets, fit_offsets
 from ..ensemble.store import MemoryStore, Store
 from ..networks.loop import descend, never_stop
-from .losses import PixelLoss, lovasz_loss
-from .networks import make_network, scores_of
+from .networks import PixelLoss, lovasz_loss, make_network, scores_of
 
 
 @dataclass(frozen=True)
