@@ -200,7 +200,7 @@ def test_an_explosion_of_categories_stays_bounded(tmp_path: Path) -> None:
 
 def test_unknown_columns_are_named(tmp_path: Path) -> None:
     write(tmp_path)
-    for cut, argument in ((replace(CUT, target="why"), "target"), (replace(CUT, by="town"), "--split-by")):
+    for cut, argument in ((replace(CUT, target="why"), "target"), (replace(CUT, by="town"), "--cluster")):
         with pytest.raises(InputError) as caught:
             surveyed(tmp_path, cut)
         assert caught.value.argument == argument
