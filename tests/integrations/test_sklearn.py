@@ -119,6 +119,15 @@ def test_several_classes_with_a_multi_class_metric() -> None:
         MetricClassifier("auroc").fit(X, y)
 
 
+@pytest.mark.usefixtures("few_folds", "few_steps")
+@pytest.mark.parametrize("settings", [{"members": ("linear",), "random_state": 0}, SMALL])
+def test_a_floor_that_nothing_tests_is_not_called_guaranteed(data: tuple[Any, Any], settings: dict[str, Any]) -> None:
+    X, y = data[0][:300], data[1][:300]
+    model = MetricClassifier("recall@precision=0.5", **settings).fit(X, y)
+    assert model.guarantee_ is False
+    assert model.set_params(metric="f1").fit(X, y).guarantee_ is None
+
+
 def frame(rows: int = 160) -> tuple[Any, Any]:
     """Numbers with gaps, and text; the label depends on both."""
     pandas = pytest.importorskip("pandas")

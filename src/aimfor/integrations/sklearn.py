@@ -16,6 +16,7 @@ from torch import Tensor
 from ..data.processes import cores
 from ..errors import InputError
 from ..metrics import Metric
+from ..metrics.at_rate import AtRate
 from ..targets.calibrate import probability
 from ..targets.objective import Objective
 from .ensemble_estimator import FittedTable, fit_table, is_frame
@@ -55,6 +56,9 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Attributes:
         classes_: The labels, in order.
         threshold_: Tuned on out-of-fold (or held-out) rows; `decision_function` is the score minus it.
+        guarantee_: False for a metric with a floor, such as ``"recall@precision=0.9"``: the threshold is the best for
+            it on rows that also chose the model, and nothing is promised for new ones. `GuaranteedThreshold` around
+            this classifier keeps a floor. None for a metric without one.
         metric_: The metric estimated from out-of-fold rows (or found on the held-out ones).
         ensemble_: The fitted `aimfor.learners.ensemble.Ensemble`; its ``weighted_members`` hold the members' weights.
 
@@ -118,6 +122,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_classes(objective, y, ids, weights)
         ids = self._ids(objective, ids)
         seed = int(check_random_state(self.random_state).randint(0, 2**31 - 1))
+        self.guarantee_ = False if isinstance(objective.metric, AtRate) else None
         if self.model == "ensemble":
             return self._fit_ensemble(objective, X, ids, weights, seed, groups)
         if groups is not None:
