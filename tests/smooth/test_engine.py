@@ -119,6 +119,24 @@ def test_resume_equals_an_uninterrupted_run(name: str) -> None:
     assert not torch.equal(gradient(fresh, scores, targets), gradient(twin, scores, targets))
 
 
+@pytest.mark.parametrize(("before", "after"), [(3, 4), (4, 3), (40, 41), (41, 40)])  # few rows of counts, and many
+@pytest.mark.parametrize("name", ["macro_f1", "pairwise_f1", "miou"])
+def test_counts_of_another_number_of_classes_are_refused(name: str, before: int, after: int) -> None:
+    def classes(c: int) -> tuple[Tensor, Tensor]:
+        return torch.randn(2 * c, c, dtype=torch.float64, generator=torch.Generator().manual_seed(c)), torch.arange(
+            2 * c
+        ) % c
+
+    loss_fn = aimfor.MetricLoss(name, aimfor.SmoothEngine(lambda step: 1.0, bank=1000))
+    gradient(loss_fn, *classes(before))
+    state = copy.deepcopy(loss_fn.state_dict())
+    with pytest.raises(aimfor.InputError, match=r"rows of counts, .* as in the bank\. Make a new loss"):
+        gradient(loss_fn, *classes(after))
+    assert all(torch.equal(state[key], value) for key, value in loss_fn.state_dict().items())
+    assert loss_fn.counts.batches == 1
+    gradient(loss_fn, *classes(before))
+
+
 def test_evaluation_neither_reads_nor_fills_the_bank() -> None:
     loss_fn = aimfor.MetricLoss("f1", aimfor.SmoothEngine(bank=20))
     gradient(loss_fn, *batch(0))

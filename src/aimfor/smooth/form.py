@@ -13,6 +13,7 @@ from torch import Tensor
 from ..engine import Batch
 from ..errors import InputError
 from ..twice import again
+from .ledger import refuse_other_rows
 
 #: A metric of float64 counts (tp, fp, fn, tn), each ``(r,)``: a scalar, NaN where undefined.
 Measure = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -219,6 +220,7 @@ def with_past(counts: Tensor, past: Tensor | None) -> tuple[Tensor, float]:
     """Counts joined with those of the past, and how many times more there are of them."""
     if past is None:
         return counts, 1.0
+    refuse_other_rows(counts[0].numel(), past)
     joined, own = counts + past, float(counts.sum())
     return joined, float(joined.sum()) / own if own > 0 else 1.0
 

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..errors import InputError
+
 Coefficients = tuple[float, float, float, float]
 
 #: Up to so many rows; those of more are summed as tensors.
@@ -191,6 +193,17 @@ class Ledger(NamedTuple):
         return right - sum(min(0.0, d) * (f + t) for d, f, t in zip(self.down, fp, tn, strict=True))
 
 
+def refuse_other_rows(rows: int, past: Tensor) -> None:
+    """Raises `InputError` where counts of the past are of another number of classes."""
+    if past.numel() != 4 * rows:
+        raise InputError(
+            "scores",
+            f"{rows} rows of counts, one for each class (pair of classes for pairwise F_β)",
+            f"{past.numel() // 4}, as in the bank",
+            "Make a new loss for a model with another number of classes.",
+        )
+
+
 def ledger(
     ratio: Ratio | MeanOfRatios | Correlation, sums: list[list[float]], everything: list[float], past: Tensor | None
 ) -> Ledger:
@@ -202,6 +215,7 @@ def ledger(
     own, enlarge = [tp, fp, fn, tn], 1.0
     joined = own
     if past is not None:
+        refuse_other_rows(len(tp), past)
         joined = [list(map(float.__add__, a, b)) for a, b in zip(own, past.reshape(4, -1).tolist(), strict=True)]
         size = sum(map(sum, own))
         enlarge = sum(map(sum, joined)) / size if size > 0 else 1.0
