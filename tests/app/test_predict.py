@@ -119,6 +119,17 @@ def test_labels_that_are_there_are_judged_as_scikit_learn_judges(folder: Path, t
     assert f"auroc on 295 labelled rows: {roc_auc_score(truth, value):.4f}" in result.stderr
     assert f"precision {precision_score(truth, decided):.4f}" in result.stderr
     assert f"F1 {f1_score(truth, decided):.4f}" in result.stderr
+    words = ["predict", folder / "run", tmp_path / "new.csv", "--json"]
+    told, kept = invoke(*words), invoke(*words, "--out", tmp_path / "out.csv")
+    found = json.loads(told.stdout)
+    assert found == json.loads(kept.stdout)
+    assert (found["metric"], found["rows"], found["value"]) == (
+        "auroc",
+        295,
+        pytest.approx(roc_auc_score(truth, value)),
+    )
+    assert found["rates"]["F1"] == pytest.approx(f1_score(truth, decided))
+    assert (tmp_path / "out.csv").read_text() == result.stdout
     known.drop(columns="came").to_csv(tmp_path / "bare.csv", index=False)
     refused = invoke("predict", folder / "run", tmp_path / "bare.csv", "--evaluate")
     assert (refused.exit_code, refused.stdout) == (2, "")
@@ -164,7 +175,7 @@ def test_a_run_of_an_older_version_is_refused_in_one_line(folder: Path, tmp_path
 
 
 @pytest.mark.parametrize("kind", ["masks", "many"])
-@pytest.mark.parametrize("option", [["--evaluate"], ["--id", "name"]])
+@pytest.mark.parametrize("option", [["--evaluate"], ["--json"], ["--id", "name"]])
 def test_options_that_mean_nothing_for_a_run_are_refused(tmp_path: Path, kind: str, option: list[str]) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"kind": kind}))
     result = CliRunner().invoke(app, ["predict", str(tmp_path), "photos", "--out", str(tmp_path / "out"), *option])
@@ -194,6 +205,7 @@ def test_labels_of_one_class_leave_the_metric_undefined_in_words(folder: Path, t
     assert result.exit_code == 0, result.output
     assert "auroc on 1 labelled rows: undefined" in result.stderr
     assert "nan" not in result.stderr
+    assert json.loads(invoke("predict", folder / "run", tmp_path / "one.csv", "--json").stdout)["value"] is None
 
 
 def test_the_path_of_the_report_is_whole_on_a_narrow_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

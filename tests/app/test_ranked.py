@@ -102,6 +102,9 @@ def test_predict_judges_new_queries_and_needs_the_query_column(tmp_path: Path, t
     assert "ndcg@10 on" in result.stderr
     assert "MAP (grades above 0)" in result.stderr
     assert "NDCG@5" in result.stderr
+    found = json.loads(invoke("predict", trained, new, "--json").stdout)
+    relevant = {row["qid"] for row in csv.DictReader(new.read_text().splitlines()) if row["grade"] != "0"}
+    assert (found["metric"], found["queries"], "NDCG@5" in found["beside"]) == ("ndcg@10", len(relevant), True)
     new.write_text(new.read_text().replace("qid,", "id,", 1))
     assert "--query: got 'qid'" in " ".join(invoke("predict", trained, new).stderr.split())
     new.write_text(new.read_text().replace("id,", "qid,", 1).replace("q3,", ",", 1))

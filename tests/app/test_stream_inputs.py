@@ -164,6 +164,8 @@ def test_trees_of_all_rows_and_members_of_a_sample_predict_and_report(parts: Pat
     assert {line[0] for line in lines[1:]} == {"Bern", "Rome", "Oslo"}
     assert len(lines) == 1_501
     assert "f1 on 1500 labelled rows" in result.stderr
+    found = json.loads(call("predict", folder, parts, "--json").stdout)
+    assert (found["metric"], found["rows"], 0.75 < found["value"] < 1) == ("f1", 1_500, True)
     pytest.importorskip("onnxruntime")
     exported = call("export", folder, "--onnx")  # which compares what the file says with the ensemble
     assert exported.exit_code == 0, exported.output

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -28,6 +28,10 @@ def predict(
     raw: Annotated[
         bool, typer.Option("--raw", help="Texts as they are, without the apostrophe before what begins as a formula.")
     ] = False,
+    json: Annotated[
+        bool,
+        typer.Option("--json", help="What --evaluate finds as JSON on standard output; the rows go to --out alone."),
+    ] = False,
 ) -> None:
     """Scores, probabilities and decisions at the stored threshold, as CSV; DATA may be -, CSV from standard input."""
     with one_line_errors(), from_stdin(data) as data:
@@ -44,28 +48,20 @@ def predict(
             raise InputError("run", f"{run}, which finds neighbours", "a run that decides", "Use aimfor embed.")
         if kind == "masks":
             given = {"--skip-corrupt": skip_corrupt, "--rows": rows is not None, "--encoding": encoding is not None}
-            _refuse("masks", {"--id": id_column is not None, "--evaluate": evaluate, "--raw": raw, **given})
+            given |= {"--id": id_column is not None, "--evaluate": evaluate, "--raw": raw, "--json": json}
+            _refuse("masks", given)
             write_masks(run, data, out)
             return
         if kind == "labels":
-            _refuse("several labels", {"--id": id_column is not None, "--evaluate": evaluate})
+            _refuse("several labels", {"--id": id_column is not None, "--evaluate": evaluate, "--json": json})
             predict_labels(run, data, out, encoding or "utf8", rows, skip_corrupt, raw)
             return
+        how: dict[str, Any] = {"id_column": id_column, "evaluate": evaluate or json, "raw": raw, "as_json": json}
         streamed = is_stream(data) or (kind == "stream" and stream.can_stream(data))
         if streamed:
-            stream.predict(run, data, out, encoding or "utf8", rows, id_column=id_column, evaluate=evaluate, raw=raw)
+            stream.predict(run, data, out, encoding or "utf8", rows, **how)
             return
-        whole.predict(
-            run,
-            data,
-            out,
-            encoding or "utf8",
-            rows,
-            id_column=id_column,
-            evaluate=evaluate,
-            skip_corrupt=skip_corrupt,
-            raw=raw,
-        )
+        whole.predict(run, data, out, encoding or "utf8", rows, skip_corrupt=skip_corrupt, **how)
 
 
 def _refuse(what: str, given: dict[str, bool]) -> None:

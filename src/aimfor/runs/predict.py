@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,6 +23,7 @@ from ..data.features import FeatureEncoder, Work
 from ..data.source import Source
 from ..data.sources import load
 from ..errors import InputError, nearest
+from ..files import finite
 from ..spelling import is_number
 from ..targets.evaluate import evaluate, or_undefined
 from ..targets.evaluate.lists import evaluate_lists
@@ -41,6 +43,7 @@ def predict(
     evaluate: bool = False,
     skip_corrupt: bool = False,
     raw: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Scores every row and writes the CSV to ``out`` or standard output, whole or not at all.
 
@@ -49,6 +52,7 @@ def predict(
         skip_corrupt: Whether pictures that cannot be read are left out, and named.
         raw: Whether texts are written as they are, also those that a spreadsheet would run as formulas.
         evaluate: Whether to print the metric and the rates of the rows, whose labels must be there.
+        as_json: Whether standard output is for what `evaluate` found, as JSON, instead of the CSV.
 
     Raises:
         InputError: An unfinished or damaged run, a missing column, unreadable data, no labels to evaluate by.
@@ -75,14 +79,15 @@ def predict(
     title, names = _names(source, id_column)
     remarks = Remarks()
     scores = run.scores(source, remarks)
-    found = evaluated(run, source.labels, scores, target, source.queries) if evaluate else []
+    found = evaluated(run, source.labels, scores, target, source.queries) if evaluate else None
     ranked = source.queries is not None
     text = _ranked_table(source, title, names, scores, raw) if ranked else _table(run, title, names, scores, raw)
     for sentence in [*run.warnings, *remarks.sentences]:
         print(f"warning: {sentence}", file=sys.stderr)
-    put(text, out)
-    for line in found:
-        print(line, file=sys.stderr)
+    if out is not None or not as_json:
+        put(text, out)
+    if found is not None:
+        tell(found, as_json)
 
 
 def put(text: str, out: Path | None) -> None:
@@ -181,8 +186,8 @@ def places_in_lists(scores: Tensor, queries: NDArray[Any]) -> list[int]:
 
 def evaluated(
     run: Run, labels: NDArray[Any] | None, scores: Tensor, target: str | None, queries: NDArray[Any] | None = None
-) -> list[str]:
-    """The metric and the rates of the rows whose label is known, one line each."""
+) -> dict[str, Any]:
+    """The metric and the rates of the rows whose label is known; what they do not define is NaN."""
     if labels is None:
         raise InputError("--evaluate", f"data without the target {target or 'column'!r}", "labels to compare with")
     known = np.array([label is not None for label in labels], dtype=bool)
@@ -192,22 +197,31 @@ def evaluated(
         raise InputError("--evaluate", f"no value at all in the target {target!r}", "labels to compare with")
     ids = torch.from_numpy(run.labels.encode(labels[known]))
     found = evaluate(run.objective, scores[torch.from_numpy(known)], ids, run.threshold)
-    lines = [f"{run.metric} on {int(known.sum())} labelled rows: {or_undefined(found.metric)}"]
-    if isinstance(found, TwoClasses):
-        rates = ", ".join(f"{name} {or_undefined(value)}" for name, value in found.rates.items())
-        lines.append(f"at the stored threshold: {rates}")
-    return lines
+    rates = {"rates": found.rates} if isinstance(found, TwoClasses) else {}
+    return {"metric": run.metric, "rows": int(known.sum()), "value": found.metric, **rates}
 
 
 def _evaluated_lists(
     run: Run, labels: NDArray[Any], queries: NDArray[Any], scores: Tensor, known: NDArray[np.bool_]
-) -> list[str]:
+) -> dict[str, Any]:
     """The metric and the usual ones beside it, over the queries of the labelled rows."""
     objective = run.objective
     _, grades = grades_of(labels[known], objective)
     lists = torch.from_numpy(list_numbers(queries[known], str(run.query)))
     found = evaluate_lists(objective, scores[torch.from_numpy(known)], torch.from_numpy(grades), lists)
-    counted = found.queries.counted
-    lines = [f"{run.metric} on {int(known.sum())} labelled rows, {counted} queries: {or_undefined(found.metric)}"]
-    lines.append("beside it: " + ", ".join(f"{one.name} {one.value:.4f}" for one in found.beside))
-    return lines
+    beside = {one.name: one.value for one in found.beside}
+    counted = {"rows": int(known.sum()), "queries": found.queries.counted}
+    return {"metric": run.metric, **counted, "value": found.metric, "beside": beside}
+
+
+def tell(found: dict[str, Any], as_json: bool) -> None:
+    """What was found as lines on stderr; as JSON on standard output too, with null for what is undefined."""
+    queries = f", {found['queries']} queries" if "queries" in found else ""
+    value = or_undefined(found["value"])
+    print(f"{found['metric']} on {found['rows']} labelled rows{queries}: {value}", file=sys.stderr)
+    for name, words in (("rates", "at the stored threshold"), ("beside", "beside it")):
+        if name in found:
+            numbers = ", ".join(f"{one} {or_undefined(number)}" for one, number in found[name].items())
+            print(f"{words}: {numbers}", file=sys.stderr)
+    if as_json:
+        print(json.dumps(finite(found), indent=1))

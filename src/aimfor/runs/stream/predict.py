@@ -21,7 +21,7 @@ from ...data.columns.kinds import Remarks
 from ...data.labels import labels_of
 from ...errors import InputError
 from ..finished import Run, load_run
-from ..predict import TableWriter, evaluated, header, ids_in, lines
+from ..predict import TableWriter, evaluated, header, ids_in, lines, tell
 
 #: Rows that are encoded and scored at once.
 BLOCK = 1 << 15
@@ -43,26 +43,28 @@ def predict(
     id_column: str | None = None,
     evaluate: bool = False,
     raw: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Writes score, probability and decision of every row; a file is there whole or not at all.
 
-    With ``evaluate`` the scores and labels of all rows are kept, some twenty bytes a row.
+    With ``evaluate`` the scores and labels of all rows are kept, some twenty bytes a row; with ``as_json``
+    what it finds has standard output to itself.
     """
     run = load_run(folder)
     if not isinstance(run.encoder, TableEncoder):
         raise InputError("data", f"{data}, a table", "images: the run was trained on them")
     work, at = _Scoring(run, run.encoder, id_column, evaluate), 0
-    with _output(out) as file:
+    with _output(out, as_json) as file:
         writer = TableWriter(file, raw)
         writer.writerow(header(run, id_column or "row"))
         for block in _blocks(data, encoding, rows):
             writer.writerows(work.lines(columns_of_batch(block), at))
             at += block.num_rows
-        found = work.evaluated() if evaluate else []
+        found = work.evaluated() if evaluate else None
     for sentence in [*run.warnings, *work.remarks.sentences]:
         print(f"warning: {sentence}", file=sys.stderr)
-    for line in found:
-        print(line, file=sys.stderr)
+    if found is not None:
+        tell(found, as_json)
 
 
 class _Scoring:
@@ -85,7 +87,7 @@ class _Scoring:
             self.labels += [labels_of(columns[self.target])] if self.target in columns else []
         return lines(self.run, names, scores)
 
-    def evaluated(self) -> list[str]:
+    def evaluated(self) -> dict[str, Any]:
         labels = np.concatenate(self.labels) if self.labels else None
         return evaluated(self.run, labels, torch.cat(self.scores) if self.scores else torch.zeros(0), self.target)
 
@@ -117,7 +119,11 @@ def _tables(data: str, encoding: str) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _output(out: Path | None) -> Iterator[TextIO]:
+def _output(out: Path | None, as_json: bool) -> Iterator[TextIO]:
+    if out is None and as_json:
+        with open(os.devnull, "w", encoding="utf8") as nowhere:
+            yield nowhere
+        return
     if out is None:
         yield sys.stdout
         return
