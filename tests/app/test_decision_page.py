@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
-from aimfor.cli.decide.choices import choices
+from aimfor.cli.decide.described import choices
 from aimfor.cli.decide.spoken import out_of, promised, verdict
 from aimfor.cli.main import app
 from aimfor.constraints.parse import parse_constraint, parse_objective

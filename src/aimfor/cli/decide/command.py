@@ -10,11 +10,10 @@ from ... import __version__
 from ...decisions import Decision, Problem
 from ...files import write_text
 from . import several
-from .clustered import Files, read_files
 from .described import described
 from .page import page
 from .parts import questions
-from .question import Request
+from .question import Files, Request, read_files
 from .rows import Vocabulary, arrays, in_words, learn_group, vocabulary
 
 

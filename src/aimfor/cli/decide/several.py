@@ -21,10 +21,9 @@ from ...decisions import (
 )
 from ...decisions.labels import constraints_by_class, coverage, errors_made, right_or_wrong
 from ...errors import InputError
-from .clustered import Files
 from .described import described
 from .parts import ACCEPT, LABEL, REJECT, SIDE, Parts, class_columns, class_ids
-from .question import Request
+from .question import Files, Request
 from .rows import vocabulary
 
 #: Shares of wrong decisions whose coverage is shown beside that of the one asked for, as multiples of it.

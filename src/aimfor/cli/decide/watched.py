@@ -35,7 +35,8 @@ class Watched:
     problem: Problem
     decision: Decision
     read: Callable[[Path, str], Rows]
-    folder: Path
+    #: Of the log, unless it is named.
+    folder: Path = Path()
     #: How often each row of a file is counted: once for each class that is watched.
     copies: int = 1
     #: By attribute, what its labels 0, 1, … are called in the file.
@@ -143,49 +144,44 @@ def _of_decision(path: Path) -> Watched:
     kinds = {"decision": _two_classes, "decisions": _several, "abstention": _abstaining}
     if document.get("kind") not in kinds:
         raise InputError("decision", f"{path.name}, which holds no decision", "decision.json of aimfor decide")
-    found, cluster = kinds[document["kind"]](document, path), document.get("cluster")
-    return replace(found, cluster=cluster if isinstance(cluster, str) else None)
-
-
-def _two_classes(plain: dict[str, Any], path: Path) -> Watched:
     with reading(path):
-        document = shaped(_Document, plain)
-        words = Vocabulary(Labels(["rest", document.positive], True), document.groups)
-        problem = Problem(
-            document.direction,
-            parse_objective(document.objective),
-            [parse_constraint(text) for text in document.constraints],
-        )
-        cuts = document.decision
-        own = {float(label): cut for label, cut in cuts.thresholds.items()}
-        if cuts.attribute is not None and cuts.attribute not in words.groups:
-            raise ValueError(f"thresholds by {cuts.attribute!r}, which is not among its groups")
-    _refuse_none(cuts.threshold)
+        found, cluster = kinds[document["kind"]](document), document.get("cluster")
+    if found.decision.threshold is None:
+        raise InputError("decision", "no threshold", "a decision with a threshold", "There is nothing to watch.")
+    return replace(found, folder=path.parent, cluster=cluster if isinstance(cluster, str) else None)
+
+
+def _two_classes(plain: dict[str, Any]) -> Watched:
+    document = shaped(_Document, plain)
+    words, cuts = Vocabulary(Labels(["rest", document.positive], True), document.groups), document.decision
+    constraints = [parse_constraint(text) for text in document.constraints]
+    problem = Problem(document.direction, parse_objective(document.objective), constraints)
+    own = {float(label): cut for label, cut in cuts.thresholds.items()}
+    if cuts.attribute is not None and cuts.attribute not in words.groups:
+        raise ValueError(f"thresholds by {cuts.attribute!r}, which is not among its groups")
 
     def read(data: Path, encoding: str) -> Rows:
         table = read_scores(data, document.score, document.target, encoding)
         _refuse_labels(table, document.labels)
         return arrays(table, words)
 
-    return Watched(problem, Decision(cuts.threshold, cuts.attribute, own), read, path.parent, words=words.groups)
+    return Watched(problem, Decision(cuts.threshold, cuts.attribute, own), read, words=words.groups)
 
 
-def _several(plain: dict[str, Any], path: Path) -> Watched:
+def _several(plain: dict[str, Any]) -> Watched:
     """Those that have a threshold, one below the other: which one a row is about is a group of its own."""
-    with reading(path):
-        document = shaped(_Several, plain)
-        parts = Parts(document.attribute, document.target, document.scores, document.positive)
-        names = [name for name, cut in document.decisions.items() if cut.threshold is not None]
-        constraints = [
-            _about(parse_constraint(text), parts.attribute, float(place))
-            for place, name in enumerate(names)
-            for text in document.parts[name].constraints
-        ]
-        own = {float(place): _known(document.decisions[name].threshold) for place, name in enumerate(names)}
-        problem = Problem("maximize", parse_objective(document.objective), constraints)
-        if not set(names) <= set(parts.scores) & set(parts.positive):
-            raise ValueError("a threshold without a column of scores")
-    _refuse_none(own.get(0.0))
+    document = shaped(_Several, plain)
+    parts = Parts(document.attribute, document.target, document.scores, document.positive)
+    cuts = {name: one.threshold for name, one in document.decisions.items() if one.threshold is not None}
+    names, own = list(cuts), {float(place): cut for place, cut in enumerate(cuts.values())}
+    constraints = [
+        _about(parse_constraint(text), parts.attribute, float(place))
+        for place, name in enumerate(names)
+        for text in document.parts[name].constraints
+    ]
+    problem = Problem("maximize", parse_objective(document.objective), constraints)
+    if not set(names) <= set(parts.scores) & set(parts.positive):
+        raise ValueError("a threshold without a column of scores")
 
     def read(data: Path, encoding: str) -> Rows:
         table = read_scores(data, list(dict.fromkeys(parts.scores.values())), parts.target, encoding)
@@ -195,10 +191,10 @@ def _several(plain: dict[str, Any], path: Path) -> Watched:
         scores, marks = (np.concatenate([split[name][k] for name in names]) for k in (0, 1))
         return scores, marks, {parts.attribute: which}
 
-    copies = 1 if parts.by_category else len(names)
     return Watched(
-        problem, Decision(own[0.0], parts.attribute, own), read, path.parent, copies, {parts.attribute: names}
-    )
+        problem, Decision(own.get(0.0), parts.attribute, own), read,
+        copies=1 if parts.by_category else len(names), words={parts.attribute: names},
+    )  # fmt: skip
 
 
 def _about(constraint: Constraint, attribute: str, label: float) -> Constraint:
@@ -210,18 +206,15 @@ def _about(constraint: Constraint, attribute: str, label: float) -> Constraint:
     return replace(constraint, left=terms[0][1] if isinstance(left, Rate) else LinearSum(terms))
 
 
-def _abstaining(plain: dict[str, Any], path: Path) -> Watched:
-    with reading(path):
-        document = shaped(_Abstaining, plain)
-        problem = abstention_problem(document.error)
-    _refuse_none(document.decision.threshold)
+def _abstaining(plain: dict[str, Any]) -> Watched:
+    document = shaped(_Abstaining, plain)
 
     def read(data: Path, encoding: str) -> Rows:
         table = read_scores(data, list(document.scores.values()), document.target, encoding)
         sure = right_or_wrong("data", *class_ids(table, document.target, document.scores), 0.0)
         return sure.scores, sure.targets, {}
 
-    return Watched(problem, Decision(document.decision.threshold), read, path.parent)
+    return Watched(abstention_problem(document.error), Decision(document.decision.threshold), read)
 
 
 def _refuse_labels(table: ScoredTable, known: list[str]) -> None:
@@ -230,13 +223,3 @@ def _refuse_labels(table: ScoredTable, known: list[str]) -> None:
     if known and strange:
         words = " or ".join(map(repr, known[:5]))
         raise InputError("data", f"the label {strange[0]!r} in {table.path.name}", f"labels of the decision, {words}")
-
-
-def _known(threshold: float | None) -> float:
-    assert threshold is not None
-    return threshold
-
-
-def _refuse_none(threshold: float | None) -> None:
-    if threshold is None:
-        raise InputError("decision", "no threshold", "a decision with a threshold", "There is nothing to watch.")
