@@ -162,11 +162,11 @@ def test_five_layouts_are_read(make: object, target: str | None, classes: set[st
     found = read_pictures(path, target)
     assert found.labels is not None
     assert set(found.labels) == classes
-    assert len(found.pictures) == len(found.labels) == len(set(found.hashes))
+    assert len(found) == len(found.labels) == len(set(found.hashes or []))
     if make is parts:
         assert found.test is not None
-        assert [name for name, one in zip(found.pictures.names, found.test, strict=True) if one] == [
-            name for name in found.pictures.names if name.startswith("test/")
+        assert [name for name, one in zip(found.as_pictures().names, found.test, strict=True) if one] == [
+            name for name in found.as_pictures().names if name.startswith("test/")
         ]
         assert int(found.test.sum()) == 6
 
@@ -180,7 +180,7 @@ def test_several_labels_from_a_table_and_from_coco(tmp_path: Path) -> None:
         )
     )
     found = read_pictures(path, "dark,old")
-    assert found.names == ["dark", "old"]
+    assert found.label_names == ["dark", "old"]
     assert found.labels is not None
     assert found.labels[:4].tolist() == [["0", "0"], ["1", "0"], ["0", "0"], ["1", None]]
     with pytest.raises(InputError, match="1 or 0"):
@@ -192,7 +192,7 @@ def test_several_labels_from_a_table_and_from_coco(tmp_path: Path) -> None:
     document["annotations"].append({"image_id": 100, "category_id": 8})
     path.write_text(json.dumps(document))
     found = read_pictures(path, None)
-    assert found.names == ["cat", "dog"]
+    assert found.label_names == ["cat", "dog"]
     assert found.labels is not None
     assert found.labels[:2].tolist() == [["1", "1"], ["0", "1"]]
 
@@ -224,8 +224,8 @@ def test_a_copy_in_training_and_test_stays_in_test_only(tmp_path: Path) -> None:
     folder = parts(tmp_path / "photos")
     (folder / "test" / "cat" / "copy.png").write_bytes((folder / "train" / "cat" / "0.png").read_bytes())
     found = read_pictures(folder, None)
-    assert "test/cat/copy.png" in found.pictures.names
-    assert "train/cat/0.png" not in found.pictures.names
+    assert "test/cat/copy.png" in found.as_pictures().names
+    assert "train/cat/0.png" not in found.as_pictures().names
     assert any("twice" in note and "train/cat/0.png" in note for note in found.notes)
 
 
@@ -236,9 +236,9 @@ def test_damaged_files_are_skipped_only_on_request_and_named(tmp_path: Path) -> 
     with pytest.raises(InputError, match=r"cat/empty\.png, which is empty.*--skip-corrupt"):
         read_pictures(folder, None)
     found = read_pictures(folder, None, skip_corrupt=True)
-    assert len(found.pictures) == 8
+    assert len(found) == 8
     assert found.labels is not None
-    assert len(found.labels) == len(found.hashes) == 8
+    assert len(found.labels) == len(found.hashes or []) == 8
     assert "empty.png" in found.notes[0]
     assert "cut.jpg" in found.notes[0]
 
@@ -255,7 +255,7 @@ def test_names_without_a_class_are_refused(tmp_path: Path) -> None:
         picture(0, seed).save(tmp_path / f"IMG_{seed}.png")
     with pytest.raises(InputError, match="one subfolder of images per class"):
         read_pictures(tmp_path, None)
-    assert len(read_pictures(tmp_path, None, labelled=False).pictures) == 6
+    assert len(read_pictures(tmp_path, None, labelled=False)) == 6
 
 
 def test_pixels_in_memory_are_read_with_the_same_care(tmp_path: Path) -> None:

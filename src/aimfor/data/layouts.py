@@ -13,52 +13,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import InputError
 from .picture_tables import coco_rows, table_rows
 from .pictures import SUFFIXES, Pictures, digest, image_files
+from .source import Source
 
-Array = NDArray[Any]
 Words = tuple[str, ...]
 TRAIN: Words = ("train", "training")
 VALIDATION: Words = ("val", "valid", "validation")
 TEST: Words = ("test", "testing")
 _NUMBERED = re.compile(r"^(.*?[^\d._\- (])[._\- ]*\(?\d+\)?$")
-
-
-@dataclass
-class PictureSet:
-    """Pictures with what is known about them.
-
-    Attributes:
-        pictures: By reference.
-        labels: ``(n,)`` text; ``(n, l)`` of "1", "0" and None (unknown) for several labels at once; None without.
-        names: Of the several labels.
-        test: True where the data sets a picture aside for testing, or None.
-        hashes: Of the contents.
-        notes: What was left out or assumed.
-    """
-
-    pictures: Pictures
-    labels: Array | None = None
-    names: list[str] = field(default_factory=list)
-    test: Array | None = None
-    hashes: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def take(self, rows: Sequence[int]) -> None:
-        kept = list(rows)
-        self.pictures = self.pictures.take(kept)
-        self.labels = None if self.labels is None else self.labels[kept]
-        self.test = None if self.test is None else self.test[kept]
-        self.hashes = [self.hashes[row] for row in kept] if self.hashes else []
 
 
 def read_pictures(
@@ -70,36 +39,41 @@ def read_pictures(
     rows: int | None = None,
     skip_corrupt: bool = False,
     known: Container[str] = (),
-) -> PictureSet:
-    """All pictures of a folder, a table or a COCO file, every one of them readable.
+) -> Source:
+    """All pictures of a folder, a table or a COCO file, by reference, every one of them readable.
+
+    Several labels at once are ``(n, l)`` of "1", "0" and None (unknown).
 
     Those whose hash is ``known`` have been read before and are not decoded again.
 
     Raises:
         InputError: No pictures, no labels, a file that cannot be read, the same picture in two classes.
     """
+    found = Source(path.name.split(".")[0] or path.resolve().name, {})
     if path.is_dir():
-        found = _folder(path, labelled)
+        _folder(found, path, labelled)
     elif path.suffix.lower() in SUFFIXES:
         if labelled:
             raise InputError("data", f"one picture, {path.name}", "a folder of pictures, or a table of their paths")
-        found = PictureSet(Pictures([path.name], [path]))
+        found.pictures = Pictures([path.name], [path])
     elif path.suffix.lower() == ".json":
-        found = PictureSet(*coco_rows(path, labelled))
+        found.pictures, found.labels, found.label_names = coco_rows(path, labelled)
     else:
-        found = PictureSet(*table_rows(path, target, labelled=labelled, encoding=encoding, rows=rows))
+        found.pictures, found.labels, found.label_names = table_rows(
+            path, target, labelled=labelled, encoding=encoding, rows=rows
+        )
+    found.row_names = list(found.as_pictures().names)
     _read_all(found, skip_corrupt, known)
     if labelled:
         _refuse_contradictions(found)
     return found
 
 
-def _folder(folder: Path, labelled: bool) -> PictureSet:
+def _folder(found: Source, folder: Path, labelled: bool) -> None:
     files = image_files(folder)
     if not files:
         raise InputError("data", f"the folder {folder.name} without images", f"files such as {', '.join(SUFFIXES[:3])}")
-    names = [str(path.relative_to(folder)) for path in files]
-    found = PictureSet(Pictures(names, files))
+    found.pictures = Pictures([str(path.relative_to(folder)) for path in files], files)
     parts = [path.relative_to(folder).parts for path in files]
     first = {one[0].lower() for one in parts if len(one) > 1}
     if any(len(one) == 1 for one in parts):
@@ -108,10 +82,9 @@ def _folder(folder: Path, labelled: bool) -> PictureSet:
         _by_part(found, parts)
     else:
         found.labels = np.array([one[0] for one in parts], dtype=object)
-    return found
 
 
-def _by_part(found: PictureSet, parts: list[tuple[str, ...]]) -> None:
+def _by_part(found: Source, parts: list[tuple[str, ...]]) -> None:
     places = [one[0].lower() for one in parts]
     aside = TEST if set(places) & set(TEST) else VALIDATION  # what is there to test on
     found.labels = np.array([one[1] for one in parts], dtype=object)
@@ -121,9 +94,9 @@ def _by_part(found: PictureSet, parts: list[tuple[str, ...]]) -> None:
         found.notes.append(f"{int(test.sum())} pictures in {aside[0]}/ are set aside for testing")
 
 
-def _by_name(found: PictureSet, folder: Path, labelled: bool, loose: list[str]) -> None:
+def _by_name(found: Source, folder: Path, labelled: bool, loose: list[str]) -> None:
     """The class begins the name: ``cat.12.jpg``."""
-    matches = [_NUMBERED.match(Path(name).stem) for name in found.pictures.names]
+    matches = [_NUMBERED.match(Path(name).stem) for name in found.as_pictures().names]
     classes = Counter(match.group(1) for match in matches if match)
     plain = len(loose) == len(matches) and all(matches)
     if plain and len(classes) >= 2 and len(classes) <= 0.2 * len(matches) + 2 and min(classes.values()) >= 2:
@@ -138,15 +111,16 @@ def _by_name(found: PictureSet, folder: Path, labelled: bool, loose: list[str]) 
         )
 
 
-def _read_all(found: PictureSet, skip_corrupt: bool, known: Container[str]) -> None:
+def _read_all(found: Source, skip_corrupt: bool, known: Container[str]) -> None:
     """Opens every picture once and keeps the hash of its content."""
     bad: dict[int, InputError] = {}
-    for row in range(len(found.pictures)):
+    pictures, found.hashes = found.as_pictures(), list[str]()
+    for row in range(len(pictures)):
         try:
-            content = found.pictures.content(row)
+            content = pictures.content(row)
             found.hashes.append(digest(content))
             if found.hashes[-1] not in known:
-                found.pictures.open(row, content)
+                pictures.open(row, content)
         except InputError as error:
             if not skip_corrupt:
                 raise
@@ -155,20 +129,22 @@ def _read_all(found: PictureSet, skip_corrupt: bool, known: Container[str]) -> N
     if bad:
         some = "; ".join(f"{error.came}" for error in list(bad.values())[:5])
         found.notes.append(f"{len(bad)} pictures left out: {some}{'; …' if len(bad) > 5 else ''}")
-        found.take([row for row in range(len(found.pictures)) if row not in bad])
-    if not len(found.pictures):
+        found.take([row for row in range(len(found)) if row not in bad])
+    if not len(found):
         raise InputError("data", "no readable picture", "pictures")
 
 
-def _refuse_contradictions(found: PictureSet) -> None:
+def _refuse_contradictions(found: Source) -> None:
     """The same content with two labels is refused; in training and test it stays in test only; else it counts once."""
     assert found.labels is not None
+    assert found.hashes is not None
+    pictures = found.as_pictures()
     places: dict[str, list[int]] = defaultdict(list)
     for row, one in enumerate(found.hashes):
         places[one].append(row)
     left_out: list[int] = []
     for rows in places.values():
-        names = [found.pictures.names[row] for row in rows]
+        names = [pictures.names[row] for row in rows]
         for row, name in zip(rows[1:], names[1:], strict=True):
             if np.any(found.labels[row] != found.labels[rows[0]]):
                 came = f"{names[0]} and {name}, the same picture as {_said(found, rows[0])} and {_said(found, row)}"
@@ -176,15 +152,15 @@ def _refuse_contradictions(found: PictureSet) -> None:
         tested = [row for row in rows if found.test is not None and found.test[row]]
         left_out += [row for row in rows if row != (tested or rows)[0]]
     if left_out:
-        some = ", ".join(found.pictures.names[row] for row in sorted(left_out)[:5])
+        some = ", ".join(pictures.names[row] for row in sorted(left_out)[:5])
         found.notes.append(f"{len(left_out)} pictures that occur twice are left out: {some}")
         gone = set(left_out)
-        found.take([row for row in range(len(found.pictures)) if row not in gone])
+        found.take([row for row in range(len(found)) if row not in gone])
 
 
-def _said(found: PictureSet, row: int) -> str:
+def _said(found: Source, row: int) -> str:
     assert found.labels is not None
     one = found.labels[row]
     if found.labels.ndim == 1:
         return repr(one)
-    return repr([name for name, value in zip(found.names, one, strict=True) if value == "1"])
+    return repr([name for name, value in zip(found.label_names, one, strict=True) if value == "1"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,6 +66,20 @@ class Source:
         if self.pictures is not None:
             return len(self.pictures)
         return len(self.images) if self.images is not None else len(next(iter(self.columns.values())))
+
+    def take(self, rows: Sequence[int] | Array) -> None:
+        """Keeps these rows, by number, in this order."""
+        kept = np.asarray(rows, dtype=np.int64)
+        self.columns = {name: column.take(kept) for name, column in self.columns.items()}
+        self.extras = {name: column.take(kept) for name, column in self.extras.items()}
+        for part in ("images", "labels", "test", "groups", "queries", "whole", "times"):
+            if (value := getattr(self, part)) is not None:
+                setattr(self, part, value[kept])
+        for part in ("row_names", "hashes"):
+            if (names := getattr(self, part)) is not None:
+                setattr(self, part, [names[row] for row in kept])
+        if self.pictures is not None:
+            self.pictures = self.pictures.take(kept.tolist())
 
     @property
     def kind(self) -> str:
@@ -162,32 +177,16 @@ def drop_unlabelled(source: Source) -> None:
     known = np.array([label is not None for label in source.labels], dtype=bool)
     if not known.any():
         raise InputError("target", "a column without a single value", "a label in at least some rows")
-    if not known.all():
-        source.notes.append(f"{int((~known).sum())} rows without a target were left out")
+    there = {"target": known}
     if source.queries is not None:
-        named = np.array([one is not None for one in source.queries], dtype=bool)
-        if not named.any():
+        there["query"] = np.array([one is not None for one in source.queries], dtype=bool)
+        if not there["query"].any():
             raise InputError("--query", "a column without a single value", "a query for at least some rows")
-        if not named.all():
-            source.notes.append(f"{int((~named).sum())} rows without a query were left out")
-        known &= named
     if source.times is not None:
-        dated = np.isfinite(source.times)
-        if not dated.all():
-            source.notes.append(f"{int((~dated).sum())} rows without a time were left out")
-        known &= dated
-    if known.all():
-        return
-    source.labels = source.labels[known]
-    source.columns = {name: column.take(known) for name, column in source.columns.items()}
-    if source.images is not None:
-        source.images = source.images[known]
-    if source.pictures is not None:
-        source.pictures = source.pictures.take(np.flatnonzero(known).tolist())
-        source.hashes = None
-    for part in ("test", "groups", "queries", "whole", "times"):
-        value = getattr(source, part)
-        if value is not None:
-            setattr(source, part, value[known])
-    if source.row_names is not None:
-        source.row_names = [name for name, keep in zip(source.row_names, known, strict=True) if keep]
+        there["time"] = np.isfinite(source.times)
+    for what, known in there.items():
+        if not known.all():
+            source.notes.append(f"{int((~known).sum())} rows without a {what} were left out")
+    complete = np.logical_and.reduce(list(there.values()))
+    if not complete.all():
+        source.take(np.flatnonzero(complete))

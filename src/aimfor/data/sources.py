@@ -53,7 +53,8 @@ def load(
             raise InputError("data", f"{data}, which does not exist", "a file or folder", _near_file(path))
         pictures = path.is_dir() or path.suffix.lower() in SUFFIXES
         if pictures or (lazy and path.suffix.lower() != ".npz"):
-            source = _lazy(path, target, labelled, encoding, rows, skip_corrupt, known)
+            how: dict[str, Any] = {"labelled": labelled, "encoding": encoding, "rows": rows}
+            source = read_pictures(path, target, **how, skip_corrupt=skip_corrupt, known=known)
             if not lazy:
                 _into_memory(source, path, image_size)
         else:
@@ -99,24 +100,6 @@ def _near_file(path: Path) -> str:
     names = [one.name for one in folder.iterdir()] if folder.is_dir() else []
     built_in = f"Built-in sets: {', '.join(BUILT_IN)}."
     return f"{nearest(path.name, names)} {built_in}" if names else built_in
-
-
-def _lazy(
-    path: Path,
-    target: str | None,
-    labelled: bool,
-    encoding: str,
-    rows: int | None,
-    skip_corrupt: bool,
-    known: Container[str],
-) -> Source:
-    found = read_pictures(
-        path, target, labelled=labelled, encoding=encoding, rows=rows, skip_corrupt=skip_corrupt, known=known
-    )
-    source = Source(path.name.split(".")[0] or path.resolve().name, {}, pictures=found.pictures, labels=found.labels)
-    source.row_names, source.test, source.notes = list(found.pictures.names), found.test, found.notes
-    source.hashes, source.label_names = found.hashes, found.names
-    return source
 
 
 #: Pixels of a side at most, unless the user says more: what the small network sees of a photo.
@@ -171,8 +154,8 @@ def _built_in(name: str, target: str | None) -> Source:
         # The digit 8 against all others, every other eight left out: about one positive in twenty.
         keep = np.ones(len(labels), dtype=bool)
         keep[np.flatnonzero(labels == "8")[::2]] = False
-        source.columns = {title: column.take(keep) for title, column in columns.items()}
-        source.labels = np.where(labels[keep] == "8", "1", "0").astype(object)
+        source.labels = np.where(labels == "8", "1", "0").astype(object)
+        source.take(np.flatnonzero(keep))
     if name == "digits_high":
         source.labels = np.where(labels.astype(int) >= 5, "5 to 9", "0 to 4").astype(object)
     return source
