@@ -197,3 +197,14 @@ def test_the_same_wish_as_a_problem_has_the_same_answer(metric: Any, stated: str
     assert certificate.objective_value == pytest.approx(float(metric.value(scores, targets)))
     (finding,) = certificate.findings
     assert finding.value == pytest.approx(float(stated.split()[-1]))
+
+
+@pytest.mark.parametrize("margin", [0.3, 1.0, 2.0])
+def test_the_program_of_precision_is_its_closed_form(margin: float) -> None:
+    scores = torch.tensor([2.0, -1.0, 0.5, -3.0, 1.0, 0.2], dtype=torch.float64)
+    targets = torch.tensor([1, 1, 0, 0, 0, 1])
+    closed, program = (
+        aimfor.MetricLoss(aimfor.PrecisionAtRecall(0.6), aimfor.LPEngine(form, margin=margin))(scores, targets)
+        for form in ("closed", "program")
+    )
+    assert program.item() == pytest.approx(closed.item(), abs=1e-7)

@@ -112,3 +112,16 @@ def test_lists_without_a_positive_are_left_out_and_none_left_is_undefined() -> N
 
 def test_all_positive_is_one() -> None:
     assert float(aimfor.AveragePrecision().value(torch.randn(4), torch.ones(4))) == 1.0
+
+
+@pytest.mark.parametrize("given", [("weights",), ("where",), ("weights", "where")])
+def test_ranks_that_are_nearly_sharp_count_what_the_value_counts(given: tuple[str, ...]) -> None:
+    scores = torch.tensor([4.0, 3.0, 2.0, 1.0, 0.0], dtype=torch.float64)
+    targets = torch.tensor([0, 1, 1, 0, 1])
+    parts = {"weights": scores + 0.5, "where": torch.tensor([False, True, True, True, True])}
+    rest = {name: parts[name] for name in given}
+    metric = aimfor.AveragePrecision()
+    loss = aimfor.MetricLoss(metric, aimfor.SmoothEngine(1e-3))(scores.requires_grad_(), targets, **rest)
+    value = float(metric.value(scores.detach(), targets, **rest))
+    assert loss.item() == pytest.approx(1.0 - value, abs=1e-12)
+    assert value != pytest.approx(float(metric.value(scores.detach(), targets)), abs=1e-3)

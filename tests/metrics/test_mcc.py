@@ -47,3 +47,10 @@ def test_several_classes_are_learned_and_refused_by_direct() -> None:
     assert float(MCC().value(scores.detach(), s.targets)) > 0.8
     with pytest.raises(aimfor.InputError, match="one score per example"):
         aimfor.MetricLoss("mcc", aimfor.DirectEngine())(s.scores, s.targets)
+
+
+@pytest.mark.parametrize("shape", [(2,), (2, 3)])
+def test_what_counts_nothing_has_no_correlation(shape: tuple[int, ...]) -> None:
+    scores, targets = torch.zeros(shape), torch.tensor([0, 1])
+    assert MCC().value(scores, targets, weights=torch.zeros(2)).isnan()
+    assert MCC().value(scores[:0], targets[:0]).isnan()

@@ -153,3 +153,15 @@ def test_grades_are_checked() -> None:
     aimfor.NDCG().value(scores, torch.tensor([[1001, 1]]))
     with pytest.raises(aimfor.InputError, match="weight per list"):
         aimfor.NDCG().value(scores, torch.tensor([[1, 1]]), weights=torch.ones(1, 2))
+
+
+@pytest.mark.parametrize("k", [None, 2, 20])
+def test_prices_are_the_slopes_of_the_measure(k: int | None) -> None:
+    scores = torch.linspace(1.0, -1.0, 8, dtype=torch.float64)[None]
+    form = aimfor.NDCG(k).smooth_form(aimfor.NDCG(k).check(scores, torch.tensor([[0, 2, 1, 0, 3, 0, 1, 0]])))
+    above = torch.tensor([[[1.5, 2.0, 3.5, 6.0]]], dtype=torch.float64, requires_grad=True)
+    measured = form.measure(above, 0.1)
+    assert form.priced is not None
+    value, slopes = form.priced(above.detach(), 0.1)
+    assert value == pytest.approx(measured.item(), abs=1e-12)
+    torch.testing.assert_close(slopes, torch.autograd.grad(measured, above)[0])
