@@ -59,6 +59,18 @@ def test_a_threshold_with_its_promise_a_page_and_json() -> None:
     assert not re.search(r"""(?:src|href)=["']https?:""", page)  # works offline
 
 
+def test_the_promise_is_said_once_and_what_it_rests_on_in_a_line() -> None:
+    code, out, _ = run(scores("cal.csv", 2500, 0), *BASE, "--subject-to", "precision >= 0.8")
+    document = json.loads(Path("decisions/cal/decision.json").read_text())
+    (found,), price = document["certificate"]["findings"], document["decision"]["guarantee"]["price"]
+    assert (code, out.count("confidence."), "precision >= 0.8" in out, len(out.splitlines())) == (0, 1, False, 4)
+    said = (
+        f"precision is {found['value']:.4f} on these rows, confidence bounds {found['low']:.4f} to {found['high']:.4f}"
+    )
+    for fact in ("1750 independent calibration rows", f"{price['without']:.4g} without", said):
+        assert fact in out.splitlines()[2]
+
+
 def test_groups_by_name_and_thresholds_of_their_own() -> None:
     code, out, _ = run(scores("cal.csv", 3000, 0), "--target", "y", "--score", "s", "--maximize", "accuracy", "--group",
                        "sex", "--subject-to", "gap(fpr, sex) <= 0.06", "--subject-to", "recall[sex=female] >= 0.5",
@@ -79,7 +91,8 @@ def test_nothing_can_be_guaranteed_is_exit_code_1_and_a_sentence() -> None:
     assert code == 1
     assert out.startswith("No threshold can be promised. Not shown with 95 % confidence: at least 95 of 100 flagged")
     assert out.splitlines()[1] == "'yes' is taken as the positive class (choose with --positive)"
-    assert out.splitlines()[2].startswith("No threshold: precision >= 0.95 cannot be guaranteed at 95% confidence.")
+    assert out.splitlines()[2].startswith("No threshold is clearly inside the bounds, so more rows")
+    assert "Today one could guarantee precision >= 0.5" in out.splitlines()[2]
     assert json.loads(Path("decisions/cal/decision.json").read_text())["decision"]["threshold"] is None
 
 

@@ -15,6 +15,7 @@ from .page import page
 from .parts import questions
 from .question import Files, Request, read_files
 from .rows import Vocabulary, arrays, in_words, learn_group, vocabulary
+from .spoken import grounds
 
 
 def answer(request: Request) -> dict[str, Any]:
@@ -62,10 +63,7 @@ def _one(request: Request, files: Files) -> dict[str, Any]:
         "decision": decision.to_dict(),
         **described(problem, decision, (*rows[0], files.clusters[0]), decide, learn=learn, groups=words.groups),
         "notes": [*files.notes, *notes],
-        "sentences": [
-            str(decision.guarantee),
-            *([str(decision.certificate)] if decision.threshold is not None else []),
-        ],
+        "sentences": [grounds(problem, decision)],
     }
 
 

@@ -25,6 +25,7 @@ from .described import described
 from .parts import ACCEPT, LABEL, REJECT, SIDE, Parts, class_columns, class_ids
 from .question import Files, Request
 from .rows import vocabulary
+from .spoken import grounds
 
 #: Shares of wrong decisions whose coverage is shown beside that of the one asked for, as multiples of it.
 OTHER_ERRORS = (0.25, 0.5, 2.0, 4.0)
@@ -167,7 +168,7 @@ def abstaining(request: Request, files: Files) -> dict[str, Any]:
         "error": error,
         "coverage": found.coverage,
         "decision": found.decision.to_dict(),
-        "sentences": [f"decided: {found.coverage:.1%} of the rows", str(found.decision.guarantee)],
+        "sentences": [f"decided: {found.coverage:.1%} of the rows", grounds(abstention_problem(error), found.decision)],
         "notes": files.notes,
         **described(
             abstention_problem(error),

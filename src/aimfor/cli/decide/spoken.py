@@ -109,6 +109,23 @@ def verdict(problem: Problem, decision: Decision, groups: Groups, use: str | Non
     return f"{careful}{first} {_sentence(clauses)}, with {sure}. {_sentence(cost)}."
 
 
+def grounds(problem: Problem, decision: Decision) -> str:
+    """What the verdict leaves out: rows, exact numbers and what is missing, then each bound's value on these rows."""
+    promise = decision.guarantee
+    assert promise is not None
+    sure = f"{100 * promise.confidence:g}% confidence"
+    said = promise.sentence.replace(f"{promise.promise}: guaranteed at {sure} by", "Shown by")
+    said = said.replace(f"No threshold: {promise.promise} cannot be guaranteed at {sure}. ", "")
+    if decision.threshold is None or decision.certificate is None:
+        return said
+    found = zip(promises(problem, decision), decision.certificate.findings, strict=True)
+    values = (
+        f"{one.left!r} is {on.value:.4f} on these rows, confidence bounds {on.low:.4f} to {on.high:.4f}"
+        for one, on in found
+    )
+    return f"{said} {'; '.join(values)}."
+
+
 def out_of(share: float) -> str:
     """A share as so many of 100, 1,000, …: "90 of 100", "995 of 1,000"."""
     for whole in (100, 1_000, 10_000, 100_000):
