@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words += [f"s{NASTY}", "--maximize", "recall", "--subject-to", "precision >= 0.8", "--subject-to", "fpr <= 0.1"]
     result = CliRunner().invoke(app, [*words, "--out", str(folder)])
     assert result.exit_code == 0, result.output
+    (folder / "words.json").write_text(json.dumps(words[1:] + ["--out", str(folder)]))
     return folder
 
 
@@ -58,6 +61,11 @@ def counted(folder: Path, cuts: list[float]) -> tuple[np.ndarray, np.ndarray, np
     above = table[:, 0] > np.array(cuts)[:, None]
     y = table[:, 1] == 1
     return (above & y).sum(1), (above & ~y).sum(1), y.sum(), (~y).sum()
+
+
+def test_the_page_says_its_command(folder: Path) -> None:
+    (shown,) = re.findall(r"<code>(aimfor decide .*)</code></p>", (folder / "decision.html").read_text())
+    assert shlex.split(unescape(shown))[2:] == json.loads((folder / "words.json").read_text())
 
 
 def test_every_cell_is_the_best_threshold_whose_exact_bounds_keep_everything(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ EXAMPLES = (
 
 def decide(words: Sequence[str]) -> int:
     """Runs the command; returns its exit code."""
-    return one_line(_decide, _parser(), words)
+    return one_line(lambda given: _decide(given, shlex.join(["aimfor", "decide", *words])), _parser(), words)
 
 
 def _parser() -> Words:
@@ -62,7 +63,7 @@ def _parser() -> Words:
     return parser
 
 
-def _decide(given: Namespace) -> int:
+def _decide(given: Namespace, made_by: str) -> int:
     from .decide import command
     from .decide.question import Request
 
@@ -75,7 +76,7 @@ def _decide(given: Namespace) -> int:
         document = command.answer(Request(**options))
     lines = command.as_text(document)
     if not to_stdout:
-        lines = [*lines, f"page: {command.write(document, folder)}"]
+        lines = [*lines, f"page: {command.write(document, folder, made_by)}"]
     print(command.as_json(document) if given.json or to_stdout else readable("\n".join(lines)))
     return 0 if command.given(document) else 1
 

@@ -103,9 +103,9 @@ def as_json(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=1, allow_nan=False)
 
 
-def write(document: dict[str, Any], folder: Path) -> Path:
-    """``decision.json`` and ``decision.html``, whose path is returned, in the folder."""
-    text = page(document)
+def write(document: dict[str, Any], folder: Path, made_by: str) -> Path:
+    """``decision.json`` and ``decision.html``, which names the command and whose path is returned, in the folder."""
+    text = page(document, made_by)
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "decision.json", as_json(document) + "\n")
     write_text(folder / "decision.html", text)

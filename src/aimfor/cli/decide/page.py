@@ -12,8 +12,8 @@ from .parts import Answered, questions
 from .rows import in_words
 
 
-def page(document: dict[str, Any]) -> str:
-    """The page for what ``decision.json`` holds; every text of the user's is escaped."""
+def page(document: dict[str, Any], made_by: str) -> str:
+    """The page for what ``decision.json`` holds and the command that made it; every text of the user's is escaped."""
     document = _worded(document, document.get("groups", {}))
     found = [_Part(one) for one in questions(document)]
     title = f"{document['data']}: thresholds for {', '.join(document.get('constraints', []))}"
@@ -33,7 +33,7 @@ def page(document: dict[str, Any]) -> str:
     parts.append(
         "<p>The guarantee is for independent rows drawn as these were; it says nothing about a population that has "
         "changed. <code>aimfor check</code> watches it on new labelled rows. "
-        f"aimfor {escape(document['aimfor'])}, {date.today()}.</p>"
+        f"aimfor {escape(document['aimfor'])}, {date.today()}: <code>{escape(made_by)}</code></p>"
         f"\n</main>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
     return "\n".join(parts)
