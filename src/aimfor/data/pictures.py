@@ -65,9 +65,9 @@ class Pictures:
             return Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels[..., :3]).convert("RGB")
         return decoded(self.content(row) if content is None else content, self.names[row])
 
-    def square(self, row: int, side: int, content: bytes | None = None) -> NDArray[np.uint8]:
+    def square(self, row: int, side: int) -> NDArray[np.uint8]:
         """``(side, side, 3)``."""
-        return squared(self.open(row, content), side)
+        return squared(self.open(row), side)
 
 
 def pictures_of(path: Path) -> Pictures:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,6 +67,11 @@ class Source:
             return len(self.pictures)
         return len(self.images) if self.images is not None else len(next(iter(self.columns.values())))
 
+    @property
+    def named(self) -> dict[str, Column]:
+        """Every column that an option may name, feature or not."""
+        return {**self.extras, **self.columns}
+
     def take(self, rows: Sequence[int] | Array) -> None:
         """Keeps these rows, by number, in this order."""
         kept = np.asarray(rows, dtype=np.int64)
@@ -94,14 +99,21 @@ class Source:
         return Pictures(names, array=self.images)
 
 
-def values_of(columns: dict[str, Column], name: str, flag: str) -> Array:
-    """The value of each row in a column, as text. Raises `InputError` for no such column."""
+def column_of(columns: Mapping[str, Column], name: str, flag: str) -> Column:
+    """The column that an option names. Raises `InputError` for no such column."""
     if name not in columns:
         raise InputError(flag, repr(name), "a column of the data", nearest(name, columns))
-    return np.array(["(missing)" if one is None else one for one in columns[name].texts()], dtype=object)
+    return columns[name]
 
 
-def groups_of(columns: dict[str, Column], group: str) -> Array:
+def values_of(columns: Mapping[str, Column], name: str, flag: str) -> Array:
+    """The value of each row in a column, as text. Raises `InputError` for no such column."""
+    return np.array(
+        ["(missing)" if one is None else one for one in column_of(columns, name, flag).texts()], dtype=object
+    )
+
+
+def groups_of(columns: Mapping[str, Column], group: str) -> Array:
     """The group of each row, by the values of a column. Raises `InputError` for no such column, or too many values."""
     groups = values_of(columns, group, "--group")
     if (count := len(set(groups))) > MOST_IN_TABLE:
@@ -112,17 +124,14 @@ def groups_of(columns: dict[str, Column], group: str) -> Array:
 
 def take_cluster(source: Source, cluster: str) -> None:
     """Rows of one cluster (a patient, a site) are kept together in every split."""
-    source.whole = values_of({**source.extras, **source.columns}, cluster, "--cluster")
+    source.whole = values_of(source.named, cluster, "--cluster")
     count = len(set(source.whole))
     source.notes.append(f"rows of one {cluster!r} stay together in test rows and folds ({count} clusters)")
 
 
 def take_time(source: Source, time: str) -> None:
     """The column that orders the rows: folds learn from what was before. It is no feature: later values are all new."""
-    known = {**source.extras, **source.columns}
-    if time not in known:
-        raise InputError("--time", repr(time), "a column of the data", nearest(time, known))
-    column, words = known[time], "numbers or dates, which say what was before what"
+    column = column_of(source.named, time, "--time")
     decision = decide(time, column)
     if decision.kind == "number":
         moments = read_numbers(column, decision.style)[0]
@@ -133,6 +142,7 @@ def take_time(source: Source, time: str) -> None:
         if later:
             source.notes.append(f"{later} rows have a {time!r} that is yet to come")
     else:
+        words = "numbers or dates, which say what was before what"
         raise InputError("--time", f"{time!r}, a column of {decision.kind}", words)
     if len(np.unique(moments[np.isfinite(moments)])) < 2:
         raise InputError("--time", f"{time!r} with one moment for all rows", "moments that differ")
@@ -159,14 +169,11 @@ def take_copies(source: Source, ids: NDArray[np.int64]) -> None:
 
 def take_query(source: Source, query: str, target: str | None) -> None:
     """The query column is what holds a list together, never a feature: a new query has a new name."""
-    known = {**source.extras, **source.columns}
     if source.images is not None:
         raise InputError("--query", repr(query), "a column of a table, not pictures")
     if query == target:
         raise InputError("--query", f"{query!r}, which is the target", "the column that names the query of each row")
-    if query not in known:
-        raise InputError("--query", repr(query), "a column of the data", nearest(query, known))
-    source.queries = np.array(known[query].texts(), dtype=object)
+    source.queries = np.array(column_of(source.named, query, "--query").texts(), dtype=object)
     source.columns.pop(query, None)
     if not source.columns:
         raise InputError("data", "no column but the target and the query", "at least one feature column")

@@ -64,7 +64,7 @@ def load(
     if lazy and source.images is not None:
         source.pictures, source.images = source.as_pictures(), None
     if group is not None:
-        source.groups = groups_of({**source.extras, **source.columns}, group)
+        source.groups = groups_of(source.named, group)
     if cluster is not None:
         take_cluster(source, cluster)
     if time is not None:

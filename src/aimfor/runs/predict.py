@@ -20,9 +20,9 @@ from ..data import checkpoint
 from ..data.columns.cells import Column
 from ..data.columns.kinds import Remarks
 from ..data.features import FeatureEncoder, Work
-from ..data.source import Source
+from ..data.source import Source, column_of
 from ..data.sources import load
-from ..errors import InputError, nearest
+from ..errors import InputError
 from ..files import finite
 from ..spelling import is_number
 from ..targets.evaluate import evaluate, or_undefined
@@ -102,14 +102,12 @@ def _names(source: Source, id_column: str | None) -> tuple[str, list[str]]:
     """What the first column is called, and what it says of each row."""
     if id_column is None:
         return "row", source.row_names or [str(number) for number in range(len(source))]
-    return id_column, ids_in({**source.extras, **source.columns}, id_column)
+    return id_column, ids_in(source.named, id_column)
 
 
 def ids_in(columns: Mapping[str, Column], name: str) -> list[str]:
     """What the column says of each row, as it stands in the file. Raises `InputError` where there is none."""
-    if name not in columns:
-        raise InputError("--id", repr(name), "a column of the data", nearest(name, columns))
-    return ["" if one is None else one for one in columns[name].texts()]
+    return ["" if one is None else one for one in column_of(columns, name, "--id").texts()]
 
 
 class TableWriter:

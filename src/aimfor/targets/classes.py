@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, nearest
 from ..spelling import canonical
-
-if TYPE_CHECKING:
-    pass
 
 Array = NDArray[Any]
 Rows = NDArray[np.int64]
@@ -184,9 +183,16 @@ def split(
     ``whole`` stay in one part. With ``times`` the latest rows test, and those before them validate.
     """
     if times is not None:
-        return _split_in_time(ids, test, holdout, aside, times)
+        came = "moments that leave a part of the split without a class"
+        refused = InputError("--time", came, "every class in each")
+        return _whole_split(ids, test, holdout, aside, partial(_latest, times), refused)
     if whole is not None:
-        return _grouped_split(ids, seed, test, holdout, aside, whole)
+        if test is not None and set(whole[test]) & set(whole[~test]):
+            came, remedy = "clusters with rows in the given test part and outside it", "Use another."
+            raise InputError("--cluster", came, "each cluster on one side", remedy)
+        came = "clusters that leave a part of the split without a class"
+        refused = InputError("--cluster", came, "classes in many clusters")
+        return _whole_split(ids, test, holdout, aside, partial(_clusters_aside, ids, whole, seed), refused)
     rng = np.random.default_rng([seed, 20240607])
     parts: list[list[Rows]] = [[], [], []]
     for one in np.unique(ids):
@@ -208,56 +214,32 @@ def split(
     return Split(train, between, held_out)
 
 
-def _split_in_time(ids: Rows, test: Array | None, holdout: float, aside: float, times: Array) -> Split:
-    """The latest rows test; rows of one moment are in one part."""
+def _whole_split(
+    ids: Rows, test: Array | None, holdout: float, aside: float, part: Callable[[Rows, float], Rows], refused: Exception
+) -> Split:
+    """The same where some rows stay together: ``part`` gives about a share of rows, and what belongs to them."""
     everything = np.arange(len(ids))
-    held = np.flatnonzero(test) if test is not None else _latest(everything, times, holdout)
+    held = np.flatnonzero(test) if test is not None else part(everything, holdout) if holdout else everything[:0]
     rest = np.setdiff1d(everything, held)
-    between = _latest(rest, times, min(0.5, aside / (1 - (0.0 if test is not None else holdout))))
+    share = min(0.5, aside / (1 - (0.0 if test is not None else holdout)))
+    between = part(rest, share) if share else rest[:0]
     found = Split(np.setdiff1d(rest, between), between, held)
-    for part in (found.train, *(one for one in (held, between) if len(one))):
-        if len(np.unique(ids[part])) < len(np.unique(ids)):
-            raise InputError("--time", "moments that leave a part of the split without a class", "every class in each")
+    for rows in (found.train, *(one for one in (held, between) if len(one))):
+        if len(np.unique(ids[rows])) < len(np.unique(ids)):
+            raise refused
     return found
 
 
-def _latest(rows: Rows, times: Array, fraction: float) -> Rows:
-    """About this fraction of the rows, the latest; none for 0."""
-    if not fraction:
-        return rows[:0]
+def _latest(times: Array, rows: Rows, fraction: float) -> Rows:
+    """Rows of one moment are in one part."""
     ordered = np.sort(times[rows])
     first = ordered[min(len(ordered) - 1, round((1 - fraction) * len(ordered)))]
     return np.asarray(rows[times[rows] >= first])
 
 
-def _grouped_split(ids: Rows, seed: int, test: Array | None, holdout: float, aside: float, whole: Array) -> Split:
-    """The same with whole groups, stratified as far as they allow."""
-    everything = np.arange(len(ids))
-    held = np.flatnonzero(test) if test is not None else _groups_aside(ids, everything, whole, seed, holdout)
-    rest = np.setdiff1d(everything, held)
-    between = _groups_aside(ids, rest, whole, seed, min(0.5, aside / (1 - (0.0 if test is not None else holdout))))
-    found = Split(np.setdiff1d(rest, between), between, held)
-    if test is not None and set(whole[held]) & set(whole[rest]):
-        raise InputError(
-            "--cluster",
-            "clusters with rows in the given test part and outside it",
-            "each cluster on one side",
-            "Use another.",
-        )
-    for part in (found.train, *(one for one in (held, between) if len(one))):
-        if len(np.unique(ids[part])) < len(np.unique(ids)):
-            raise InputError(
-                "--cluster", "clusters that leave a part of the split without a class", "classes in many clusters"
-            )
-    return found
-
-
-def _groups_aside(ids: Rows, rows: Rows, whole: Array, seed: int, fraction: float) -> Rows:
-    """About this fraction of the rows, in whole groups, with about the classes of all; none for 0."""
-    if not fraction:
-        return rows[:0]
+def _clusters_aside(ids: Rows, whole: Array, seed: int, rows: Rows, fraction: float) -> Rows:
+    """With about the classes of all, as far as whole clusters allow."""
     from sklearn.model_selection import StratifiedGroupKFold
 
     parts = StratifiedGroupKFold(round(1 / fraction), shuffle=True, random_state=seed)
-    _, aside = next(parts.split(rows, ids[rows], whole[rows]))
-    return np.sort(rows[aside])
+    return np.sort(rows[next(parts.split(rows, ids[rows], whole[rows]))[1]])

@@ -51,7 +51,6 @@ def permutation_importance(
     columns: Sequence[str],
     *,
     budget: int = BUDGET,
-    seed: int = 0,
     stopped: Callable[[], None] = lambda: None,
 ) -> Importance:
     """Importance of every input column, largest first.
@@ -67,7 +66,6 @@ def permutation_importance(
         targets: ``(n,)`` class ids.
         columns: For each of the d outputs of the encoder the input column it comes from.
         budget: Rows to score in all. It decides how many rows and shuffles are used; beyond it nothing is computed.
-        seed: Of the choice of rows, shuffles and draws.
         stopped: Called between columns; may raise to end the work.
 
     Example:
@@ -83,7 +81,7 @@ def permutation_importance(
     if plan is None:
         return Importance(left_out=f"{len(names)} columns are too many to try one by one")
     count, shuffles = plan
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     if count < len(x):
         kept = torch.randperm(len(x), generator=generator)[:count].sort().values
         x, targets = x[kept], targets[kept]

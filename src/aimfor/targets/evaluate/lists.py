@@ -48,10 +48,10 @@ def per_list(metric: Metric, scores: Tensor, y: Tensor, lists: Tensor) -> tuple[
     return known, values
 
 
-def interval(values: Array, level: float = 0.95, seed: int = 0) -> tuple[float, float] | None:
-    """Percentile interval of the mean over draws of lists with replacement; None where draws cannot tell."""
+def interval(values: Array) -> tuple[float, float] | None:
+    """95 % interval of the mean over draws of lists with replacement; None where draws cannot tell."""
     values = values[np.isfinite(values)]
-    return bootstrap_interval(lambda drawn: float(values[drawn].mean()), len(values), level=level, seed=seed)
+    return bootstrap_interval(lambda drawn: float(values[drawn].mean()), len(values))
 
 
 def list_importance(
@@ -63,7 +63,6 @@ def list_importance(
     columns: Sequence[str],
     *,
     budget: int,
-    seed: int = 0,
     stopped: Callable[[], None] = lambda: None,
 ) -> Importance:
     """What the mean over lists loses when a column's values change places among all rows; see `permutation_importance`.
@@ -72,7 +71,7 @@ def list_importance(
     """
     names = list(dict.fromkeys(columns))
     known, counts = lists.unique(return_counts=True)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     most = max(1, budget // (SHUFFLES * len(names)))
     if len(y) > most:  # whole lists, as many as the budget allows
         order = torch.randperm(len(known), generator=generator)
