@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NO_SECOND = "inside torch.func a loss is differentiated once. torch.autograd.functional.hessian takes it twice."
 
+_Found = tuple[Tensor, Tensor, Tensor]
 _modules: weakref.WeakValueDictionary[int, MetricLoss] = weakref.WeakValueDictionary()
 _counter = itertools.count()
 
@@ -62,22 +63,13 @@ def _loss_and_gradient(
 
 
 @_loss_and_gradient.register_fake
-def _(
-    scores: Tensor,
-    targets: Tensor,
-    weights: Any,
-    where: Any,
-    index: Any,
-    tick: Tensor,
-    handle: int,
-    learning: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _(scores: Tensor, targets: Tensor, weights: Any, where: Any, index: Any, tick: Tensor, *rest: Any) -> _Found:
     dtype = scores.dtype if scores.dtype == torch.float64 else torch.float32
     gradient = torch.empty_like(scores, memory_format=torch.contiguous_format)
     return scores.new_empty((), dtype=dtype), gradient, torch.empty_like(tick)
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+def _save(ctx: Any, inputs: tuple[Any, ...], output: _Found) -> None:
     ctx.save_for_backward(output[1])
     ctx.set_materialize_grads(False)
 
@@ -183,7 +175,6 @@ def transformed(
     module: MetricLoss, scores: Tensor, targets: Tensor, weights: Any, where: Any, index: Any, groups: Any
 ) -> Tensor:
     """The loss inside `torch.func.grad`, `jacrev` or `vmap`."""
-
     run = _Run(module, groups, True)
     loss, _ = _Transformed.apply(scores, targets, weights, where, index, run)
     return loss  # type: ignore[no-any-return]

@@ -38,14 +38,8 @@ def number_text(value: float) -> str:
 
 def time_text(value: Any) -> str:
     """ISO, with the time of day only where there is one."""
-    return str(np.datetime64(value, "us").astype("M8[D]")) if _midnight(value) else _trimmed(value)
-
-
-def _midnight(value: Any) -> bool:
-    return bool(value == np.datetime64(value, "D"))
-
-
-def _trimmed(value: Any) -> str:
+    if value == np.datetime64(value, "D"):
+        return str(np.datetime64(value, "D"))
     text = str(np.datetime64(value, "us"))
     return text.rstrip("0").rstrip(".") if "." in text else text
 

@@ -61,21 +61,16 @@ def runs_of(ordered: Tensor) -> Runs | None:
 
 def first_places(ordered: Tensor) -> Tensor:
     """For each place the first place of its run, as the rows."""
-    places = torch.arange(ordered.shape[-1], device=ordered.device).expand(ordered.shape)
-    found = runs_of(ordered)
-    if found is None:
-        return places
-    return _with(places, found.others, (found.first % ordered.shape[-1])[found.run])
+    return of_first(ordered, _places(ordered))
 
 
 def last_places(ordered: Tensor) -> Tensor:
     """For each place the last place of its run, as the rows."""
-    places = torch.arange(ordered.shape[-1], device=ordered.device).expand(ordered.shape)
-    found = runs_of(ordered)
-    if found is None:
-        return places
-    last = found.first % ordered.shape[-1] + found.more
-    return _with(places, torch.cat((found.first, found.others)), torch.cat((last, last[found.run])))
+    return of_last(ordered, _places(ordered))
+
+
+def _places(ordered: Tensor) -> Tensor:
+    return torch.arange(ordered.shape[-1], device=ordered.device).expand(ordered.shape)
 
 
 def of_first(ordered: Tensor, values: Tensor) -> Tensor:
