@@ -187,8 +187,7 @@ class FeatureEncoder:
         """Features of all pictures (kept in the store), components of the training rows among them."""
         network = load_backbone(backbone)
         side = side or SIDE
-        store = work.store(network, side)
-        found = features_of(pictures, network, side, store, tell=work.tell, stop=work.stop, hashes=work.hashes)
+        found = work.features(pictures, network, side)
         components = Components.fit(torch.from_numpy(found[rows]))
         return cls(backbone, side, network.digest, components, fine_tune=fine_tune, work=work)
 
@@ -207,27 +206,20 @@ class FeatureEncoder:
         return load_backbone(self.backbone).stem_shape(self.side)
 
     def transform(self, pictures: Pictures) -> Matrix:
-        network = load_backbone(self.backbone)
-        if network.digest != self.weights:
-            raise InputError(
-                "run", f"{self.backbone} with other weights than in training", "the same weights", "Train again."
-            )
-        work = self.work
+        network, work = trained_with(self.backbone, self.weights), self.work
+        plain = torch.from_numpy(work.features(pictures, network, self.side))
+        found = np.asarray(self.components(plain).numpy(), dtype=np.float32)
+        if not self.fine_tune:
+            return found
+        return np.concatenate((found, work.features(pictures, network, self.side, stems=True)), axis=1)
 
-        def rows(stems: bool) -> Matrix:
-            return features_of(
-                pictures,
-                network,
-                self.side,
-                work.store(network, self.side, stems),
-                tell=work.tell,
-                stop=work.stop,
-                hashes=work.hashes,
-                stems=stems,
-            )
 
-        found = np.asarray(self.components(torch.from_numpy(rows(False))).numpy(), dtype=np.float32)
-        return np.concatenate((found, rows(True)), axis=1) if self.fine_tune else found
+def trained_with(name: str, weights: str) -> Backbone:
+    """The network of a finished run. Raises `InputError` where its weights are not those of training."""
+    network = load_backbone(name)
+    if network.digest != weights:
+        raise InputError("run", f"{name} with other weights than in training", "the same weights", "Train again.")
+    return network
 
 
 @dataclass
@@ -256,6 +248,11 @@ class Work:
             beside = None if self.runs is None else FeatureStore.beside(self.runs, network, side, **how)
             self._opened[key] = beside or FeatureStore()
         return self._opened[key]
+
+    def features(self, pictures: Pictures, network: Backbone, side: int, stems: bool = False) -> Matrix:
+        """As `features_of` finds them, kept where this says."""
+        how: dict[str, Any] = {"tell": self.tell, "stop": self.stop, "hashes": self.hashes, "stems": stems}
+        return features_of(pictures, network, side, self.store(network, side, stems), **how)
 
 
 def restore_features(state: dict[str, Any]) -> FeatureEncoder:

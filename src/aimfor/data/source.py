@@ -106,6 +106,15 @@ def column_of(columns: Mapping[str, Column], name: str, flag: str) -> Column:
     return columns[name]
 
 
+def target_of(columns: dict[str, Column], target: str | None) -> Column:
+    """Takes the target column out. Raises `InputError` when there is none."""
+    if target is None:
+        raise InputError("target", "nothing", "the name of the column to predict", f"--target {list(columns)[-1]!r}?")
+    if target not in columns:
+        raise InputError("target", repr(target), "a column of the table", nearest(target, columns))
+    return columns.pop(target)
+
+
 def values_of(columns: Mapping[str, Column], name: str, flag: str) -> Array:
     """The value of each row in a column, as text. Raises `InputError` for no such column."""
     return np.array(

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, nearest
-from .columns.cells import Column, from_array
+from .columns.cells import from_array
 from .labels import labels_of
 from .layouts import read_pictures
 from .npz import read_npz
 from .pictures import SUFFIXES
-from .source import Array, Source, drop_unlabelled, groups_of, take_cluster, take_query, take_time
+from .source import Source, drop_unlabelled, groups_of, take_cluster, take_query, take_time, target_of
 from .tables import check_size, read_table
 
 BUILT_IN = ("digits", "digits_imbalanced", "digits_high", "breast_cancer", "wine", "iris")
@@ -124,20 +124,10 @@ def _from_path(path: Path, target: str | None, labelled: bool, encoding: str, ro
         columns = read_table(path, encoding=encoding, rows=rows)
     except PermissionError:
         raise InputError("data", f"{path}, which may not be read", "a file you have permission to read") from None
-    found = _take_target(columns, target, labelled)
+    found = labels_of(target_of(columns, target)) if labelled or target in columns else None
     if not columns:
         raise InputError("data", f"{path.name} with no column but the target", "at least one feature column")
     return Source(name, columns, labels=found)
-
-
-def _take_target(columns: dict[str, Column], target: str | None, labelled: bool) -> Array | None:
-    if target is not None and target in columns:
-        return labels_of(columns.pop(target))
-    if not labelled:
-        return None
-    if target is None:
-        raise InputError("target", "nothing", "the name of the column to predict", f"--target {list(columns)[-1]!r}?")
-    raise InputError("target", repr(target), "a column of the table", nearest(target, columns))
 
 
 def _built_in(name: str, target: str | None) -> Source:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..data.backbones import is_backbone, load_backbone
-from ..data.features import SIDE, Work, features_of
+from ..data.features import SIDE, Work, trained_with
 from ..data.pictures import Pictures
 from ..data.settings import Settings
 from ..data.source import Source
@@ -131,11 +131,4 @@ class Preprocessing:
             check_size(Path("pictures"), len(pictures) * self.side**2 * 12)
             found = np.stack([pictures.square(row, self.side) for row in range(len(pictures))])
             return torch.from_numpy(found).permute(0, 3, 1, 2).float().div(127.5).sub(1.0).contiguous()
-        network = load_backbone(self.model)
-        if network.digest != self.weights:
-            raise InputError(
-                "run", f"{self.model} with other weights than in training", "the same weights", "Train again."
-            )
-        store = work.store(network, self.side)
-        told = {"tell": work.tell, "stop": work.stop, "hashes": work.hashes}
-        return torch.from_numpy(features_of(pictures, network, self.side, store, **told))  # type: ignore[arg-type]
+        return torch.from_numpy(work.features(pictures, trained_with(self.model, self.weights), self.side))

@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ...errors import InputError, nearest
+from ...errors import InputError
 from ..columns.cells import Column, from_arrow
 from ..columns.frames import named
 from ..pictures import SUFFIXES
@@ -183,15 +183,6 @@ def _which(files: list[Path], error: Exception) -> InputError:
 def unreadable(name: str, error: Exception) -> InputError:
     text = str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
     return InputError("data", f"{name}, which cannot be read ({text})", "a whole Parquet file", "Write it again.")
-
-
-def target_of(columns: dict[str, Column], target: str | None) -> Column:
-    """Takes the target column out. Raises `InputError` when there is none."""
-    if target is None:
-        raise InputError("target", "nothing", "the name of the column to predict", f"--target {list(columns)[-1]!r}?")
-    if target not in columns:
-        raise InputError("target", repr(target), "a column of the table", nearest(target, columns))
-    return columns.pop(target)
 
 
 def row_hashes(columns: dict[str, Column]) -> NDArray[np.uint64]:

@@ -11,12 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...data.chunks.table import columns_of_batch, open_table, plan, target_of
+from ...data.chunks.table import columns_of_batch, open_table, plan
 from ...data.columns import TableEncoder
 from ...data.columns.cells import Column
 from ...data.labels import tidy_labels
 from ...data.settings import Settings
-from ...data.source import groups_of
+from ...data.source import groups_of, target_of
 from ...metrics.at_rate import AtRate
 from ...targets.classes import Labels, labels_of_counts
 from ...targets.objective import Objective

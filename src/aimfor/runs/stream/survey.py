@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...data.chunks.table import SAMPLE, DiskTable, columns_of_batch, row_hashes, target_of
+from ...data.chunks.table import SAMPLE, DiskTable, columns_of_batch, row_hashes
 from ...data.columns import TableEncoder
 from ...data.columns.cells import Column
 from ...data.labels import tidy_labels
+from ...data.source import target_of
 from ...errors import InputError, nearest
 from ...targets.classes import Labels
 
