@@ -5,7 +5,7 @@ It asks what *this model* uses, not what the data hold: of two columns that say 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -76,10 +76,10 @@ def permutation_importance(
         >>> [(one.column, one.loss > 0.3) for one in found.columns]
         [('used', True), ('unused', False)]
     """
-    names = list(dict.fromkeys(columns))
-    plan = _plan(len(x), len(names), budget)
+    number = len(set(columns))
+    plan = _plan(len(x), number, budget)
     if plan is None:
-        return Importance(left_out=f"{len(names)} columns are too many to try one by one")
+        return Importance(left_out=f"{number} columns are too many to try one by one")
     count, shuffles = plan
     generator = torch.Generator().manual_seed(0)
     if count < len(x):
@@ -90,10 +90,9 @@ def permutation_importance(
     if not np.isfinite(whole):
         return Importance(left_out="the metric is undefined on the rows that were looked at")
     found = []
-    for name in names:
+    for name, shuffled in shuffled_by_column(x, columns, shuffles, generator):
         stopped()
-        places = [place for place, one in enumerate(columns) if one == name]
-        after = [scores(_shuffled(x, places, generator)) for _ in range(shuffles)]
+        after = [scores(one) for one in shuffled]
         found.append(_summary(name, before, after, targets, value, generator))
     return Importance(sorted(found, key=lambda one: -one.loss), len(x), shuffles, whole)
 
@@ -108,11 +107,19 @@ def _plan(n: int, columns: int, budget: int) -> tuple[int, int] | None:
     return None
 
 
-def _shuffled(x: Tensor, places: list[int], generator: torch.Generator) -> Tensor:
-    changed = x.clone()
-    order = torch.randperm(len(x), generator=generator)
-    changed[:, places] = x[order][:, places]
-    return changed
+def shuffled_by_column(
+    x: Tensor, columns: Sequence[str], shuffles: int, generator: torch.Generator
+) -> Iterator[tuple[str, Iterator[Tensor]]]:
+    """Each column's name, and the rows with its values in another order, so many times; each drawn when asked for."""
+
+    def shuffled(places: list[int]) -> Iterator[Tensor]:
+        for _ in range(shuffles):
+            changed = x.clone()
+            changed[:, places] = x[torch.randperm(len(x), generator=generator)][:, places]
+            yield changed
+
+    for name in dict.fromkeys(columns):
+        yield name, shuffled([place for place, one in enumerate(columns) if one == name])
 
 
 def _summary(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...metrics import NDCG, AveragePrecision, Metric
-from ..importance import ColumnImportance, Importance
+from ..importance import ColumnImportance, Importance, shuffled_by_column
 from ..intervals import bootstrap_interval
 from ..objective import Objective
 from .results import Beside, NamedQuery, Queries, RankedLists
@@ -69,10 +69,9 @@ def list_importance(
 
     Rows count as whole lists: intervals are over draws of lists, because rows of one list are judged together.
     """
-    names = list(dict.fromkeys(columns))
     known, counts = lists.unique(return_counts=True)
     generator = torch.Generator().manual_seed(0)
-    most = max(1, budget // (SHUFFLES * len(names)))
+    most = max(1, budget // (SHUFFLES * len(set(columns))))
     if len(y) > most:  # whole lists, as many as the budget allows
         order = torch.randperm(len(known), generator=generator)
         fitting = int((counts[order].cumsum(0) <= most).sum())
@@ -82,14 +81,10 @@ def list_importance(
     if not np.isfinite(before).any():
         return Importance(left_out="the metric is undefined on the rows that were looked at")
     found = []
-    for name in names:
+    for name, shuffled in shuffled_by_column(x, columns, SHUFFLES, generator):
         stopped()
-        places = [place for place, one in enumerate(columns) if one == name]
-        lost = np.zeros_like(before)
-        for _ in range(SHUFFLES):
-            changed = x.clone()
-            changed[:, places] = x[torch.randperm(len(x), generator=generator)][:, places]
-            lost += (before - per_list(metric, scores(changed), y, lists)[1]) / SHUFFLES
+        each = [(before - per_list(metric, scores(one), y, lists)[1]) / SHUFFLES for one in shuffled]
+        lost = np.sum(each, axis=0)
         low, high = interval(lost) or (None, None)
         found.append(ColumnImportance(name, float(np.nanmean(lost)), low, high))
     return Importance(sorted(found, key=lambda one: -one.loss), len(x), SHUFFLES, float(np.nanmean(before)))
