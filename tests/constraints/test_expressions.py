@@ -12,8 +12,7 @@ import torch
 from aimfor import checks
 from aimfor.constraints.counts import Counts, Levels, empty_levels, encode, no_counts
 from aimfor.constraints.expressions import Rate
-from aimfor.constraints.feasible import refuse_contradictions
-from aimfor.constraints.parts import parts_of
+from aimfor.constraints.parts import parts_of, refuse_contradictions
 from aimfor.errors import InputError
 from aimfor.rates import (
     accuracy,

@@ -64,7 +64,7 @@ def _parser() -> Words:
 
 
 def _decide(given: Namespace, made_by: str) -> int:
-    from .decide import command
+    from .decide import command, page
     from .decide.question import Request
 
     to_stdout = given.out == Path("-")
@@ -74,11 +74,11 @@ def _decide(given: Namespace, made_by: str) -> int:
     else:
         options = {name: value for name, value in vars(given).items() if name not in ("json", "out")}
         document = command.answer(Request(**options))
-    lines = command.as_text(document)
+    lines = page.as_text(document)
     if not to_stdout:
-        lines = [*lines, f"page: {command.write(document, folder, made_by)}"]
-    print(command.as_json(document) if given.json or to_stdout else readable("\n".join(lines)))
-    return 0 if command.given(document) else 1
+        lines = [*lines, f"page: {page.write(document, folder, made_by)}"]
+    print(page.as_json(document) if given.json or to_stdout else readable("\n".join(lines)))
+    return 0 if page.given(document) else 1
 
 
 def _planned(given: Namespace) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..constraints.counts import Counts, empty_levels, encode
+from ..constraints.counts import Counts
 from ..constraints.expressions import Constraint
-from .asked import DecisionTask, check_rows
+from .asked import DecisionTask, coded
 from .binomial import lower_bound
 from .bounds import bounds, plain_value, sense_of
 from .certificate import certify
@@ -32,10 +32,7 @@ def best_alone(task: DecisionTask, learning: Sequence[tuple[Rows, Rows]]) -> Dec
 
 
 def _bounded(task: DecisionTask, learn: Rows, calibrate: Rows, alpha: float) -> tuple[float, Decision]:
-    names = tuple(sorted({*task.attributes, *([task.per_group] if task.per_group else [])}))
-    codes, levels = encode(calibrate.groups, len(calibrate), empty_levels(names))
-    learn_codes, seen = encode(learn.groups, len(learn), levels)
-    check_rows(task, calibrate, learn, levels, seen)
+    codes, learn_codes, levels = coded(task, learn, calibrate)
     grid = learning_grid(learn, learn_codes, levels, task.per_group)
     place = int(objective_value(task.objective, grid.counts(), task.sign).argmax())
     cuts = grid.cuts[place : place + 1]

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..constraints.counts import Array, Levels
+from ..constraints.counts import Array, Levels, empty_levels, encode
 from ..constraints.expressions import Conditions, Constraint, Expression
 from ..errors import InputError
 from .rows import Rows, checked_rows, column
@@ -52,7 +52,16 @@ class DecisionTask:
         return 1.0 if self.direction == "maximize" else -1.0
 
 
-def check_rows(task: DecisionTask, calibrate: Rows, learn: Rows, levels: Levels, seen: Levels) -> None:
+def coded(task: DecisionTask, learn: Rows, calibrate: Rows) -> tuple[Array, Array, Levels]:
+    """Group codes of the calibration and of the learning rows, by the former's levels. Refuses what cannot answer."""
+    names = tuple(sorted({*task.attributes, *([task.per_group] if task.per_group else [])}))
+    codes, levels = encode(calibrate.groups, len(calibrate), empty_levels(names))
+    learn_codes, seen = encode(learn.groups, len(learn), levels)
+    _check_rows(task, calibrate, learn, levels, seen)
+    return codes, learn_codes, levels
+
+
+def _check_rows(task: DecisionTask, calibrate: Rows, learn: Rows, levels: Levels, seen: Levels) -> None:
     for name, batch in (("scores", calibrate), ("learn", learn)):
         n, positives = len(batch), int(batch.targets.sum())
         if n < FEWEST_ROWS:

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..constraints.counts import Counts, empty_levels, encode
+from ..constraints.counts import Counts
 from ..constraints.expressions import Constraint
 from ..constraints.parse import parse_constraint
 from ..errors import InputError, nearest
-from .asked import DecisionTask, Learn, Question, check_rows, learning_pairs
+from .asked import DecisionTask, Learn, Question, coded, learning_pairs
 from .binomial import lower_bound
 from .bounds import bounds, plain_value
 from .exact import clusters_at
@@ -112,8 +112,7 @@ def band(problem: Question, batch: Rows, confidence: float, learn: Learn) -> Ban
         raise InputError("learn", "fold ids with a band", 'other rows, or "split"', "One part has to set the grid.")
     ((learning, calibrate),) = pairs
     task = DecisionTask(problem.direction, problem.objective, problem.constraints, problem.attributes, confidence)
-    codes, levels = encode(calibrate.groups, len(calibrate), empty_levels(tuple(sorted(problem.attributes))))
-    check_rows(task, calibrate, learning, levels, encode(learning.groups, len(learning), levels)[1])
+    codes, _, levels = coded(task, learning, calibrate)
     cuts = candidates(learning.scores, learning.targets, STEPS)
     counts = sweep(calibrate, codes, levels, cuts)
     sides = {f"{one.left!r} {one.sense}": one for one in problem.constraints}

@@ -16,7 +16,7 @@ from typing import Any
 from ..checks import number
 from ..constraints.counts import Counts
 from ..constraints.expressions import Constraint, Expression
-from ..constraints.feasible import culprits
+from ..constraints.parts import culprits
 from .binomial import lower_bound, wilson_bound
 from .bounds import Lower, bounds, plain_value, rates_of, sense_of
 from .clusters import Clusters

@@ -22,11 +22,11 @@ from functools import cached_property
 import numpy as np
 
 from .. import checks
-from ..constraints.counts import Array, Counts, empty_levels, encode
+from ..constraints.counts import Array, Counts
 from ..constraints.parts import all_parts
 from ..errors import InputError
 from .alone import best_alone
-from .asked import DecisionTask, Learn, Question, calibration_share, check_rows, copies, learning_pairs
+from .asked import DecisionTask, Learn, Question, calibration_share, coded, copies, learning_pairs
 from .binomial import lower_bound, normal_quantile
 from .certificate import certify
 from .clusters import Clusters
@@ -105,10 +105,7 @@ class Run:
 
 
 def _run(task: DecisionTask, learn: Rows, calibrate: Rows, alpha: float) -> Run:
-    names = tuple(sorted({*task.attributes, *([task.per_group] if task.per_group else [])}))
-    codes, levels = encode(calibrate.groups, len(calibrate), empty_levels(names))
-    learn_codes, seen = encode(learn.groups, len(learn), levels)
-    check_rows(task, calibrate, learn, levels, seen)
+    codes, learn_codes, levels = coded(task, learn, calibrate)
     rows = len(calibrate)
     worth = rows if calibrate.cluster is None else worth_in_rows(task, calibrate, learn, learn_codes, levels)
     aim = Aim(task.sign, task.objective, task.constraints, worth, alpha, task.starts)

@@ -8,7 +8,7 @@ from typing import Any
 from ..checks import one_of
 from ..constraints.counts import Array, Counts, Levels, encode, no_counts, tally
 from ..constraints.expressions import Constraint, Expression
-from ..constraints.feasible import attributes_of, checked_constraints, checked_objective
+from ..constraints.parts import attributes_of, checked_constraints, checked_objective
 from ..errors import InputError
 from .asked import Learn
 from .band import Band, band

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from .. import checks, distributed
 from ..constraints.counts import Counts, no_counts
 from ..constraints.expressions import Constraint, Expression
-from ..constraints.feasible import is_difference
-from ..constraints.parts import Part, all_parts, objective_members
+from ..constraints.parts import Part, all_parts, is_difference, objective_members
 from ..decisions.problem import Problem
 from ..decisions.thresholds import tightened
 from ..engine import Batch, attached_zero

@@ -59,11 +59,11 @@ def look(path: Path, data: Path, log: Path | None, confidence: float, encoding: 
     log = log or what.folder / "check.jsonl"
     scores, targets, groups = what.read(data, encoding)
     digest = _digest(what)
-    digest_of_file = hashlib.sha256(data.read_bytes()).hexdigest()
+    file = hashlib.sha256(data.read_bytes()).hexdigest()
     counts, new = problem.count(scores, targets, groups=groups, decision=what.decision), len(scores) // what.copies
     with in_turn(log):  # from reading what was counted to writing the sum
         past = _past(log, repr(problem), digest)
-        if digest_of_file in [line.sha256 for line in past]:
+        if file in [line.sha256 for line in past]:
             raise InputError("data", f"{data.name}, which the log has counted before", "rows that arrived since")
         if past:
             with reading(log):
@@ -73,9 +73,9 @@ def look(path: Path, data: Path, log: Path | None, confidence: float, encoding: 
             problem.objective, problem.constraints, counts, confidence, direction=problem.direction
         )
         line = {
-            "file": data.name, "sha256": digest_of_file, "rows": new, "total": total,
+            "file": data.name, "sha256": file, "rows": new, "total": total,
             "verdict": certificate.verdict.value, "confidence": confidence, "problem": repr(problem),
-            "decision": digest, "counts": _state(counts),
+            "decision": digest, "counts": {**vars(counts.levels), "table": counts.table.tolist()},
         }  # fmt: skip
         before = log.read_text(encoding="utf8").rstrip("\n") + "\n" if past else ""
         write_text(log, before + json.dumps(line) + "\n")
@@ -138,10 +138,3 @@ def _counts(state: _Counted, names: tuple[str, ...]) -> Counts:
     if tuple(state.names) != tuple(names) or tuple(table.shape) != shape or not possible:
         raise ValueError("its counts are not those of this decision")
     return Counts(Levels(tuple(names), tuple(tuple(one) for one in state.labels)), table)
-
-
-def _state(counts: Counts) -> dict[str, Any]:
-    levels: Levels = counts.levels
-    return {
-        "names": list(levels.names), "labels": [list(one) for one in levels.labels], "table": counts.table.tolist(),
-    }  # fmt: skip

@@ -1,15 +1,58 @@
-"""One self-contained HTML page about a decision: the verdict, then numbers, choices by two sliders, and the curve."""
+"""A decision as lines, as JSON, and as one self-contained HTML page.
+
+The page has the verdict, then numbers, choices by two sliders, and the curve.
+"""
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from html import escape
+from pathlib import Path
 from typing import Any
 
+from ...files import write_text
 from .figure import Scale, bands, decision_curves, number, places, sliders
 from .looks import SCRIPT, STYLE
 from .parts import Answered, questions
 from .rows import in_words
+
+
+def given(document: dict[str, Any]) -> bool:
+    """Whether there is any threshold with a promise."""
+    return any(one.decision["threshold"] is not None for one in questions(document))
+
+
+def as_text(document: dict[str, Any]) -> list[str]:
+    """What the terminal shows: the verdict, thresholds or the best effort, called that; notes, certificates."""
+    single = document["kind"] == "decision"
+
+    def line(one: tuple[str, str]) -> str:
+        return f"{document['score']} > {one[1]} for {one[0]}." if single else " ".join(one)
+
+    found = questions(document)
+    cuts = [one for part in found for one in part.cuts]
+    lines = [document["verdict"]]
+    if single and len(cuts) == 1:
+        lines = [lines[0].replace("Use ", f"Use {document['score']} > ", 1)]
+    else:
+        lines += [f"{'Use ' if single else ''}{line(one)}" for one in cuts]
+    lines += [*document["notes"], *document["sentences"]]
+    lines += [f"Best effort, nothing is promised: {line(one)}" for part in found for one in part.best]
+    return [in_words(text, document.get("groups", {})) for text in lines]
+
+
+def as_json(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=1, allow_nan=False)
+
+
+def write(document: dict[str, Any], folder: Path, made_by: str) -> Path:
+    """``decision.json`` and ``decision.html``, which names the command and whose path is returned, in the folder."""
+    text = page(document, made_by)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / "decision.json", as_json(document) + "\n")
+    write_text(folder / "decision.html", text)
+    return folder / "decision.html"
 
 
 def page(document: dict[str, Any], made_by: str) -> str:

@@ -125,7 +125,9 @@ def write_plan(plan: Plan, sheet: str, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / SHEET, sheet)
     plain = vars(plan) | {"rounds": [vars(one) for one in plan.rounds], "kind": "plan", "aimfor": __version__}
-    write_text(folder / PLAN, json.dumps(plain | {"sheet": _digest(sheet)}, indent=1) + "\n")
+    write_text(
+        folder / PLAN, json.dumps(plain | {"sheet": _digest(list(csv.reader(io.StringIO(sheet))))}, indent=1) + "\n"
+    )
     return folder / SHEET
 
 
@@ -189,9 +191,9 @@ def _lines(sheet: Path) -> list[list[str]]:
     return [[*line[:-1], str(int(line[-1].strip().lower() in _YES))] for line in lines if line]
 
 
-def _digest(sheet: str) -> str:
-    """Of all columns but the labels, so that filling these in leaves it as it is."""
-    rows = [row[:-1] for row in csv.reader(io.StringIO(sheet))]
+def _digest(rows: list[list[str]]) -> str:
+    """Of all columns but the last, the labels, so that filling these in leaves it as it is."""
+    rows = [row[:-1] for row in rows]
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
@@ -199,14 +201,10 @@ def _rounds(plan: Plan, sheet: Path) -> list[planning.Round]:
     """Labels of all rounds, in the plan's order. Raises `InputError` for other rows, edited ones and missing labels."""
     if not sheet.exists():
         raise InputError("data", f"no {sheet}", "the file that aimfor plan wrote")
-    columns = read_columns(sheet)
-    stated = read_json(sheet.with_name(PLAN)).get("sheet")
-    names = [*COLUMNS, plan.score, "label"]
-    missing = next((name for name in names if name not in columns), None)
-    cells = [[("" if columns[name][i] is None else columns[name][i]) for name in names[:-1]]
-             for i in range(len(columns["label"]))] if missing is None else []  # fmt: skip
-    found = hashlib.sha256(json.dumps([names[:-1], *cells]).encode()).hexdigest()
-    if missing is not None or found != stated:
+    columns, names = read_columns(sheet), [*COLUMNS, plan.score, "label"]
+    cells = [columns[name] for name in names if name in columns]
+    rows = [[cell or "" for cell in row] for row in zip(*cells, strict=True)]
+    if len(cells) < len(names) or _digest([names, *rows]) != read_json(sheet.with_name(PLAN)).get("sheet"):
         raise InputError(
             "data", f"{sheet.name}, whose rows are not those that were drawn", "the rows of the plan as they came",
             "Fill in the column label, and change nothing else.",
@@ -221,11 +219,12 @@ def _rounds(plan: Plan, sheet: Path) -> list[planning.Round]:
     strange = next((word for word in words if word.lower() not in (*_YES, *_NO)), None)
     if strange is not None:
         raise InputError("label", repr(strange), "1 or 0 (or yes or no)")
-    right, rounds = iter(float(word.lower() in _YES) for word in words), []
-    for one in plan.rounds:
-        marks = np.array([next(right) for _ in one.ranks])
-        rounds.append(planning.Round(np.array(one.ranks), marks, np.array(one.weight), np.array(one.guess)))
-    return rounds
+    right = iter(float(word.lower() in _YES) for word in words)
+    marks = [np.array([next(right) for _ in one.ranks]) for one in plan.rounds]
+    return [
+        planning.Round(np.array(one.ranks), own, np.array(one.weight), np.array(one.guess))
+        for one, own in zip(plan.rounds, marks, strict=True)
+    ]
 
 
 def decided(sheet: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from ...constraints.expressions import Constraint, Expression, Gap, Rate, Worst
 from ...constraints.parse import parse_constraint
 from ...decisions import Decision, Problem
 from ...decisions.price import rounded
+from .rows import in_words
 
 Groups = Mapping[str, Sequence[str]]
 #: Of each rate: whose share it is, and what is said of that share.
@@ -44,7 +45,7 @@ def promised(constraint: Constraint, groups: Groups) -> str:
     left, limit = constraint.left, "at least" if constraint.sense == ">=" else "at most"
     rate = left.rate if isinstance(left, Gap | Worst) else left
     if not isinstance(rate, Rate) or rate.name not in _SHARES:
-        return _worded(repr(constraint), groups)
+        return in_words(repr(constraint), groups)
     whose, done = _SHARES[rate.name]
     where = "".join(f"where {name} is {_label(groups, name, label)}, " for name, label in rate.conditions)
     if isinstance(left, Gap):
@@ -63,7 +64,7 @@ def kept(objective: Expression, groups: Groups) -> tuple[str, str]:
         does, would, whose = _DOES[objective.name]
         where = "".join(f" where {name} is {_label(groups, name, label)}" for name, label in objective.conditions)
         return f"it {does} {{}} {whose}{where}", f"without the promise it would {would} {{}}"
-    name = _worded(repr(objective), groups)
+    name = in_words(repr(objective), groups)
     return f"{name} is {{}}", "without the promise it would be {}"
 
 
@@ -140,12 +141,6 @@ def _label(groups: Groups, name: str, label: float | str) -> str:
         return label
     known = groups.get(name, ())
     return known[int(label)] if label == int(label) and 0 <= label < len(known) else f"{label:g}"
-
-
-def _worded(text: str, groups: Groups) -> str:
-    from .rows import in_words
-
-    return in_words(text, groups)
 
 
 def _sentence(clause: str) -> str:

@@ -16,9 +16,9 @@ from ...decisions.labels import right_or_wrong
 from ...errors import InputError
 from ...files import read_json, reading
 from ...targets.classes import Labels
+from .command import abstention_problem
 from .parts import Parts, class_ids
 from .rows import ScoredTable, Vocabulary, arrays, read_scores
-from .several import abstention_problem
 from .shape import shaped
 
 if TYPE_CHECKING:
