@@ -144,7 +144,7 @@ class Correlation:
     Example:
         >>> from aimfor.smooth import Correlation
         >>> Correlation().of([[2.0], [0.0], [0.0], [2.0]])
-        (1.0, [1.0], [-1.0])
+        (1.0, [0.5], [-0.5])
     """
 
     fixed_prices = False
