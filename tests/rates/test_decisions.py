@@ -83,7 +83,7 @@ def test_what_is_not_said_about_margin_and_confidence_is_the_same_everywhere() -
     problem = aimfor.maximize(recall, precision >= 0.8)
     said = problem.decide(scores, y, margin="certify", confidence=0.95)
     assert problem.decide(scores, y) == said
-    assert decide("maximize", recall, problem.constraints, checked_rows("scores", scores, y), ()) == said
+    assert decide(problem, checked_rows("scores", scores, y)) == said
     assert problem.decide(scores, y, confidence=0.99).threshold > said.threshold  # type: ignore[operator]
 
 

@@ -150,16 +150,7 @@ class Problem:
             raise InputError("cluster", "clusters without a guarantee", "guarantee=0.95", "Margins count rows.")
         if guarantee is not None:
             return guaranteed_by(self, batch, guarantee, learn, per_group, starts)
-        return decide(
-            self.direction,
-            self.objective,
-            self.constraints,
-            batch,
-            self.attributes,
-            per_group=per_group,
-            margin=margin or "certify",
-            confidence=confidence,
-        )
+        return decide(self, batch, per_group=per_group, margin=margin or "certify", confidence=confidence)
 
     def __repr__(self) -> str:
         lines = [f"{self.direction:<12}{self.objective!r}"]

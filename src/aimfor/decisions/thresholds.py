@@ -10,9 +10,9 @@ import numpy as np
 
 from ..checks import number, one_of
 from ..constraints.counts import Array, Counts, empty_levels, encode
-from ..constraints.expressions import Constraint, Expression
 from ..constraints.parts import Part, all_parts
 from ..errors import InputError
+from .asked import Question
 from .binomial import normal_quantile, wilson_lower
 from .certificate import certify
 from .decision import Decision
@@ -25,15 +25,7 @@ POWER = 0.9
 
 
 def decide(
-    direction: str,
-    objective: Expression,
-    constraints: Sequence[Constraint],
-    batch: Rows,
-    attributes: tuple[str, ...],
-    *,
-    per_group: str | None = None,
-    margin: str = "certify",
-    confidence: float = 0.95,
+    problem: Question, batch: Rows, *, per_group: str | None = None, margin: str = "certify", confidence: float = 0.95
 ) -> Decision:
     """The best threshold(s) among those that satisfy the constraints with a margin on these data.
 
@@ -52,9 +44,9 @@ def decide(
     confidence = number("confidence", confidence, above=0.5, below=1)
     if per_group is not None and per_group not in batch.groups:
         raise InputError("per_group", repr(per_group), f"one of the groups given, {sorted(batch.groups)}")
-    names = tuple(sorted({*attributes, *([per_group] if per_group else [])}))
+    names = tuple(sorted({*problem.attributes, *([per_group] if per_group else [])}))
     codes, levels = encode(batch.groups, len(batch), empty_levels(names))
-    search = _Search(direction, objective, constraints, batch, codes, Counts(levels, np.zeros(0)), confidence)
+    search = _Search(problem, batch, codes, Counts(levels, np.zeros(0)), confidence)
     wanted = MARGINS[: MARGINS.index(margin) + 1][::-1]
     if per_group is None or len(levels.of(per_group)) < 2:
         return search.common(wanted)
@@ -63,9 +55,7 @@ def decide(
 
 @dataclass(frozen=True)
 class _Search:
-    direction: str
-    objective: Expression
-    constraints: Sequence[Constraint]
+    problem: Question
     batch: Rows
     codes: Array
     empty: Counts
@@ -103,13 +93,12 @@ class _Search:
         return sweep(self.batch, self.codes, self.empty.levels, thresholds, mask)
 
     def _best(self, counts: Counts, wanted: Sequence[str]) -> tuple[int, str]:
-        sign = 1.0 if self.direction == "maximize" else -1.0
-        goal = objective_value(self.objective, counts, sign)
-        parts = all_parts(self.constraints, counts.levels)
+        goal = objective_value(self.problem.objective, counts, 1.0 if self.problem.direction == "maximize" else -1.0)
+        parts = all_parts(self.problem.constraints, counts.levels)
         for margin in wanted:
             fits = np.ones_like(goal, dtype=bool)
             for part in parts:
-                z = margin_z(margin, self.confidence, len(self.constraints), len(part.terms))
+                z = margin_z(margin, self.confidence, len(self.problem.constraints), len(part.terms))
                 fits &= cautious_margin(part, counts, z) >= 0
             if bool(fits.any()):
                 return int(np.where(fits, goal, -math.inf).argmax()), margin
@@ -122,7 +111,8 @@ class _Search:
     def _decision(
         self, threshold: float, attribute: str | None, cuts: dict[float, float], reached: str, chosen: Counts
     ) -> Decision:
-        certificate = certify(self.objective, self.constraints, chosen, self.confidence, direction=self.direction)
+        asked = self.problem
+        certificate = certify(asked.objective, asked.constraints, chosen, self.confidence, direction=asked.direction)
         return Decision(threshold, attribute, cuts, reached != "infeasible", reached, certificate)
 
 
