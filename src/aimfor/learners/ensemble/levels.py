@@ -37,7 +37,7 @@ class Levels:
         >>> rows = Rows(level[:, None].float(), (torch.arange(400) % 8 < 2).long())
         >>> levels, trained = Levels.fit(rows, (0,), 1)
         >>> [round(one, 1) for one in levels(torch.tensor([[0.0], [1.0], [2.0], [9.0]]))[:, 0].tolist()]
-        [1.1, 1.1, -5.3, 0.0]
+        [1.1, 1.1, -3.8, 0.0]
     """
 
     def __init__(self, columns: tuple[int, ...], tables: list[tuple[Tensor, Tensor]]) -> None:
