@@ -65,7 +65,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = ["train", str(folder / "a<b>&.csv"), "--target", "label", "--metric", "f1", "--members", "linear", "-q"]
     words += ["--holdout", "0.2"]
     words += ["--group", f"group{NASTY}", "--positive", "<u>yes</u>"]
-    result = CliRunner().invoke(app, [*words, "--out", str(folder / "run")])
+    with pytest.MonkeyPatch.context() as patch:  # whichever module asks for it first
+        redraw(patch)
+        result = CliRunner().invoke(app, [*words, "--out", str(folder / "run")])
     assert result.exit_code == 0, result.output
     return folder / "run"
 
