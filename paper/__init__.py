@@ -24,6 +24,7 @@ NAMES: dict[str, str] = {
     "committee": "ours.committee",
     "autogluon": "ours.autogluon",
     "many_levels": "ours.many_levels",
+    "expected": "ours.expected",
     "mq2008": "ours.mq2008",
     "mq2008_committee": "ours.mq2008_committee",
     "retrieval": "ours.retrieval",

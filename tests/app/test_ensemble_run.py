@@ -20,6 +20,8 @@ from aimfor.data.settings import Settings, settings
 from aimfor.errors import InputError, Interrupted
 from aimfor.failpoints import VARIABLE
 from aimfor.learners.ensemble import MemoryStore, fit_ensemble
+from aimfor.learners.ensemble.members import Job
+from aimfor.learners.ensemble.members.linear import Linear
 from aimfor.runs import driver
 from aimfor.runs.finished import load_ensemble, load_run
 from aimfor.runs.fitting import fit_prepared
@@ -54,6 +56,25 @@ def trained(table: Path) -> Path:
     assert result.exit_code == 0, result.output + result.stderr
     assert "members" in result.stderr
     return out
+
+
+def test_a_member_that_fails_is_named_in_terminal_and_report_and_all_that_fail_end_in_one_line(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: Linear, job: Job) -> None:
+        raise ArithmeticError("the matrix is singular")
+
+    monkeypatch.setattr(Linear, "fit", fails)
+    line = "linear left out: it failed in fold 1: ArithmeticError: the matrix is singular"
+    words = ["train", table, "--target", "label", "--metric", "f1", "--members"]
+    done = invoke(*words, "linear,trees", "--out", tmp_path / "one")
+    assert done.exit_code == 0
+    assert f"note: {line}" in done.stderr
+    assert line in (tmp_path / "one" / "report.html").read_text()
+    done = invoke(*words, "linear", "--out", tmp_path / "none")
+    assert done.exit_code == 2
+    assert done.stderr.splitlines()[-1].startswith(f"aimfor: --members: got none that learned: {line}, expected")
+    assert not (tmp_path / "none" / "report.html").exists()
 
 
 def test_the_folder_is_text_and_tensors_and_keeps_no_cells(trained: Path) -> None:

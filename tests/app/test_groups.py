@@ -116,6 +116,16 @@ def test_groups_that_cannot_be_split_are_named(visits: Path, tmp_path: Path) -> 
     assert not (tmp_path / "o").exists()
 
 
+def test_one_cluster_for_all_rows_is_refused_in_one_line(visits: Path, tmp_path: Path) -> None:
+    frame = pd.read_csv(visits).assign(clinic="c1")
+    frame.to_csv(tmp_path / "one.csv", index=False)
+    words = ["train", str(tmp_path / "one.csv"), "--target", "label", "--metric", "ap", "--cluster", "clinic"]
+    done = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "o")])
+    assert done.exit_code == 2
+    assert "--cluster: got 'clinic' with one cluster for all rows, expected many clusters" in done.stderr
+    assert not (tmp_path / "o").exists()
+
+
 def test_groups_need_decisions_of_two_classes(visits: Path, tmp_path: Path) -> None:
     words = ["train", str(visits), "--target", "sex", "--out", str(tmp_path / "o"), "--metric"]
     done = CliRunner().invoke(app, [*words, "f1_macro", "--group", "label"])

@@ -94,8 +94,8 @@ def finish(folder: Path, task: Task, quiet: bool, as_json: bool) -> None:
     from ..report.write import write_report
 
     screen = console()
-    for note in () if quiet else task.notes:
-        print(readable(f"note: {note}", sys.stderr), file=sys.stderr)
+    said = list(task.notes)
+    _say(said, quiet)
     try:
         with bar(screen, quiet) as live:
             line = live.add_task("training", total=1.0, value="")
@@ -108,6 +108,7 @@ def finish(folder: Path, task: Task, quiet: bool, as_json: bool) -> None:
     except Interrupted:
         screen.print(driver.how_to_go_on(folder))
         raise
+    _say([note for note in found.notes if note not in said], quiet)
     print(readable(verdict(found), sys.stderr), file=sys.stderr)  # type: ignore[arg-type]
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()
@@ -123,3 +124,8 @@ def finish(folder: Path, task: Task, quiet: bool, as_json: bool) -> None:
     if isinstance(found, EnsembleEvaluation) and found.guaranteed is False:
         print(f"aimfor: finished, but {found.threshold_text}", file=sys.stderr)
         raise typer.Exit(UNGUARANTEED)
+
+
+def _say(notes: list[str], quiet: bool) -> None:
+    for note in () if quiet else notes:
+        print(readable(f"note: {note}", sys.stderr), file=sys.stderr)

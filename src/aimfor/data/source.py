@@ -135,6 +135,9 @@ def take_cluster(source: Source, cluster: str) -> None:
     """Rows of one cluster (a patient, a site) are kept together in every split."""
     source.whole = values_of(source.named, cluster, "--cluster")
     count = len(set(source.whole))
+    if count < 2:
+        expected = "many clusters: some to learn from, others to evaluate on"
+        raise InputError("--cluster", f"{cluster!r} with one cluster for all rows", expected)
     source.notes.append(f"rows of one {cluster!r} stay together in test rows and folds ({count} clusters)")
 
 

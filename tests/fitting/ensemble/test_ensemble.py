@@ -17,6 +17,7 @@ from aimfor.learners.ensemble import Ensemble, FolderStore, MemoryStore, fit_ens
 from aimfor.learners.ensemble.cells import Cell, Runner, run_cell
 from aimfor.learners.ensemble.members import FOR_FEATURES, FOR_TABLES, KINDS, Job, Member, Rows, members
 from aimfor.learners.ensemble.members.linear import Linear
+from aimfor.learners.ensemble.members.trees import Trees
 from aimfor.targets.objective import Objective
 
 pytestmark = pytest.mark.filterwarnings("ignore::aimfor.errors.DegenerateBatchWarning")
@@ -255,6 +256,61 @@ def test_without_lightgbm_the_others_sit_and_a_line_says_so(monkeypatch: pytest.
     assert "boosted trees left out: the package lightgbm is not installed" in ensemble.notes[0]
     with pytest.raises(InputError, match="none that can learn here"):
         fit_ensemble(x, y, Objective.of("ap"), kinds=("trees",), folds=2)
+
+
+def one_that(what: str) -> Linear:
+    """A second linear member that fails, or says what it says of no use."""
+
+    class Broken(Linear):
+        name, title = "broken", "a broken member"
+
+        def fit(self, job: Job) -> Any:
+            fitted = super().fit(job)
+            if what == "fails" and job.seed % 1009 == 1:
+                raise ArithmeticError("the matrix\nis singular")
+            if what != "fails":
+                factor, scores = {"nan": torch.nan, "infinite": torch.inf, "constant": 0.0}[what], fitted.scores
+                fitted.scores = lambda x, checkpoint=-1: scores(x, checkpoint) * factor  # type: ignore[method-assign]
+            return fitted
+
+    return Broken()
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ("fails", "it failed in fold 2: ArithmeticError: the matrix is singular"),
+        ("nan", "it says of rows of fold 1 what is no finite number"),
+        ("infinite", "it says of rows of fold 1 what is no finite number"),
+        ("constant", "it says the same of every row"),
+    ],
+)
+def test_a_member_that_fails_or_says_nothing_is_left_out_and_named(what: str, reason: str) -> None:
+    x, y = easy()
+    ensemble = fit_ensemble(x, y, Objective.of("f1"), members=(one_that(what), Linear()), folds=3)
+    assert ensemble.notes == [f"a broken member left out: {reason}"]
+    alone = fit_ensemble(x, y, Objective.of("f1"), kinds=("linear",), folds=3)
+    assert [seat.name for seat in ensemble.weighted_members] == ["linear"]
+    assert torch.equal(ensemble.scores(x), alone.scores(x))
+    if what != "constant":
+        with pytest.raises(InputError, match=f"none that learned: a broken member left out: {reason}"):
+            fit_ensemble(x, y, Objective.of("f1"), members=(one_that(what),), folds=3)
+
+
+def test_where_nobody_tells_rows_apart_the_metric_says_so() -> None:
+    x, y = easy()
+    ensemble = fit_ensemble(x, y, Objective.of("auroc"), members=(one_that("constant"),), folds=3)
+    assert (ensemble.cross_validated, ensemble.notes) == (0.5, [])
+
+
+@pytest.mark.usefixtures("warm_server")
+def test_a_member_that_fails_in_a_process_is_left_out_alike() -> None:
+    x, y = easy()
+    objective, folds = Objective.of("ap"), {"folds": 2, "workers": 2}
+    impossible = Trees(min_data_in_leaf="many")
+    ensemble = fit_ensemble(x, y, objective, members=(impossible, Linear()), **folds)  # type: ignore[arg-type]
+    assert [seat.name for seat in ensemble.weighted_members] == ["linear"]
+    assert "boosted trees left out: it failed in fold" in ensemble.notes[0]
 
 
 def test_out_of_time_the_first_member_stays_and_the_others_are_named() -> None:

@@ -131,6 +131,18 @@ def test_new_missing_and_hashed_levels_are_defined() -> None:
     np.testing.assert_array_equal(codes[:6000], codes[6000:])
 
 
+def test_a_million_levels_have_statistics_and_a_row_its_own_is_not_told() -> None:
+    rng = np.random.default_rng(0)
+    level = torch.from_numpy(rng.permutation(1_200_000) % 1_000_000)[:, None].float()
+    y = torch.from_numpy(rng.integers(0, 2, 1_200_000))
+    levels, trained = Levels.fit(Rows(level, y), (0,), 1)
+    assert len(levels.tables[0][0]) == 1_000_000
+    statistics = trained.x[:, 0]
+    assert bool(statistics.isfinite().all())
+    assert abs(float(torch.corrcoef(torch.stack((statistics, y.float())))[0, 1])) < 0.01
+    assert levels(torch.tensor([[2_000_000.0]])).tolist() == [[0.0]]
+
+
 @pytest.mark.parametrize("classes", [3, 30])
 def test_several_classes_have_a_statistic_each(classes: int) -> None:
     rng = np.random.default_rng(0)

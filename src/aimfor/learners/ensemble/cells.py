@@ -89,6 +89,10 @@ class Cell:
     seconds: float
 
 
+class MemberFailed(AimforError):
+    """A member could not learn on a fold, or says of rows what is no number; the others go on without it."""
+
+
 @dataclass(frozen=True)
 class Progress:
     """Where the ensemble stands, told after every cell.
@@ -206,16 +210,20 @@ class Runner:
         waiting = {
             self._pool.submit(_work, member, fold, starts[fold].state() if starts else None): fold for fold in todo
         }
-        while waiting:
-            ready, _ = concurrent.futures.wait(waiting, 0.1, concurrent.futures.FIRST_COMPLETED)
-            for future in ready:
-                fold = waiting.pop(future)
-                yield fold, _restored(member, *future.result())
-            if self.stop() or self._late():
-                self.close()
-                if self.stop():
-                    raise Interrupted("stopped; finished cells are kept")
-                return
+        try:
+            while waiting:
+                ready, _ = concurrent.futures.wait(waiting, 0.1, concurrent.futures.FIRST_COMPLETED)
+                for future in ready:
+                    fold = waiting.pop(future)
+                    yield fold, _restored(member, *future.result())
+                if self.stop() or self._late():
+                    self.close()
+                    if self.stop():
+                        raise Interrupted("stopped; finished cells are kept")
+                    return
+        finally:
+            for future in waiting:  # of a member that failed on another fold
+                future.cancel()
 
     def close(self) -> None:
         """Ends the workers at once."""
@@ -229,7 +237,11 @@ class Runner:
 def run_cell(
     table: Table, member: Member, fold: int, start: Fitted | None = None, stop: Callable[[], bool] = never_stop
 ) -> Cell:
-    """Learns on the fold's training rows and scores its held-out rows at every checkpoint."""
+    """Learns on the fold's training rows and scores its held-out rows at every checkpoint.
+
+    Raises:
+        MemberFailed: The member could not.
+    """
     began, threads = time.monotonic(), torch.get_num_threads()
     torch.set_num_threads(1)  # the last bits must not depend on how many cores were free
     try:
@@ -238,10 +250,18 @@ def run_cell(
             levels, train = table.levels_of(fold)
             held = replace(held, x=levels(held.x))
         job = Job(train, held, table.objective, table.outputs, table.seed_of(fold), stop, start)
-        fitted = member.fit(job)
-        held_scores = torch.stack([fitted.scores(held.x, checkpoint) for checkpoint in range(fitted.checkpoints)])
+        try:
+            fitted = member.fit(job)
+            held_scores = torch.stack([fitted.scores(held.x, checkpoint) for checkpoint in range(fitted.checkpoints)])
+        except (Interrupted, MemoryError):
+            raise
+        except Exception as error:
+            said = " ".join(str(error).split())
+            raise MemberFailed(f"it failed in fold {fold + 1}: {type(error).__name__}: {said}") from error
     finally:
         torch.set_num_threads(threads)
+    if not bool(held_scores.isfinite().all()):
+        raise MemberFailed(f"it says of rows of fold {fold + 1} what is no finite number")
     return Cell(fitted, held_scores, time.monotonic() - began)
 
 

@@ -14,7 +14,7 @@ from ...targets.folds import Folds, make_folds, make_list_folds, make_time_folds
 from ...targets.grades import HIGHEST_GRADE
 from ...targets.objective import Objective
 from ..networks.loop import never_stop
-from .cells import Cell, Progress, Runner, Table
+from .cells import Cell, MemberFailed, Progress, Runner, Table
 from .checkpoints import best_checkpoint, learning_curves, out_of_fold
 from .choices import Choosing, Learned
 from .ensemble import Ensemble, OutOfFold, WeightedMember
@@ -129,24 +129,43 @@ def _able(table: Table, wanted: tuple[Member, ...], notes: list[str]) -> list[Me
 def _learn(
     table: Table, runner: Runner, able: list[Member], notes: list[str]
 ) -> tuple[list[Learned], list[list[Cell]]]:
-    """Who learned in time, what each says out of fold, and its cells."""
+    """Who learned in time and tells rows apart, what each says out of fold, and its cells."""
     learned: list[Learned] = []
     cells_of: dict[str, list[Cell]] = {}
-    total = len(able) * table.cells
+    left_out: dict[str, str] = {}
     limit = runner.deadline
     for number, member in enumerate(able):
         runner.deadline = limit if learned else None  # without one member there is no answer at all
         starts = None
         if member.starts_from in cells_of:
             starts = _at_best(table, learned[list(cells_of).index(member.starts_from)], cells_of[member.starts_from])
-        missing = member.starts_from is not None and starts is None
-        cells = None if missing else runner.cells(member, starts, number * table.cells, total)
+        elif member.starts_from is not None:
+            left_out[member.title] = "it starts from a member that was left out"
+            continue
+        try:
+            cells = runner.cells(member, starts, number * table.cells, len(able) * table.cells)
+        except MemberFailed as failure:
+            left_out[member.title] = str(failure)
+            continue
         if cells is None:
-            notes.append(f"{member.title} left out: the time limit was reached before it had learned")
+            left_out[member.title] = "the time limit was reached before it had learned"
             continue
         cells_of[member.name] = cells
         learned.append(Learned(member, out_of_fold(table, cells[: len(table.folds)])))
-    return learned, list(cells_of.values())
+    same = [one.member for one in learned if not _tells_rows_apart(table, one)]
+    if len(same) < len(learned):  # where nobody tells rows apart there is nothing to learn, and the metric says so
+        left_out |= {member.title: "it says the same of every row" for member in same}
+        learned = [one for one in learned if one.member not in same]
+    notes += [f"{title} left out: {reason}" for title, reason in left_out.items()]
+    if not learned:
+        raise InputError("--members", "none that learned: " + "; ".join(notes), "at least one")
+    return learned, [cells_of[one.member.name] for one in learned]
+
+
+def _tells_rows_apart(table: Table, learned: Learned) -> bool:
+    """Whether a member says different things of two rows of any fold, at any checkpoint."""
+    parts = [learned.scores[:, table.folds.numbers == fold] for fold in range(len(table.folds))]
+    return any(bool((part != part[:, :1]).any()) for part in parts)
 
 
 def _at_best(table: Table, learned: Learned, cells: list[Cell]) -> list[Fitted]:
