@@ -10,7 +10,7 @@ from . import NAMES
 from .claims.catalogue import CLAIMS
 from .claims.judging import Entries
 from .experiments.meng import heads
-from .experiments.ours import autogluon, many_levels, mq2008_committee, retrieval, retrieval_features
+from .experiments.ours import autogluon, expected, many_levels, mq2008_committee, retrieval, retrieval_features
 from .experiments.ravi import rate_duals, second_label, weak_boxes
 from .map import curves
 from .map.page import draw, map_lines, write_choices
@@ -138,6 +138,8 @@ def _committee(results: dict[str, Entries]) -> list[str]:
     levels += (
         [*many_levels.summary_lines(found), ""] if (found := results.get("many_levels")) else ["Not measured yet."]
     )
+    levels += [f"### {expected.TITLE} (`expected`)", "", expected.SETTING, ""]
+    levels += [*expected.summary_lines(results.get("expected", [])), ""]
     return [COMMITTEE, "\n".join(summary_lines(entries, "####")), "", *levels]
 
 

@@ -29,7 +29,7 @@ METRICS, DRAWN = ("auroc", "ap", "f1"), 2_000
 TITLE = "What a run expects on new rows, and what is found there"
 SETTING = f"""{DRAWN:,} rows drawn at random, the default ensemble of `aimfor train`, and the metric on all rows that
 were not drawn (38,000 to 42,000). Points; *holds*: draws whose 95 % interval contains what was found, which has an
-error of its own where positives are rare. Floors have pages of their own."""
+error of its own where positives are rare; of draws that have an interval. Floors have pages of their own."""
 
 
 def cells(options: Options) -> list[Cell]:
@@ -87,10 +87,10 @@ def summary_lines(results: Sequence[dict[str, Any]]) -> list[str]:
             mine = [one["result"][metric] for one in results if name in (None, one["cell"]["set"])]
             if len(mine) > 1:
                 gaps = 100 * np.array([one["expected"] - one["found"] for one in mine])
-                held = sum(one["interval"][0] <= one["found"] <= one["interval"][1] for one in mine)
-                lines.append(
-                    f"| {metric} | {name or 'all'} | {len(mine)} | {_interval(gaps)} | {held} of {len(mine)} |"
-                )
+                told = [one for one in mine if one["interval"] is not None]  # too few rows of a class have none
+                held = sum(one["interval"][0] <= one["found"] <= one["interval"][1] for one in told)
+                count = f"{held} of {len(told)}"
+                lines.append(f"| {metric} | {name or 'all'} | {len(mine)} | {_interval(gaps)} | {count} |")
     return lines
 
 
