@@ -70,6 +70,7 @@ CHAPTERS = {
     ),
     "Constraints and guarantees": (
         "guarantee",
+        "cold",
         "drawn",
         "decide",
         "gap",
