@@ -234,11 +234,19 @@ class Cluster:
         """Waits until both workers have joined."""
         from distributed import Client
 
-        until(self.file.exists)
+        until(self._written)
         found = str(json.loads(self.file.read_text())["address"])
         with Client(found, timeout=300, set_as_default=False) as client:
             client.wait_for_workers(2, timeout=300)
         return found.replace("tcp://", "dask://")
+
+    def _written(self) -> bool:
+        """Whether the scheduler has written its file to the end: it is there, and empty, before."""
+        try:
+            json.loads(self.file.read_text())
+        except (FileNotFoundError, json.JSONDecodeError):
+            return False
+        return True
 
     def close(self) -> None:
         for part in self.parts:
