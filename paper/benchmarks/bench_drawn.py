@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench_guarantee import MAPIE, by_mapie
+from bench_guarantee import MAPIE, by_mapie, population
 
 SEED, SETTINGS, RESAMPLES = 20261119, 10, 1000
 STORE = Path(__file__).parent / "results" / "guarantee" / "drawn.json"
@@ -39,28 +39,6 @@ def settings() -> list[dict[str, Any]]:
          "confidence": float(rng.choice([0.9, 0.95, 0.99]))}
         for _ in range(SETTINGS)
     ]  # fmt: skip
-
-
-def population(data: Path, name: str) -> tuple[np.ndarray, ...]:
-    """Scores and labels of the rows that order the tests, and of the population."""
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    rng = np.random.default_rng(0)
-    if name == "synthetic":
-        y = (rng.random(60_000) < 0.24).astype(int)
-        x = (rng.normal(size=60_000) + 1.8 * y)[:, None]
-    else:
-        parts = [np.load(data / name / f"{part}.npz") for part in ("train", "test")]
-        columns = [str(one) for one in parts[0]["feature_names"]] if "feature_names" in parts[0] else []
-        kept = [i for i in range(parts[0]["X"].shape[1]) if not columns or columns[i] != "duration"]
-        x = np.concatenate([part["X"][:, kept] for part in parts]).astype(float)
-        y = (np.concatenate([part["y"] for part in parts]) > 0).astype(int)
-    order, cut = rng.permutation(len(y)), len(y) // 3
-    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)).fit(x[order[:cut]], y[order[:cut]])
-    scores = model.predict_proba(x)[:, 1]
-    return scores[order[:cut]], y[order[:cut]], scores[order[cut:]], y[order[cut:]]
 
 
 def floor_of(s: np.ndarray, y: np.ndarray, recall: float) -> float:
@@ -121,7 +99,9 @@ def run(data: Path, budget: float) -> None:
             if cell["draws"] > draw or time.process_time() - start > budget:
                 continue
             if one["set"] not in pools:
-                pools[one["set"]] = frank(data) if one["set"] == "frank" else population(data, one["set"])
+                pools[one["set"]] = (
+                    frank(data) if one["set"] == "frank" else population(data, one["set"], np.random.default_rng(0))
+                )
             _draw(cell, pools[one["set"]], draw, place)
         if draw % 5 == 4:
             STORE.write_text(json.dumps(known, indent=1) + "\n")

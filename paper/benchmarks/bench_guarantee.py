@@ -40,27 +40,33 @@ SIZES, DRAWS, CONFIDENCE = (500, 2000, 5000), 60, 0.95
 MAPIE = ("bonferroni", "bonferroni_holm", "fixed_sequence", "split_fixed_sequence")
 
 
-def make_scores(data: Path) -> None:
+def population(data: Path, name: str, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """Scores and labels of the rows that order the tests, and of the population."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
+    if name == "synthetic":
+        y = (rng.random(60_000) < 0.24).astype(int)
+        x = (rng.normal(size=60_000) + 1.8 * y)[:, None]
+    else:
+        parts = [np.load(data / name / f"{part}.npz") for part in ("train", "test")]
+        columns = [str(one) for one in parts[0]["feature_names"]] if "feature_names" in parts[0] else []
+        kept = [i for i in range(parts[0]["X"].shape[1]) if not columns or columns[i] != "duration"]
+        x = np.concatenate([part["X"][:, kept] for part in parts]).astype(float)
+        y = (np.concatenate([part["y"] for part in parts]) > 0).astype(int)
+    order, cut = rng.permutation(len(y)), len(y) // 3
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)).fit(x[order[:cut]], y[order[:cut]])
+    scores = model.predict_proba(x)[:, 1]
+    return scores[order[:cut]], y[order[:cut]], scores[order[cut:]], y[order[cut:]]
+
+
+def make_scores(data: Path) -> None:
     rng, out = np.random.default_rng(0), {}
     for name in SETS:
-        if name == "synthetic":
-            y = (rng.random(60_000) < 0.24).astype(int)
-            x = (rng.normal(size=60_000) + 1.8 * y)[:, None]
-        else:
-            parts = [np.load(data / name / f"{part}.npz") for part in ("train", "test")]
-            columns = [str(one) for one in parts[0]["feature_names"]] if "feature_names" in parts[0] else []
-            kept = [i for i in range(parts[0]["X"].shape[1]) if not columns or columns[i] != "duration"]
-            x = np.concatenate([part["X"][:, kept] for part in parts]).astype(float)
-            y = np.concatenate([part["y"] for part in parts])
-        order, cut = rng.permutation(len(y)), len(y) // 3
-        model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)).fit(x[order[:cut]], y[order[:cut]])
-        scores = model.predict_proba(x)[:, 1]
-        for part, rows in (("train", order[:cut]), ("pool", order[cut:])):
-            out[f"{name}_{part}_s"], out[f"{name}_{part}_y"] = scores[rows], y[rows]
+        found = population(data, name, rng)
+        for part, scores, y in (("train", *found[:2]), ("pool", *found[2:])):
+            out[f"{name}_{part}_s"], out[f"{name}_{part}_y"] = scores, y
     np.savez(SCORES, **out)
 
 
