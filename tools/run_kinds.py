@@ -25,7 +25,7 @@ def stand_in() -> None:
     """A backbone without weights: what it sees does not matter here, time does."""
     from aimfor.data import backbones
 
-    samples = runpy.run_path(str(Path(__file__).parents[1] / "tests" / "app" / "pictures_samples.py"))
+    samples = runpy.run_path(str(Path(__file__).parents[1] / "tests" / "pictures_samples.py"))
     backbones._lite0 = samples["tiny"]  # type: ignore[assignment]
 
 
@@ -74,7 +74,7 @@ def _ranked(place: Path) -> tuple[list[list[str]], Path]:
 
 
 def _many(place: Path) -> tuple[list[list[str]], Path]:
-    samples = runpy.run_path(str(Path(__file__).parents[1] / "tests" / "app" / "pictures_samples.py"))
+    samples = runpy.run_path(str(Path(__file__).parents[1] / "tests" / "pictures_samples.py"))
     rng, lines = random.Random(0), ["file,below,noisy"]
     for seed in range(90):
         samples["picture"](seed % 2, seed).save(place / f"{seed}.png")
@@ -102,7 +102,7 @@ def _masks(place: Path) -> tuple[list[list[str]], Path]:
 
 
 def _retrieval(place: Path) -> tuple[list[list[str]], Path]:
-    samples = runpy.run_path(str(Path(__file__).parents[1] / "tests" / "app" / "pictures_samples.py"))
+    samples = runpy.run_path(str(Path(__file__).parents[1] / "tests" / "pictures_samples.py"))
     photos = samples["many_classes"](place / "photos")
     words = ("--metric", "map@r", "--model", "efficientnet-lite0", "--image-size", "32", "--epochs", "2")
     return _trained(photos, *words), photos

@@ -52,7 +52,7 @@ def test_the_comparison_sees_one_digit() -> None:
 
 @pytest.mark.parametrize("name", TOOL["NAMES"])
 def test_every_number_is_as_it_was(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    samples = runpy.run_path(str(HERE.parent / "app" / "pictures_samples.py"))
+    samples = runpy.run_path(str(HERE.parent / "pictures_samples.py"))
     monkeypatch.setattr(backbones, "_lite0", samples["tiny"])
     stored = json.loads((HERE / f"{name.replace(' ', '_')}.json").read_text())
     read: set[str] = set()

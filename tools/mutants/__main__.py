@@ -41,7 +41,7 @@ PACKAGES = (
 PROGRAM = "data+targets+learners+runs+cli"
 #: What tests a package beside its own folder: a metric's forms are tested with the engines that solve them.
 ELSEWHERE = {
-    PROGRAM: ("tests/app", "tests/fitting", "tests/test_silent_acts.py"),
+    PROGRAM: ("tests/program", "tests/test_silent_acts.py"),
     "metrics": ("tests/lp/test_metric_programs.py", "tests/smooth", "tests/sorted", "tests/test_regularized.py"),
     "checks": (
         "tests/test_gate.py",
@@ -55,7 +55,7 @@ ELSEWHERE = {
         *(f"tests/test_{name}.py" for name in ("bad_input", "regularized", "ties", "transforms", "undefined")),
         "tests/sorted/test_bank.py",
         "tests/metrics/test_tie_orders.py",
-        "tests/app/test_from_python.py",
+        "tests/program/runs/test_from_python.py",
     ),
 }
 

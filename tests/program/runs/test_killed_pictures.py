@@ -17,8 +17,8 @@ from aimfor.cli.main import app
 from aimfor.data import backbones, checkpoint
 from aimfor.learners.ensemble import FolderStore
 from aimfor.learners.ensemble.members import pictures as members
+from pictures_samples import class_folders, many_classes, tiny
 
-from .pictures_samples import class_folders, many_classes, tiny
 from .test_many_labels import table
 from .test_mask_run import scenes
 

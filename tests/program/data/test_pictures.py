@@ -15,8 +15,7 @@ from aimfor.data.layouts import read_pictures
 from aimfor.data.pictures import Pictures, decoded
 from aimfor.data.sources import load
 from aimfor.errors import InputError
-
-from .pictures_samples import class_folders, picture
+from pictures_samples import class_folders, picture
 
 
 def saved(image: Image.Image, kind: str, **how: object) -> bytes:

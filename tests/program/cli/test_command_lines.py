@@ -16,7 +16,7 @@ import typer.main
 from aimfor.__main__ import BASE, main
 from aimfor.cli.main import app
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "migrate").glob("*.md"))]
 SHELL = re.compile(r"^ *```(?:sh|bash|console)\n(.*?)^ *```\n(?:\n```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE)
 

@@ -20,16 +20,20 @@ from aimfor.targets import folds
 from undrawn import draw_less, redraw, undraw, wait_less
 
 NASTY = "<script>document.title='owned'</script>"
+#: Rooms whose tests make whole runs.
+RUNS = ("cli", "data", "runs", "report", "onnx")
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _quick(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Three folds for a small table instead of ten; figures and an interval's hundreds of draws only in modules
-    that look at them (``DRAWN``, ``MANY_DRAWS``)."""
+    """Where whole runs are made: three folds for a small table instead of ten, few draws for an interval, and figures
+    only in modules that look at them (``DRAWN``)."""
+    if request.path.parent.name not in RUNS:
+        yield
+        return
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(folds, "SMALL_FOLDS", 3)
-        if not getattr(request.module, "MANY_DRAWS", False):
-            draw_less(patch)
+        draw_less(patch)
         wait_less(patch)
         patch.setattr(typer.testing, "_get_command", _command)
         if not getattr(request.module, "DRAWN", False):

@@ -20,8 +20,6 @@ from aimfor.targets.evaluate.part import constant_value
 from aimfor.targets.intervals import bootstrap_interval
 from aimfor.targets.objective import Objective
 
-MANY_DRAWS = True  # the tests are about the intervals that come of them
-
 
 def two_classes(n: int = 400, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, Any]:
     rng = np.random.default_rng(seed)

@@ -26,8 +26,7 @@ from aimfor.learners.ensemble.members.tuned import made
 from aimfor.runs.compare import entrants
 from aimfor.runs.finished import load_run
 from aimfor.targets.objective import Objective
-
-from .pictures_samples import TinyTail, class_folders, picture, tiny
+from pictures_samples import TinyTail, class_folders, picture, tiny
 
 
 @pytest.fixture(autouse=True)

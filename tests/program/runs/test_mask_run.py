@@ -20,8 +20,7 @@ from aimfor.runs import masks as mask_run
 from aimfor.runs.lock import locked
 from aimfor.runs.masks import load_run, split
 from aimfor.targets.pixels import coarse, common_size, read_scenes
-
-from .pictures_samples import tiny
+from pictures_samples import tiny
 
 
 @pytest.fixture(autouse=True)

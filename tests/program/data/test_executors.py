@@ -23,7 +23,7 @@ from cell_functions import endless_after_zero, fails_on_three, kills_its_worker,
 from programs import until
 
 pytestmark = pytest.mark.usefixtures("warm_server")
-TESTS = Path(__file__).parent.parent
+TESTS = Path(__file__).parents[2]
 CELLS = {f"k{number}": {"number": number} for number in range(8)}
 EXPECTED = {key: {"square": cell["number"] ** 2} for key, cell in CELLS.items()}
 

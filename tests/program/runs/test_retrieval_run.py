@@ -19,8 +19,7 @@ from aimfor.data import backbones
 from aimfor.data.pictures import pictures_of
 from aimfor.retrieval import evaluate
 from aimfor.runs.retrieval import load_run
-
-from .pictures_samples import many_classes, patterned, tiny
+from pictures_samples import many_classes, patterned, tiny
 
 DRAWN = True  # a browser looks at the figures
 
@@ -117,7 +116,7 @@ def test_without_a_backbone_a_small_network_learns(tmp_path: Path) -> None:
 
 
 def test_the_commands_of_the_page_work_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "pictures.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "pictures.md").read_text()
     block = page.split("## Pictures found by their likeness")[1].split("```sh\n")[1].split("```")[0]
     many_classes(tmp_path / "photos", 6, 3)
     monkeypatch.chdir(tmp_path)

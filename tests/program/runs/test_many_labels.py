@@ -19,8 +19,7 @@ from aimfor.data import backbones
 from aimfor.data.pictures import Pictures
 from aimfor.runs import labels as many
 from aimfor.runs.labels import label_sheets
-
-from .pictures_samples import picture, tiny
+from pictures_samples import picture, tiny
 
 
 @pytest.fixture(autouse=True)

@@ -113,7 +113,7 @@ def forked(command: list[str], *, input: str, **_: object) -> subprocess.Complet
 
 def test_a_slice_of_the_fuzz_of_run_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     """`python tools/fuzz_runs.py` does a thousand, of all kinds; the seed here is another one."""
-    tools = Path(__file__).parents[2] / "tools"
+    tools = Path(__file__).parents[3] / "tools"
     monkeypatch.syspath_prepend(str(tools))
     monkeypatch.setattr(backbones, "_lite0", backbones._lite0)  # the tool puts a stand-in there
     tool = runpy.run_path(str(tools / "fuzz_runs.py"))

@@ -77,6 +77,6 @@ def test_an_option_about_a_file_needs_such_a_file(option: str, form: str, fine: 
 
 
 def test_the_page_shows_the_matrix() -> None:
-    tool: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "options.py"))
+    tool: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[3] / "tools" / "options.py"))
     assert tool["page"]() == tool["PAGE"].read_text(encoding="utf8")
     assert kinds.matrix().count("| acts ") + kinds.matrix().count("| refused ") == len(ACTS) * len(KINDS)
