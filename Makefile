@@ -38,6 +38,7 @@ laws: .venv/ready
 lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell $$(git ls-files '*.md' '*.py' '*.toml' '*.yml' ':!tests')
 
 types: .venv/ready
 	$(BIN)/mypy

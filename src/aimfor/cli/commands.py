@@ -113,7 +113,7 @@ def export(
 
 def demo(
     out: Out = None,
-    seeds: Annotated[int, typer.Option(help="Paired seeds and splits.")] = 5,
+    seeds: Annotated[int, typer.Option(help="Paired seeds and splits.")] = 3,
     jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
