@@ -22,6 +22,7 @@ NAMES: dict[str, str] = {
     "from_scratch": "scratch.from_scratch",
     "tables": "ours.tables",
     "committee": "ours.committee",
+    "strong_rivals": "ours.strong_rivals",
     "autogluon": "ours.autogluon",
     "many_levels": "ours.many_levels",
     "expected": "ours.expected",

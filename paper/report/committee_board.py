@@ -40,7 +40,12 @@ def chosen_rival(found: Found) -> tuple[str, float]:
     return name, judged["test"] if judged["test_cv"] is None else judged["test_cv"]
 
 
-def cells_of(results: list[dict[str, Any]], metric: str, other: Callable[[Found], float | None]) -> list[Cell]:
+def cells_of(
+    results: list[dict[str, Any]],
+    metric: str,
+    other: Callable[[Found], float | None],
+    test_per_train: float = TEST_PER_TRAIN,
+) -> list[Cell]:
     """The committee above the other, table by table. Splits on which either is undefined are left out."""
     tables: dict[str, list[Found]] = {}
     for entry in sorted(results, key=lambda one: (one["cell"]["set"], one["cell"]["seed"])):
@@ -52,13 +57,13 @@ def cells_of(results: list[dict[str, Any]], metric: str, other: Callable[[Found]
         ours = [100 * found["committee"] for found in founds]
         theirs = [100 * value for value in map(other, founds) if value is not None]
         names = [chosen_rival(found)[0] for found in founds]
-        difference = paired_difference(ours, theirs, test_share=TEST_PER_TRAIN)
+        difference = paired_difference(ours, theirs, test_share=test_per_train)
         mean = statistics.mean
         made.append(Cell(table, metric, len(ours), mean(ours), mean(theirs), max(names, key=names.count), difference))
     return made
 
 
-def _score(metric: str, cells: Sequence[Cell]) -> str:
+def score_line(metric: str, cells: Sequence[Cell]) -> str:
     gains = [cell.difference.mean for cell in cells]
     middle, low, high = bootstrap_median(gains)
     adjusted = holm([cell.difference.p for cell in cells])
@@ -131,7 +136,7 @@ def summary_lines(results: list[dict[str, Any]], level: str = "##") -> list[str]
     ]
     for text, other in CONTRASTS.items():
         lines += ["", f"{level} The committee against {text}", "", *HEAD]
-        lines += [_score(metric, cells) for metric in metrics if (cells := cells_of(results, metric, other))]
+        lines += [score_line(metric, cells) for metric in metrics if (cells := cells_of(results, metric, other))]
     lines += ["", f"{level} Estimated on out-of-fold rows, found on test rows", "", *_promises(results, metrics)]
     return [*lines, "", f"{level} Mean weight of each member", "", *_shares(results, metrics)]
 
