@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from aimfor.runs.compare.statistics import Difference, holm, paired_difference
+from aimfor.runs.compare.verdicts import Difference, holm, paired_difference
 
 from ..report.pages import write_table
 from ..report.scoreboard import markdown

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aimfor.runs.compare.statistics import paired_difference
+from aimfor.runs.compare.verdicts import paired_difference
 
 from ..experiments.ours.retrieval import OURS, complete
 from ..experiments.ours.retrieval_losses import METHODS

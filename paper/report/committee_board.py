@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from aimfor.runs.compare.statistics import Difference, holm, paired_difference
+from aimfor.runs.compare.verdicts import Difference, holm, paired_difference
 
 from .pages import write_table
 from .statistics import bootstrap_median, signed_ranks

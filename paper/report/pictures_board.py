@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from aimfor.runs.compare.statistics import Difference, paired_difference
+from aimfor.runs.compare.verdicts import Difference, paired_difference
 
 from .scoreboard import markdown
 from .statistics import paired

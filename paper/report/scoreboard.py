@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aimfor.runs.compare.statistics import holm
+from aimfor.runs.compare.verdicts import holm
 
 from .figures import dots
 from .statistics import Paired, bootstrap_median, paired

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from aimfor.runs.compare.statistics import Difference, holm, paired_difference
+from aimfor.runs.compare.verdicts import Difference, holm, paired_difference
 
 from .scoreboard import markdown
 

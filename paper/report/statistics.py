@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from aimfor.errors import InputError
-from aimfor.runs.compare.statistics import Difference, paired_difference
+from aimfor.runs.compare.verdicts import Difference, paired_difference
 
 
 def least_share(found: int, of: int) -> float:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from aimfor.learners.ensemble import fit_ensemble
-from aimfor.runs.compare.statistics import Difference
+from aimfor.runs.compare.verdicts import Difference
 from paper.experiment import Options
 from paper.experiments.ours import committee
 from paper.report.committee_board import CONTRASTS, Cell, cells_of, chosen_rival, visible, write_board

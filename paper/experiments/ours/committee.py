@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from aimfor.learners.ensemble import Ensemble, MemoryStore, fit_ensemble
-from aimfor.learners.ensemble.decide import threshold_of
-from aimfor.learners.ensemble.scale import Scale
+from aimfor.learners.ensemble.calibration import Scale, threshold_of
 from aimfor.learners.ensemble.weights import DEFAULT, Judge, choose, mixed
 from aimfor.targets.objective import Objective
 

@@ -10,8 +10,8 @@ import torch
 
 from aimfor.learners.ensemble import fit_ensemble
 from aimfor.learners.ensemble.members import Rows
-from aimfor.runs.compare.rankers import RANKERS, rank_by
-from aimfor.runs.compare.statistics import paired_difference
+from aimfor.runs.compare.rivals import RANKERS, rank_by
+from aimfor.runs.compare.verdicts import paired_difference
 from aimfor.targets.objective import Objective
 
 from ...data.tables import arrays

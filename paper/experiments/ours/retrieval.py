@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from aimfor.learners.networks.per_class import PerClassBatchSampler
 from aimfor.retrieval import evaluate
-from aimfor.runs.compare.statistics import holm, paired_difference
+from aimfor.runs.compare.verdicts import holm, paired_difference
 
 from ...data.tables import arrays
 from ...experiment import Cell, Experiment, Options, Result, data_folder

@@ -21,7 +21,7 @@ from aimfor.learners.embedding import Part, fit_embedding
 from aimfor.learners.embedding.fit import TITLES
 from aimfor.learners.ensemble import MemoryStore
 from aimfor.retrieval import evaluate
-from aimfor.runs.compare.statistics import paired_difference
+from aimfor.runs.compare.verdicts import paired_difference
 
 from ...data.frozen import evenly, features
 from ...data.tables import arrays

@@ -41,11 +41,9 @@ from torch import Tensor
 
 from aimfor.data.columns import TableEncoder, columns_of
 from aimfor.learners.ensemble import Ensemble, MemoryStore, fit_ensemble
-from aimfor.learners.ensemble.decide import threshold_of
-from aimfor.learners.ensemble.scale import Scale
+from aimfor.learners.ensemble.calibration import Scale, threshold_of
 from aimfor.learners.ensemble.weights import DEFAULT, Judge, choose, mixed
-from aimfor.runs.compare.raw import RawTable
-from aimfor.runs.compare.rivals import LEARN
+from aimfor.runs.compare.rivals import LEARN, RawTable
 from aimfor.targets.objective import Objective
 
 from ...data.tables import arrays, stratified
@@ -66,7 +64,7 @@ NUMBERS = ("mammography", "thyroid_ann", "creditcard_fraud", "covertype_4v2")
 SMALL = ("phoneme", "spambase", "us_crime", "satimage", "page_blocks0", "ozone_level_8hr", "wine_quality", "wilt")
 DRAWN = 4_000
 #: LGBM-TD for classes.
-TUNED = {
+TUNED: dict[str, Any] = {
     "learning_rate": 0.04,
     "subsample": 0.75,
     "subsample_freq": 1,

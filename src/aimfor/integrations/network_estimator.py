@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from ..errors import refusal
 from ..learners.ensemble.members.base import Job, Rows
-from ..learners.ensemble.members.network import loss_for_metric
-from ..learners.ensemble.members.training import Schedule
+from ..learners.ensemble.members.network import Schedule, loss_for_metric
 from ..learners.networks.losses import why_untrainable
 from ..learners.networks.models import build, scores_of
 from ..learners.networks.one_network import Candidate, refit_candidate, train_candidate, with_class_weights

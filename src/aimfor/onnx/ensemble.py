@@ -10,8 +10,8 @@ from onnx import ModelProto, TensorProto
 
 from ..data.columns import TableEncoder
 from ..learners.ensemble import Ensemble
+from ..learners.ensemble.calibration import MOST, Scale
 from ..learners.ensemble.choices import SILENT
-from ..learners.ensemble.scale import MOST, Scale
 from .columns import encoded, input_name, what_it_takes
 from .graph import Graph
 from .members import weighted_scores

@@ -13,10 +13,8 @@ from ..errors import InputError
 from ..learners.ensemble import WeightedMember
 from ..learners.ensemble.levels import Levels
 from ..learners.ensemble.members import Fitted
-from ..learners.ensemble.members.design import CLIP, Design
-from ..learners.ensemble.members.linear import FittedLinear
-from ..learners.ensemble.members.network import FittedNetwork
-from ..learners.ensemble.members.tabular_network import BLOCKS
+from ..learners.ensemble.members.linear import CLIP, Design, FittedLinear
+from ..learners.ensemble.members.network import BLOCKS, FittedNetwork
 from ..learners.ensemble.members.trees import FittedTrees
 from .graph import Graph
 

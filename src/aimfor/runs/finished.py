@@ -19,8 +19,8 @@ from ..data.settings import Settings
 from ..data.source import Source
 from ..errors import InputError
 from ..learners.ensemble import Ensemble
+from ..learners.ensemble.cells import Kept
 from ..learners.ensemble.members import TunedTail
-from ..learners.ensemble.store import Kept
 from ..targets.calibrate import probability
 from ..targets.classes import Labels
 from ..targets.objective import Objective

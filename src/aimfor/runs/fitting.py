@@ -14,7 +14,7 @@ from ..data.processes import cores
 from ..data.settings import Settings
 from ..errors import InputError
 from ..learners.ensemble import Ensemble, fit_ensemble
-from ..learners.ensemble.decide import Threshold
+from ..learners.ensemble.calibration import Threshold
 from ..learners.ensemble.members import TunedTail, for_pictures, for_tuning, members
 from ..learners.ensemble.weights import DEFAULT, Judge
 from ..learners.networks.augment import sort_of

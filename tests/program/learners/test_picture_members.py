@@ -30,7 +30,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     from aimfor.learners.ensemble.members import pictures
 
     monkeypatch.setattr(pictures, "STEPS", 8)
-    monkeypatch.setattr(pictures, "LOOKS", 2)
+    monkeypatch.setattr(pictures, "CHECKPOINTS", 2)
 
 
 @pytest.mark.usefixtures("quick")

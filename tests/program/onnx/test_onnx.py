@@ -24,7 +24,7 @@ from aimfor.data.columns.dates import calendar
 from aimfor.errors import InputError
 from aimfor.integrations.sklearn import MetricClassifier
 from aimfor.learners.ensemble import fit_ensemble
-from aimfor.learners.ensemble.scale import Scale
+from aimfor.learners.ensemble.calibration import Scale
 from aimfor.onnx import Reading, check, columns, members, run_model
 from aimfor.targets import folds
 from aimfor.targets.calibrate import probability

@@ -22,7 +22,7 @@ from aimfor.data.sources import load
 from aimfor.errors import Interrupted
 from aimfor.learners.ensemble import fit_ensemble
 from aimfor.learners.ensemble.members import TunedTail, pictures
-from aimfor.learners.ensemble.members.tuned import made
+from aimfor.learners.ensemble.members.pictures import made
 from aimfor.runs.compare import entrants
 from aimfor.runs.finished import load_run
 from aimfor.targets.objective import Objective

@@ -13,9 +13,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from aimfor.data.settings import settings
-from aimfor.runs.compare.advice import cheapest_first
-from aimfor.runs.compare.raw import RawTable, raw_table
-from aimfor.runs.compare.rivals import LEARN, run_rival
+from aimfor.runs.compare.rivals import LEARN, RawTable, raw_table, run_rival
+from aimfor.runs.compare.verdicts import cheapest_first
 from aimfor.runs.prepared import prepare
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from aimfor.runs.compare.statistics import holm, paired_difference
+from aimfor.runs.compare.verdicts import holm, paired_difference
 
 
 def test_without_overlap_it_is_the_paired_t_test() -> None:

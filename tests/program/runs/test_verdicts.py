@@ -10,8 +10,8 @@ import pytest
 
 from aimfor.data.settings import settings
 from aimfor.runs.compare.entrants import ENSEMBLE, FOR_TABLES, NETWORKS
-from aimfor.runs.compare.floors import floor_sentences
 from aimfor.runs.compare.plan import BEST_OF_ALL, BEST_RIVAL, Plan, summarize
+from aimfor.runs.compare.verdicts import floor_sentences
 
 MEMBERS = ("linear", "trees", "network")
 

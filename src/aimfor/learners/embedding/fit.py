@@ -20,7 +20,7 @@ from torch.nn import functional
 from ...data.components import in_blocks
 from ...retrieval import RetrievalLoss
 from ...targets.neighbours import depth_of, query_values
-from ..ensemble.store import MemoryStore, Store
+from ..ensemble.cells import MemoryStore, Store
 from ..networks.loop import descend, never_stop
 from ..networks.per_class import PerClassBatchSampler
 from .networks import trainable, untrained

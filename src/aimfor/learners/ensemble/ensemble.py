@@ -12,12 +12,11 @@ from torch import Tensor
 from ...errors import InputError
 from ...targets.calibrate import probability
 from ...targets.objective import Objective
+from .calibration import Scale, Threshold
+from .cells import Kept
 from .choices import SILENT, Judged
-from .decide import Threshold
 from .levels import Levels
 from .members import Fitted, Member, every_member
-from .scale import Scale
-from .store import Kept
 from .weights import mixed
 
 _BY_NAME = {member.name: member for member in every_member()}

@@ -14,15 +14,13 @@ from ...targets.folds import Folds, make_folds, make_list_folds, make_time_folds
 from ...targets.grades import HIGHEST_GRADE
 from ...targets.objective import Objective
 from ..networks.loop import never_stop
-from .cells import Cell, MemberFailed, Progress, Runner, Table
-from .checkpoints import best_checkpoint, learning_curves, out_of_fold
-from .choices import Choosing, Learned
+from .calibration import Scale
+from .cells import Cell, MemberFailed, MemoryStore, Progress, Runner, Store, Table
+from .choices import Choosing, Learned, best_checkpoint, learning_curves, out_of_fold
 from .ensemble import Ensemble, OutOfFold, WeightedMember
 from .levels import Levels
 from .members import FOR_TABLES, Fitted, Member, Rows
 from .members import members as of_kinds
-from .scale import Scale
-from .store import MemoryStore, Store
 from .weights import DEFAULT
 
 

@@ -11,9 +11,7 @@ from torch import Tensor, nn
 
 from ...refit import HeadFitter
 from ..ensemble.members.base import Job, Rows
-from ..ensemble.members.network import cross_entropy
-from ..ensemble.members.tabular_network import together
-from ..ensemble.members.training import LossOfBatch, Schedule, train
+from ..ensemble.members.network import LossOfBatch, Schedule, cross_entropy, together, train
 from .models import scores_of
 
 

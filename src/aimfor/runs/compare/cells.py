@@ -20,8 +20,7 @@ from ...targets.evaluate import evaluate
 from ...targets.evaluate.lists import evaluate_lists
 from ..prepared import Prepared, prepare, read_source
 from .entrants import ENSEMBLE, Entrant, Outcome, run_entrant
-from .rankers import LAMBDARANK
-from .rivals import PACKAGES, installed
+from .rivals import LAMBDARANK, PACKAGES, installed
 
 Cell = dict[str, Any]
 

@@ -12,16 +12,15 @@ from torch import Tensor
 
 from ...errors import InputError
 from ...learners.ensemble import Ensemble
-from ...learners.ensemble.decide import threshold_of
+from ...learners.ensemble.calibration import threshold_of
 from ...learners.ensemble.members.base import Job, Rows
-from ...learners.ensemble.members.training import Schedule
+from ...learners.ensemble.members.network import Schedule
 from ...learners.networks.models import build, scores_of
 from ...learners.networks.one_network import Candidate, train_candidate
 from ...targets.folds import make_folds
 from ..fitting import ensemble_facts, fit_prepared
 from ..prepared import Prepared
-from .rankers import RANKERS, run_ranker
-from .rivals import RIVALS, run_rival
+from .rivals import RANKERS, RIVALS, run_ranker, run_rival
 
 
 @dataclass(frozen=True)

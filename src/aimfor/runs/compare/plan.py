@@ -16,11 +16,9 @@ from ...data.features import Work
 from ...data.settings import Settings
 from ...errors import InputError
 from ..prepared import prepare
-from .advice import cheapest_first, recommended
 from .cells import Cell, key_of, run_cell, why_not
 from .entrants import ENSEMBLE, FOR_LISTS, FOR_TABLES, NETWORKS, Entrant
-from .floors import floor_sentences
-from .statistics import holm, paired_difference
+from .verdicts import cheapest_first, floor_sentences, holm, paired_difference, recommended
 
 #: Of the rows, for the test of everybody alike.
 HOLDOUT = 0.2

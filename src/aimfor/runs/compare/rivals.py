@@ -1,4 +1,4 @@
-"""What people use on tables, prepared as its own users prepare it; thresholds out of fold, refitted on all rows."""
+"""What people use, prepared as its own users prepare it: on tables with thresholds out of fold, and on ranked lists."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,81 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...data.columns import TableEncoder
+from ...data.columns.categories import Category
+from ...learners.ensemble.members import Rows
 from ...targets.folds import make_folds
+from ...targets.objective import Objective
 from ..prepared import Prepared
-from .raw import MOST_NATIVE, RawTable, raw_table
 
 Array = NDArray[Any]
+#: Levels above which scikit-learn's histogram boosting takes no column of categories.
+MOST_NATIVE = 255
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """Numbers with NaN where they are missing, and categories as level numbers with -1 where missing or unknown.
+
+    Attributes:
+        numbers: ``(n, d)`` float64; dates and counts of words are numbers too.
+        levels: ``(n, k)`` int64.
+        sizes: How many levels each of the k columns has.
+    """
+
+    numbers: Array
+    levels: Array
+    sizes: tuple[int, ...]
+
+    def take(self, rows: Array) -> RawTable:
+        return RawTable(self.numbers[rows], self.levels[rows], self.sizes)
+
+    @property
+    def native(self) -> Array:
+        """``(n, k + d)``: level numbers first, NaN where missing, for learners that know categories."""
+        codes = self.levels.astype(np.float64)
+        return np.concatenate([np.where(codes < 0, np.nan, codes), self.numbers], 1)
+
+    @property
+    def words(self) -> Array:
+        """``(n, k + d)`` objects: level numbers as text, for CatBoost."""
+        return np.concatenate([self.levels.astype(str).astype(object), self.numbers.astype(object)], 1)
+
+
+def raw_table(ready: Prepared, learned: Array) -> RawTable:
+    """The columns of a table, whose levels are those of the rows that may be learned from.
+
+    Without a table, or where no column holds categories, they are the encoded numbers.
+    """
+    x = ready.x.clamp(-10, 10).double().numpy()  # one stray value must not ruin the linear one
+    if not isinstance(ready.encoder, TableEncoder):
+        return RawTable(x.reshape(len(x), -1), np.zeros((len(x), 0), dtype=np.int64), ())
+    numbers, levels, at = [], [], 0
+    for coder in ready.encoder.columns:
+        width = len(coder.parts)
+        part, at = x[:, at : at + width], at + width
+        column = ready.source.columns[coder.name]
+        if isinstance(coder, Category):
+            levels.append(_codes(column, learned))
+        elif coder.parts[-1] == "missing":
+            numbers.append(np.where(part[:, -1:] > 0, np.nan, part[:, :-1]))
+        else:
+            numbers.append(part)
+    empty = np.zeros((len(x), 0))
+    codes = np.stack([one for one, _ in levels], 1) if levels else empty.astype(np.int64)
+    return RawTable(np.concatenate([*numbers, empty], 1), codes, tuple(size for _, size in levels))
+
+
+def _codes(column: Any, learned: Array) -> tuple[Array, int]:
+    """Level numbers by the rows that may be learned from, and how many levels there are."""
+    codes, texts = column.distinct()
+    known = np.unique(codes[learned])
+    known = known[known >= 0]
+    place = np.full(len(texts) + 1, -1, dtype=np.int64)  # the last is for missing, whose code is -1
+    place[known] = np.arange(len(known))
+    return place[codes], len(known)
+
+
 #: Folds for thresholds and for the choice among rivals.
 FOLDS = 5
 #: Name and title.
@@ -112,3 +183,71 @@ LEARN: dict[str, Learn] = {
     "gradient_boosting": _histogram,
     "logistic_regression": _logistic,
 }
+
+
+LAMBDARANK = "lambdarank"
+#: Name and title.
+RANKERS = {
+    LAMBDARANK: "LightGBM, lambdarank",
+    "pointwise_trees": "LightGBM on grades",
+    "pointwise_linear": "ridge regression on grades",
+}
+#: Rounds that the validation queries choose from: an untuned lambdarank overfits small data long before its default.
+ROUNDS = (25, 50, 100, 200)
+
+
+def run_ranker(name: str, ready: Prepared) -> tuple[Tensor, float]:
+    """Scores of the test rows, and the value on the validation queries, of one rival."""
+    train, validation = ready.part("train"), ready.part("validation")
+    return rank_by(name, ready.objective, train, validation, ready.test[0], ready.settings.seed)
+
+
+def rank_by(
+    name: str, objective: Objective, train: Rows, validation: Rows, x: Tensor, seed: int = 0
+) -> tuple[Tensor, float]:
+    """Scores of ``x`` after learning anew from training and validation queries, and the value on the latter.
+
+    The validation queries choose the rounds of trees, as a careful user would.
+    """
+    settings: tuple[int, ...] = ROUNDS if name != "pointwise_linear" else (0,)
+    x_of_both, y_of_both = torch.cat((train.x, validation.x)), torch.cat((train.y, validation.y))
+    both = Rows(x_of_both, y_of_both, lists=torch.cat((_lists(train), _lists(validation))))
+    tried = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # feature names: the packages' own matters
+        for rounds in settings:
+            score = _learned(name, objective, train, rounds, seed)
+            tried.append((objective.value(score(validation.x), validation.y, lists=validation.lists), -rounds))
+        best, rounds = max(tried)
+        return _learned(name, objective, both, -rounds, seed)(x), best
+
+
+def _lists(rows: Rows) -> Tensor:
+    assert rows.lists is not None
+    return rows.lists
+
+
+def _learned(name: str, objective: Objective, rows: Rows, rounds: int, seed: int) -> Callable[[Tensor], Tensor]:
+    rows = rows.take(_lists(rows).argsort(stable=True))  # lists must stand together
+    x, y = _plain(rows.x), rows.y.numpy()
+    model: Any
+    if name == "pointwise_linear":
+        from sklearn.linear_model import Ridge
+
+        model = Ridge().fit(x, y)
+    else:
+        from lightgbm import LGBMRanker, LGBMRegressor
+
+        common: dict[str, Any] = {"n_estimators": rounds, "random_state": seed, "n_jobs": 1, "verbose": -1}
+        if name == LAMBDARANK:
+            sizes = _lists(rows).unique(return_counts=True)[1].numpy()
+            gains = getattr(objective.metric, "gains", lambda grades: grades.double())
+            worth = gains(torch.arange(int(rows.y.max()) + 1)).tolist()
+            model = LGBMRanker(label_gain=worth, **common).fit(x, y, group=sizes)
+        else:
+            model = LGBMRegressor(**common).fit(x, y)
+    return lambda part: torch.from_numpy(np.asarray(model.predict(_plain(part)), dtype=np.float64))
+
+
+def _plain(x: Tensor) -> Array:
+    return np.asarray(x.clamp(-10, 10).numpy())

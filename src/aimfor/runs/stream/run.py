@@ -13,7 +13,7 @@ from ...data import checkpoint
 from ...data.settings import Settings
 from ...errors import InputError
 from ...learners.ensemble import Ensemble, FolderStore, fit_ensemble
-from ...learners.ensemble.decide import Threshold
+from ...learners.ensemble.calibration import Threshold
 from ...learners.ensemble.members import Member, members
 from ...learners.ensemble.members.trees import need_lightgbm
 from ...targets.calibrate import probability

@@ -10,8 +10,8 @@ from torch import Tensor
 from aimfor.data.components import Components
 from aimfor.errors import InputError
 from aimfor.learners.ensemble import FOR_FEATURES, fit_ensemble
-from aimfor.learners.ensemble.members.design import Design
 from aimfor.learners.ensemble.members.features import _turn
+from aimfor.learners.ensemble.members.linear import Design
 from aimfor.targets.objective import Objective
 
 

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from aimfor.errors import InputError
 from aimfor.learners.ensemble import Ensemble, MemoryStore, fit_ensemble
+from aimfor.learners.ensemble.calibration import Scale
 from aimfor.learners.ensemble.choices import Choosing, Learned
 from aimfor.learners.ensemble.members import Job, LambdaTrees, RankedLinear, Rows, members
-from aimfor.learners.ensemble.members.training import _batches
-from aimfor.learners.ensemble.scale import Scale
+from aimfor.learners.ensemble.members.network import _batches
 from aimfor.learners.ensemble.weights import Judge, bootstrap_lists, choose
 from aimfor.metrics import NDCG, AveragePrecision, metric_from_name
 from aimfor.targets.evaluate.lists import list_importance, per_list

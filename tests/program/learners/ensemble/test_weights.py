@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from aimfor.errors import InputError
+from aimfor.learners.ensemble.calibration import Scale, threshold_of
 from aimfor.learners.ensemble.choices import Choosing, Learned
-from aimfor.learners.ensemble.decide import threshold_of
 from aimfor.learners.ensemble.members import Linear, Rows
-from aimfor.learners.ensemble.scale import Scale
 from aimfor.learners.ensemble.weights import RULES, Judge, bootstrap, choose, greedy, mixed, values_of
 from aimfor.targets.folds import make_folds
 from aimfor.targets.objective import Objective

@@ -9,10 +9,9 @@ from .base import Fitted, Job, Member, Rows
 from .features import FeatureLinear, FeatureNetwork, FeatureTrees, Head
 from .linear import Linear
 from .network import Network
-from .pictures import PictureMetric, PictureNetwork
+from .pictures import PictureMetric, PictureNetwork, TunedTail
 from .ranked import RankedLinear, RankedNetwork
 from .trees import ExtraTrees, GradeTrees, LambdaTrees, Trees
-from .tuned import TunedTail
 
 #: By the name a user gives. Trees come with searched and with random splits.
 KINDS: dict[str, tuple[Member, ...]] = {

@@ -22,8 +22,7 @@ from ....refit.features import make_rows
 from ....refit.objectives import objectives_for
 from ....targets.objective import Objective
 from .base import Fitted, Job, Member, Rows
-from .design import Design
-from .linear import Linear
+from .linear import Design, Linear
 from .network import Network
 from .trees import FittedTrees, Trees
 

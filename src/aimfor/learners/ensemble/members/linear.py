@@ -1,7 +1,12 @@
 """The linear member: logistic regression on the columns and on their pieces, at several strengths of its penalty.
 
-With the pieces it is a sum of one bent line per column. That is what a straight line lacks most, and it still has one
-optimum, no seed, and coefficients a reader can follow.
+A column with many values is cut at quantiles of the training rows into pieces, and each piece says how far into it a
+value reaches, from 0 to 1 (a piecewise-linear encoding, which the network learns from too). A weighted sum of pieces is
+a bent line, so even a linear model can follow a column that helps in the middle and harms at both ends; and it still
+has one optimum, no seed, and coefficients a reader can follow.
+
+References:
+    Gorishniy, Rubachev, Babenko, On embeddings for numerical features in tabular deep learning, 2022.
 """
 
 from __future__ import annotations
@@ -15,7 +20,82 @@ from torch import Tensor
 from ....data.components import in_blocks
 from ...networks.loop import end_if
 from .base import Fitted, Job, Member, under
-from .design import Design
+
+#: Standardised values are held within this: one stray value must not dominate.
+CLIP = 10.0
+PIECES = 6
+#: Pieces weigh less than the columns themselves, so that a line is bent only where rows ask for it.
+PIECE_SCALE = 0.5
+#: Beyond so many columns there are no pieces: time grows with them, and many columns bend enough by being many.
+PIECES_AT_MOST = 200
+
+
+class Design:
+    """The matrix of any rows; all it learned from training rows is in `tensors`.
+
+    Example:
+        >>> x = torch.linspace(-1, 1, 100)[:, None]
+        >>> Design.fit(x)(x).shape
+        torch.Size([100, 7])
+    """
+
+    def __init__(self, tensors: dict[str, Tensor]) -> None:
+        self.tensors = tensors
+
+    @classmethod
+    def fit(cls, x: Tensor, pieces: int = PIECES) -> Design:
+        """Scales by the training rows ``(n, d)``; a column that is constant there becomes zeros."""
+        clipped = x.double().clamp(-CLIP, CLIP)
+        tensors = {"mean": clipped.mean(0), "scale": _scale(clipped)}
+        cut = column_edges(x, pieces) if x.shape[1] <= PIECES_AT_MOST else []
+        edges = [(place, limits) for place, limits in enumerate(cut) if len(limits) > 2]
+        if edges:
+            tensors["from"] = torch.tensor([place for place, limits in edges for _ in limits[1:]])
+            tensors["left"] = torch.cat([limits[:-1] for _, limits in edges]).double()
+            tensors["right"] = torch.cat([limits[1:] for _, limits in edges]).double()
+            reach = cls(tensors)._reach(x)
+            tensors |= {"piece_mean": reach.mean(0), "piece_scale": _scale(reach) / PIECE_SCALE}
+        return cls(tensors)
+
+    @classmethod
+    def as_it_is(cls, x: Tensor) -> Design:
+        """Columns whose sizes mean something, such as `Components`: centred, and all divided by one number."""
+        clipped = x.double().clamp(-CLIP, CLIP)
+        scale = _scale(clipped)
+        moving = scale[scale.isfinite()]
+        common = moving.max() / 2 if len(moving) else scale.new_tensor(1.0)
+        return cls({"mean": clipped.mean(0), "scale": torch.where(scale.isfinite(), common, scale)})
+
+    @property
+    def width(self) -> int:
+        return len(self.tensors["mean"]) + len(self.tensors.get("from", ()))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """``(n, width)``, float64."""
+        t = self.tensors
+        columns = (x.double().clamp(-CLIP, CLIP) - t["mean"]) / t["scale"]
+        if "from" in t:
+            columns = torch.cat((columns, (self._reach(x) - t["piece_mean"]) / t["piece_scale"]), 1)
+        return columns
+
+    def _reach(self, x: Tensor) -> Tensor:
+        """How far into each piece a value reaches, from 0 to 1."""
+        t = self.tensors
+        return ((x.double()[:, t["from"]] - t["left"]) / (t["right"] - t["left"])).clamp(0.0, 1.0)
+
+
+def column_edges(x: Tensor, pieces: int) -> list[Tensor]:
+    """Limits of the pieces of each column: quantiles of the training rows, each once. Two limits mean no pieces."""
+    pieces = min(pieces, max(1, len(x) // 8))
+    places = (torch.linspace(0.0, 1.0, pieces + 1, dtype=torch.float64) * (len(x) - 1)).round().long()
+    return [column.unique() for column in x.sort(0).values[places].t()]
+
+
+def _scale(columns: Tensor) -> Tensor:
+    """Standard deviations; infinite for a constant column, which then says nothing."""
+    deviation = columns.std(0, correction=0)
+    return torch.where(deviation > 1e-9, deviation, torch.inf)
+
 
 #: Inverse strengths of the penalty, from strong to weak: the checkpoints.
 STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)

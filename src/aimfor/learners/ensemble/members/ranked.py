@@ -10,10 +10,8 @@ from torch import Tensor, nn
 from ....targets.objective import Objective
 from ...networks.losses import loss_on_logits, why_untrainable
 from .base import Job, Member, Rows
-from .design import Design
-from .network import FittedNetwork, designed
-from .tabular_network import together
-from .training import Schedule, train
+from .linear import Design
+from .network import FittedNetwork, Schedule, designed, together, train
 
 
 class LinearNetwork(nn.Module):

@@ -1,4 +1,4 @@
-"""Members' scores on one scale: calibrated log-odds, from out-of-fold rows of the member itself."""
+"""From out-of-fold scores to calibrated log-odds, on one scale for all members, and to the threshold of decisions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import torch
 from scipy.special import log1p
 from torch import Tensor
 
+from ...metrics.accuracy import Accuracy
+from ...metrics.at_rate import AtRate
 from ...targets.calibrate import class_scaling, platt, probability
+from ...targets.objective import Objective
 
 #: Log-odds beyond this are one chance in three million; they still count, but by their logarithm.
 MOST = 15.0
@@ -79,3 +82,41 @@ def _bounded(scores: Tensor) -> Tensor:
     excess = (scores.abs() - MOST).clamp_min(0.0)
     # Value by value: torch's logarithm differs in the last bit between a row alone and the same row among others.
     return scores.clamp(-MOST, MOST) + scores.sign() * torch.from_numpy(np.asarray(log1p(excess.numpy())))
+
+
+#: Fewer rows than the first number (for accuracy, the second) do not move a threshold: even odds are right already, and
+#: the best of many thresholds on few rows is luck.
+ROWS_TO_TUNE, ROWS_TO_TUNE_ACCURACY = 50, 10_000
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Decisions are ``score > value``; ``text`` says where the value comes from.
+
+    ``guaranteed`` is whether a floor is kept with the stated confidence, and None where no floor was asked for.
+    """
+
+    value: float
+    text: str
+    guaranteed: bool | None = None
+
+
+def threshold_of(objective: Objective, scores: Tensor, y: Tensor, weights: Tensor | None = None) -> Threshold:
+    """The threshold for calibrated log-odds ``(n,)`` of rows the models have not learned from.
+
+    Metrics without a threshold of their own get one for `predict` all the same: the operating point of a metric with a
+    floor, else the one with the best F1.
+    """
+    if objective.ranked:
+        return Threshold(0.0, "nothing is decided: the rows of a query are put in order")
+    if not objective.binary:
+        return Threshold(0.0, "the class with the highest probability is decided")
+    n, least = len(y), ROWS_TO_TUNE
+    if isinstance(objective.metric, Accuracy):
+        least = ROWS_TO_TUNE_ACCURACY
+    if n < least:
+        return Threshold(
+            0.0, f"even odds: {n} out-of-fold rows are fewer than the {least} that would move the threshold"
+        )
+    tuned_for = objective.name if objective.needs_threshold or isinstance(objective.metric, AtRate) else "F1"
+    return Threshold(objective.tuned(scores, y, weights)[0], f"the best for {tuned_for} on {n} out-of-fold rows")
