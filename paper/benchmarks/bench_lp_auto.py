@@ -12,7 +12,7 @@ import torch
 from common import record
 
 from aimfor.lp import Highs, solve
-from aimfor.lp.solvers.warm import PAYS
+from aimfor.lp.solvers.chain import PAYS
 
 SHAPES = ((2, 32), (5, 20), (25, 40), (20, 100), (5, 500), (100, 200), (50, 20), (200, 50))
 

@@ -13,9 +13,9 @@ import torch
 
 import aimfor
 from aimfor.lp import ActiveSet, Highs, InteriorPoint, LinearProgram, LPSolution, SPOPlus, solve
-from aimfor.lp.problem import read_program
-from aimfor.lp.solvers import warm
-from aimfor.lp.standard import Standard, equilibrate, standard_form
+from aimfor.lp.program import Standard, equilibrate, read_program, standard_form
+from aimfor.lp.solvers import highs
+from aimfor.lp.solvers.chain import Auto
 
 sys.path.insert(0, str(Path(__file__).parent))
 from random_programs import feasible_bounded
@@ -134,7 +134,7 @@ def standard(parts: dict[str, Any]) -> Standard:
 
 
 def test_auto_takes_the_method_that_the_rule_names() -> None:
-    auto = warm.Auto()
+    auto = Auto()
     tall = feasible_bounded(16, 200, 20, 0)
     few = {**tall, "c": tall["c"][:2], "A": tall["A"][0, :5], "b": tall["b"][:2, :5]}
     assert isinstance(auto.choose(standard(few)), Highs)
@@ -145,7 +145,7 @@ def test_auto_takes_the_method_that_the_rule_names() -> None:
     parts = shared(3)
     assert_alike(solve(**parts, method="auto"), solve(**parts))
     layer = LinearProgram(method="auto", **{name: parts[name] for name in ("A", "A_eq")})
-    assert isinstance(layer.method, warm.Auto)
+    assert isinstance(layer.method, Auto)
 
 
 def test_auto_works_without_highspy_and_highs_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +154,7 @@ def test_auto_works_without_highspy_and_highs_says_what_is_missing(monkeypatch: 
     def missing() -> Any:
         raise ImportError("no module named highspy")
 
-    monkeypatch.setattr(warm, "highspy", missing)
+    monkeypatch.setattr(highs, "highspy", missing)
     assert torch.equal(solve(**parts, method="auto").x, solve(**parts).x)
     with pytest.raises(aimfor.InputError, match=r"method: got Highs\(\) without highspy .*pip install highspy"):
         Highs()

@@ -15,9 +15,8 @@ import aimfor
 from aimfor.lp import ActiveSet, GradientRule, Implicit, PenaltyNewton, solve
 from aimfor.lp.operators import sparse as sparse_module
 from aimfor.lp.operators.base import Operator
-from aimfor.lp.problem import read_program
-from aimfor.lp.solvers.kkt import GramKkt, RowKkt, product
-from aimfor.lp.standard import Standard, equilibrate, standard_form
+from aimfor.lp.operators.systems import GramKkt, RowKkt, product
+from aimfor.lp.program import Standard, equilibrate, read_program, standard_form
 
 sys.path.insert(0, str(Path(__file__).parent))
 from random_programs import Parts, feasible_bounded, highs, infeasible, item, unbounded

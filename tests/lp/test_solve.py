@@ -13,12 +13,10 @@ import torch
 import aimfor
 from aimfor import Status
 from aimfor.lp import InteriorPoint, LPSolution, Method, PenaltyNewton, solve
-from aimfor.lp.certificates import Point, residuals
 from aimfor.lp.operators.base import Bounds
 from aimfor.lp.operators.dense import DenseOperator
-from aimfor.lp.problem import read_program
-from aimfor.lp.solvers.base import STALLED
-from aimfor.lp.standard import equilibrate, standard_form
+from aimfor.lp.program import equilibrate, read_program, standard_form
+from aimfor.lp.solvers.base import STALLED, Point, residuals
 
 sys.path.insert(0, str(Path(__file__).parent))
 from random_programs import Parts, feasible_bounded, highs, infeasible, item, unbounded

@@ -42,8 +42,7 @@ def test_pair_rows_give_the_dense_answer_and_gradient(d: int) -> None:
 
 
 def test_the_gram_solve_inverts_the_gram_matrix() -> None:
-    from aimfor.lp.problem import read_program
-    from aimfor.lp.standard import standard_form
+    from aimfor.lp.program import read_program, standard_form
 
     a = auc_program(4, 5, 3)
     rows = PairRows(a["x"], 4)

@@ -27,11 +27,10 @@ from aimfor.lp import (
 )
 from aimfor.lp.operators.dense import CholeskyFactor
 from aimfor.lp.operators.sketched import SketchedOperator
-from aimfor.lp.problem import read_program
-from aimfor.lp.solvers import highs, methods
-from aimfor.lp.solvers.base import OPTIMAL, UNBOUNDED
-from aimfor.lp.solvers.newton import Penalised, mangasarian_epsilon, minimise_penalty
-from aimfor.lp.standard import Standard, equilibrate, standard_form
+from aimfor.lp.program import Standard, equilibrate, read_program, standard_form
+from aimfor.lp.solvers import highs, penalty
+from aimfor.lp.solvers.base import OPTIMAL, UNBOUNDED, residuals
+from aimfor.lp.solvers.penalty import Penalised, mangasarian_epsilon, minimise_penalty
 
 sys.path.insert(0, str(Path(__file__).parent))
 from random_programs import feasible_bounded
@@ -142,7 +141,7 @@ def test_a_reduced_program_is_a_relaxation_that_gets_better_with_size(kind: str)
 def test_leverage_is_the_diagonal_of_the_projection_on_the_columns(items: int) -> None:
     program, _ = standard_form(read_program(**feasible_bounded(items, 30, 4, 0)))
     rows = program.operator.rows
-    sketched = SketchedOperator.of(program.operator, "leverage", 10, torch.Generator())
+    sketched = SketchedOperator(program.operator, "leverage", 10, torch.Generator())
     projection = rows @ torch.linalg.inv(rows.mT @ rows) @ rows.mT
     expected = projection.diagonal(dim1=-2, dim2=-1)
     torch.testing.assert_close(sketched.leverage, expected, rtol=0.0, atol=1e-11)
@@ -259,7 +258,7 @@ def test_head_on_one_class_is_undefined_and_attached() -> None:
 @pytest.mark.parametrize(("kind", "other"), [("count", "_sample"), ("rows", "_count"), ("leverage", "_count")])
 def test_every_kind_of_sketch_is_made_its_own_way(kind: str, other: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program, _ = standard_form(read_program(**feasible_bounded(2, 30, 4, 0)))
-    sketched = SketchedOperator.of(program.operator, kind, 10, torch.Generator().manual_seed(0))
+    sketched = SketchedOperator(program.operator, kind, 10, torch.Generator().manual_seed(0))
     monkeypatch.delattr(SketchedOperator, other)
     step = sketched.factor(torch.ones_like(program.h)).solve(torch.ones(2, 4, 1, dtype=torch.float64))
     assert bool(step.isfinite().all())
@@ -295,7 +294,7 @@ def test_a_diagonal_below_zero_by_rounding_alone_is_solved_as_zero() -> None:
 
 
 def test_highs_own_duals_prove_the_value_before_they_are_polished(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(highs, "polish", lambda program, rough: rough)
+    monkeypatch.setattr(highs, "certified", lambda program, rough, tol: (rough, residuals(program, rough)))
     program, _ = standard_form(read_program(**feasible_bounded(3, 30, 8, 0, equalities=2, bounds=True)))
     found = highs.solve_by_highs(program, 1e-7)
     assert found.outcome.tolist() == [OPTIMAL] * 3
@@ -316,7 +315,7 @@ def test_runaway_iterates_end_the_outer_steps(
         found = minimise_penalty(program, epsilon, *rest, **options)
         return replace(found, **{runaway: torch.full_like(getattr(found, runaway), size)})
 
-    monkeypatch.setattr(methods, "minimise_penalty", far_away)
+    monkeypatch.setattr(penalty, "minimise_penalty", far_away)
     program, _ = standard_form(read_program(torch.ones(2).double(), -torch.eye(2).double(), -torch.ones(2).double()))
     PenaltyNewton(epsilon=1.0, smallest=1.0, outer=3).run(program, tol=-1.0)  # nothing is ever good enough
     assert calls == [1.0] * steps
@@ -327,11 +326,11 @@ def test_duals_of_highs_with_a_wrong_sign_in_the_last_digits_are_zero(monkeypatc
     rows, bounds = torch.tensor([[-1.0], [1.0]]).double(), torch.tensor([-1.0, 5.0]).double()
     program, _ = standard_form(read_program(torch.ones(1).double(), rows, bounds))
     item = highs._numpy(program)
-    result = highs._linprog(item.c, item.rows, item.rhs, item.equality_rows, item.equality_rhs, item.lower, item.upper)
+    result = highs._linprog(item)
     assert result.ineqlin.marginals.tolist() == [-1.0, 0.0]
     result.ineqlin.marginals[1] = 1e-12
-    monkeypatch.setattr(highs, "polish", lambda _, rough: rough)
-    assert highs._optimal(program, result, 1e-9).point.z.tolist() == [[1.0, 0.0]]
+    monkeypatch.setattr(highs, "certified", lambda program, rough, tol: (rough, residuals(program, rough)))
+    assert highs._certify(program, [highs._answer(result)], 1e-9).point.z.tolist() == [[1.0, 0.0]]
 
 
 def test_the_ray_of_highs_is_the_steepest_of_the_directions_with_entries_up_to_one() -> None:

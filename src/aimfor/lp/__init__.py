@@ -1,23 +1,18 @@
 """ENGINE "lp": a differentiable linear program that is right, fast and certified."""
 
-from .certificates import Residuals
-from .costs import BlackBox, Perturbed
-from .engine import LPEngine
-from .form import HasProgram, LPForm, LPTask
+from .engine import HasProgram, LPEngine, LPForm, LPTask
 from .gradients import ActiveSet, Envelope, GradientRule, Implicit, Unrolled
 from .head import LPHead, LPHeadOutput
-from .layer import LinearProgram
+from .operators.sketched import Sketch
 from .operators.structured import PairRows
-from .oracle import Oracle
-from .predict import PerturbedFenchelYoung, SPOPlus
-from .public import choose_epsilon, solve
+from .predict import BlackBox, Oracle, Perturbed, PerturbedFenchelYoung, SPOPlus
+from .public import LinearProgram, choose_epsilon, solve
 from .ratio import RatioProblem, best_threshold, ratio_form
 from .solution import LPSolution
-from .solvers.base import Method
-from .solvers.methods import InteriorPoint, PenaltyNewton
-from .solvers.plain import PlainResult, plain_scheme
-from .solvers.sketch import Sketch
-from .solvers.warm import Highs
+from .solvers.base import Method, Residuals
+from .solvers.highs import Highs
+from .solvers.interior import InteriorPoint
+from .solvers.penalty import PenaltyNewton, PlainResult, plain_scheme
 
 __all__ = [
     "ActiveSet",

@@ -11,10 +11,9 @@ from torch import Tensor
 
 from ..errors import SolverError
 from ..twice import once, unrecorded
-from .certificates import Point
 from .operators.structured import PairRows, pair_gradient
-from .problem import Program, is_csr
-from .standard import Layout, Scaling, Standard
+from .program import Layout, Program, Scaling, Standard, is_csr
+from .solvers.base import Point
 
 REASON = "the optimum of a linear program is differentiated once."
 
@@ -102,19 +101,19 @@ class _Argmin(torch.autograd.Function):
             ctx.reached.add("constraints")
         scale, layout = solved.scaling, solved.layout
         gradient = torch.where(solved.good[:, None], gradients[0] * scale.column * scale.size, 0.0)
-        found = ctx.adjoint(solved, gradient)
+        sensitivity = ctx.adjoint(solved, gradient)
         mask = solved.good[:, None]
-        zero = found.c.new_zeros(())
-        c = torch.where(mask, found.c * scale.column / scale.cost, zero)
-        h = torch.where(mask, found.h * scale.row / scale.size, zero)
-        f = torch.where(mask, found.f * scale.equality_row / scale.size, zero)
+        zero = sensitivity.c.new_zeros(())
+        c = torch.where(mask, sensitivity.c * scale.column / scale.cost, zero)
+        h = torch.where(mask, sensitivity.h * scale.row / scale.size, zero)
+        f = torch.where(mask, sensitivity.f * scale.equality_row / scale.size, zero)
         outer = [
             (
                 torch.where(mask, left * scale.row, zero)[:, : layout.general],
                 torch.where(mask, left_equality * scale.equality_row, zero)[:, : layout.equalities],
                 torch.where(mask, right * scale.column, zero),
             )
-            for left, left_equality, right in found.outer
+            for left, left_equality, right in sensitivity.outer
         ]
         return (None,) * 5 + _distribute(ctx, layout, solved.point.y, c, h, f, outer)
 
@@ -171,10 +170,10 @@ class _Value(torch.autograd.Function):
 
 def _shapes(parts: tuple[Tensor | None, ...], pairs: PairRows | None) -> tuple[Any, ...]:
     """What backward must know of its inputs: the structure or pattern of the rows, the leading size of dense parts."""
-    known: list[Any] = [None if part is None else (part.detach() if is_csr(part) else part.shape[0]) for part in parts]
+    shapes: list[Any] = [None if t is None else (t.detach() if is_csr(t) else t.shape[0]) for t in parts]
     if pairs is not None and parts[1] is not None:
-        known[1] = PairRows(parts[1].detach(), pairs.positives)
-    return tuple(known)
+        shapes[1] = PairRows(parts[1].detach(), pairs.positives)
+    return tuple(shapes)
 
 
 def _distribute(

@@ -13,11 +13,10 @@ from .. import checks
 from ..checks.probabilities import callers_level
 from ..errors import SolverError
 from .adjoint import Sensitivity, Solved, argmin_with_adjoint
-from .face import Face, face
 from .operators.dense import DenseOperator
-from .problem import Program
-from .solvers.newton import Penalised, minimise_penalty
-from .standard import largest
+from .operators.systems import Face, face
+from .program import Program, largest
+from .solvers.penalty import Penalised, minimise_penalty
 
 
 class GradientRule(ABC):
@@ -49,8 +48,12 @@ class Envelope(GradientRule):
     """
 
     def argmin(self, program: Program, solved: Solved, x: Tensor) -> Tensor:
-        attached = [part for part in program.parts if part is not None and part.requires_grad]
-        return _Refuse.apply(x, *attached) if attached else x
+        attached = [tensor for tensor in program.parts if tensor is not None and tensor.requires_grad]
+        sentence = (
+            "x has no gradient under the rule Envelope(): only value has. "
+            "Pass gradient=ActiveSet(), Implicit() or Unrolled() to aimfor.lp.solve."
+        )
+        return Refused.apply(x, sentence, *attached) if attached else x
 
 
 class _AdjointRule(GradientRule):
@@ -125,7 +128,7 @@ class Implicit(_AdjointRule):
         self.reported = False
 
     def argmin(self, program: Program, solved: Solved, x: Tensor) -> Tensor:
-        beside_costs = any(part is not None and part.requires_grad for part in program.parts[1:])
+        beside_costs = any(tensor is not None and tensor.requires_grad for tensor in program.parts[1:])
         return argmin_with_adjoint(program, solved, x, self.checked if beside_costs else self.adjoint)
 
     def checked(self, solved: Solved, gradient: Tensor) -> Sensitivity:
@@ -167,9 +170,9 @@ class Implicit(_AdjointRule):
         """ε ``(b, 1)``, y(ε), the face of the rows that it violates, and by how much."""
         raw, scale, dtype = solved.raw, solved.scaling, solved.raw.c.dtype
         if self.epsilon is not None:
-            found = penalised_optimum(solved, self.epsilon)
-            held = face(raw.operator, found.rows > 0, dtype)
-            return raw.c.new_full((len(raw.c), 1), self.epsilon), found.y, held, found.rows, found.equal
+            penalised = penalised_optimum(solved, self.epsilon)
+            held = face(raw.operator, penalised.rows > 0, dtype)
+            return raw.c.new_full((len(raw.c), 1), self.epsilon), penalised.y, held, penalised.rows, penalised.equal
         active, good = solved.point.active, solved.good[:, None]
         held = face(raw.operator, active, dtype)
         x = _start(solved)
@@ -244,7 +247,7 @@ def _attached_rows(program: Program, solved: Solved) -> tuple[Tensor, Tensor]:
     layout, b = solved.layout, program.c.shape[0]
     eye = torch.eye(program.c.shape[1], dtype=program.c.dtype, device=program.c.device)
     tail, fixed = (
-        part.rows(eye.expand(b, -1, -1)) for part in (solved.raw.operator.bounds, solved.raw.operator.pinned)
+        tensor.rows(eye.expand(b, -1, -1)) for tensor in (solved.raw.operator.bounds, solved.raw.operator.pinned)
     )
     h, f = [program.rhs], [program.equality_rhs]
     if program.lower is not None:
@@ -258,18 +261,18 @@ def _attached_rows(program: Program, solved: Solved) -> tuple[Tensor, Tensor]:
     if program.upper is not None:
         upper = program.upper[:, layout.upper]
         h.append(torch.where(upper.isfinite(), upper, 1.0))
-    general, equality = (part.expand(b, -1, -1) for part in (program.rows, program.equality_rows))
+    general, equality = (tensor.expand(b, -1, -1) for tensor in (program.rows, program.equality_rows))
     return torch.cat((general, tail, equality, fixed), 1), torch.cat((*h, *f), 1)
 
 
-class _Refuse(torch.autograd.Function):
+class Refused(torch.autograd.Function):
+    """x, with a backward pass that says in one sentence why there is none."""
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, *parts: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, sentence: str, *parts: Tensor) -> Tensor:
+        ctx.sentence = sentence
         return x.clone()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        raise SolverError(
-            "x has no gradient under the rule Envelope(): only value has. "
-            "Pass gradient=ActiveSet(), Implicit() or Unrolled() to aimfor.lp.solve."
-        )
+        raise SolverError(ctx.sentence)

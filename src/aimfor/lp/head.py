@@ -123,19 +123,19 @@ def fbeta_head_program(high: Tensor, low: Tensor, beta: float, limit: float) -> 
     """Ravi's problem 2 with variables τ (p), φ (q), ε, s, w (d)."""
     p, q, d = len(high), len(low), high.shape[1]
     eye_p, eye_q = torch.eye(p).to(high), torch.eye(q).to(high)
-    zero, one = high.new_zeros, high.new_ones
+    zeros, ones = high.new_zeros, high.new_ones
     box = torch.eye(d).to(high)
     rows = torch.cat(
         (
-            torch.cat((eye_p, zero(p, q), -one(p, 1), zero(p, 1 + d)), 1),  # τ <= ε
-            torch.cat((eye_p, zero(p, q + 1), -one(p, 1), -high), 1),  # τ <= w·x + s
-            torch.cat((zero(q, p), -eye_q, one(q, 2), low), 1),  # ε + w·x + s <= φ
-            torch.cat((zero(d, p + q), zero(d, 1) - limit, zero(d, 1), box), 1),  # |w| <= limit · ε
-            torch.cat((zero(d, p + q), zero(d, 1) - limit, zero(d, 1), -box), 1),
+            torch.cat((eye_p, zeros(p, q), -ones(p, 1), zeros(p, 1 + d)), 1),  # τ <= ε
+            torch.cat((eye_p, zeros(p, q + 1), -ones(p, 1), -high), 1),  # τ <= w·x + s
+            torch.cat((zeros(q, p), -eye_q, ones(q, 2), low), 1),  # ε + w·x + s <= φ
+            torch.cat((zeros(d, p + q), zeros(d, 1) - limit, zeros(d, 1), box), 1),  # |w| <= limit · ε
+            torch.cat((zeros(d, p + q), zeros(d, 1) - limit, zeros(d, 1), -box), 1),
         )
     )
-    cost = torch.cat((zero(p), one(q), zero(1) + beta**2 * p, zero(1 + d)))
+    cost = torch.cat((zeros(p), ones(q), zeros(1) + beta**2 * p, zeros(1 + d)))
     lower = torch.full_like(cost, -torch.inf)
     lower[p : p + q + 1] = 0.0
-    total = torch.cat((one(p), zero(q + 2 + d)))
-    return {"c": cost, "A": rows, "b": zero(len(rows)), "A_eq": total[None], "b_eq": one(1), "lower": lower}
+    total = torch.cat((ones(p), zeros(q + 2 + d)))
+    return {"c": cost, "A": rows, "b": zeros(len(rows)), "A_eq": total[None], "b_eq": ones(1), "lower": lower}

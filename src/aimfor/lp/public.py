@@ -1,4 +1,4 @@
-"""`solve`: a differentiable linear program with a certificate."""
+"""`solve`, a differentiable linear program with a certificate, and the same as a layer."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .. import checks
 from ..engine import Status
 from ..errors import InputError, SolverError
 from .gradients import GradientRule, VertexOrRefuse
 from .operators.structured import PairRows
-from .problem import read_program
-from .solution import LPSolution, assemble
+from .program import Scaling, Standard, equilibrate, read_program, standard_form
+from .solution import LPSolution, assemble, at_costs
 from .solvers.base import Method
-from .solvers.chain import solve_standard
-from .solvers.methods import InteriorPoint
-from .solvers.newton import mangasarian_epsilon
-from .solvers.warm import Auto
-from .standard import equilibrate, standard_form
+from .solvers.chain import Auto, solve_standard
+from .solvers.interior import InteriorPoint
+from .solvers.penalty import mangasarian_epsilon
 
 ON_FAILURE = ("fallback", "status", "raise")
 
@@ -92,18 +90,18 @@ def solve(
         standard, layout = standard_form(program.detached())
         scaled, scaling = equilibrate(standard)
         rerun = partial(solve_standard, method=solver, tol=tol, fallback=on_failure != "status")
-        found, statuses = rerun(scaled)
+        result, statuses = rerun(scaled)
     if on_failure == "raise":
         raise_unless_solved(statuses)
-    return assemble(program, standard, scaled, scaling, layout, found, statuses, rule, rerun)
+    return assemble(program, standard, scaled, scaling, layout, result, statuses, rule, rerun)
 
 
 def read_method(method: Any) -> Method:
     """The object that a method is given by."""
     if method is None:
         return InteriorPoint()
-    found: Method = Auto() if method == "auto" else instance("method", method, Method, 'InteriorPoint() or "auto"')
-    return found
+    result: Method = Auto() if method == "auto" else instance("method", method, Method, 'InteriorPoint() or "auto"')
+    return result
 
 
 def instance(name: str, value: Any, kind: type, example: str) -> Any:
@@ -112,14 +110,15 @@ def instance(name: str, value: Any, kind: type, example: str) -> Any:
     return value
 
 
-def raise_unless_solved(statuses: list[Status]) -> None:
+def without_optimum(statuses: list[Status]) -> dict[int, str]:
+    """What to say of each item that has none."""
     bad = {i: s for i, s in enumerate(statuses) if s not in (Status.ok, Status.fallback)}
-    if bad:
-        first, status = next(iter(bad.items()))
-        raise SolverError(
-            f"{len(bad)} of {len(statuses)} programs have no certified optimum; item {first}: {status.message}. "
-            f"Next: {status.remedy}."
-        )
+    return {i: f"{status.message}. Next: {status.remedy}." for i, status in bad.items()}
+
+
+def raise_unless_solved(statuses: list[Status]) -> None:
+    for item, sentence in (bad := without_optimum(statuses)).items():
+        raise SolverError(f"{len(bad)} of {len(statuses)} programs have no certified optimum; item {item}: {sentence}")
 
 
 def choose_epsilon(
@@ -152,3 +151,120 @@ def choose_epsilon(
     with torch.no_grad():
         scaled, _ = equilibrate(standard_form(program)[0])
         return mangasarian_epsilon(scaled)[0].reshape(program.shape)
+
+
+PARTS = ("c", "A", "b", "A_eq", "b_eq", "lower", "upper")
+
+
+class LinearProgram(nn.Module):
+    """A linear program as a layer: what is given here is kept (and saved), the rest comes with each call.
+
+    A tensor becomes a buffer, an ``nn.Parameter`` is learned.
+
+    Args:
+        gradient, method, tol, on_failure: As for `solve`.
+        c, A, b, A_eq, b_eq, lower, upper: Those that all calls share, shaped as for `solve`.
+
+    Example:
+        >>> import torch, aimfor
+        >>> layer = aimfor.lp.LinearProgram(A=torch.tensor([[1.0, 1.0]]), b=torch.tensor([1.0]), lower=0.0)
+        >>> layer(c=torch.tensor([[-1.0, -2.0], [-3.0, -1.0]])).x.tolist()
+        [[0.0, 1.0], [1.0, 0.0]]
+    """
+
+    def __init__(
+        self,
+        *,
+        gradient: GradientRule | None = None,
+        method: Method | str | None = None,
+        tol: float = 1e-9,
+        on_failure: str = "fallback",
+        c: Tensor | None = None,
+        A: Tensor | None = None,
+        b: Tensor | None = None,
+        A_eq: Tensor | None = None,
+        b_eq: Tensor | None = None,
+        lower: Tensor | float | None = None,
+        upper: Tensor | float | None = None,
+    ) -> None:
+        super().__init__()
+        self.gradient, self.tol, self.on_failure = gradient, tol, on_failure
+        self.method = read_method(method)  # made once: what a method keeps between calls is kept here
+        self.numbers: dict[str, float] = {}
+        self._scaled: tuple[dict[str, Tensor], Standard, Scaling] | None = None
+        for name, tensor in zip(PARTS, (c, A, b, A_eq, b_eq, lower, upper), strict=True):
+            if tensor is None:
+                continue
+            if isinstance(tensor, nn.Parameter):
+                self.register_parameter(name, tensor)
+            elif isinstance(tensor, Tensor):
+                self.register_buffer(name, tensor)
+            elif isinstance(tensor, (int, float)) and not isinstance(tensor, bool):
+                self.numbers[name] = float(tensor)
+            else:
+                raise InputError(name, f"a {type(tensor).__name__}", "a tensor, a parameter, or a number for a bound")
+
+    def forward(
+        self,
+        *,
+        c: Tensor | None = None,
+        A: Tensor | PairRows | None = None,
+        b: Tensor | None = None,
+        A_eq: Tensor | None = None,
+        b_eq: Tensor | None = None,
+        lower: Tensor | float | None = None,
+        upper: Tensor | float | None = None,
+    ) -> LPSolution:
+        """Solve with the kept parts and the given ones, which take precedence."""
+        given: dict[str, Any] = {**self.numbers, **self._kept()}
+        parts = zip(PARTS, (c, A, b, A_eq, b_eq, lower, upper), strict=True)
+        given |= {name: tensor for name, tensor in parts if tensor is not None}
+        if "c" not in given:
+            raise InputError("c", "nothing", "costs, here or when the layer is made")
+        return solve(**given, gradient=self.gradient, method=self.method, tol=self.tol, on_failure=self.on_failure)
+
+    @torch.no_grad()
+    def optima(self, costs: Tensor) -> tuple[Tensor, list[Status]]:
+        """x in float64, detached, and how each item ended, for finite costs ``(s·b, v)``: s copies of the batch.
+
+        b is what the kept parts stand for. They are checked and scaled once, and again when any of them has changed.
+        """
+        kept = {name: tensor.detach() for name, tensor in self._kept().items() if name != "c"}
+        if self._scaled is None or not _unchanged(self._scaled[0], kept):
+            c = costs.new_zeros(costs.shape[-1])
+            program = read_program(c, *(kept.get(name, self.numbers.get(name)) for name in PARTS[1:]))
+            copies = {name: tensor.clone() for name, tensor in kept.items()}
+            self._scaled = (copies, *equilibrate(standard_form(program)[0]))
+        _, scaled, scaling = self._scaled
+        b = scaled.c.shape[0]
+        if costs.shape[0] % b or costs.shape[-1] != scaled.c.shape[1]:
+            expected = f"({b}, {scaled.c.shape[1]}) or whole copies of it, as the parts of the program"
+            raise InputError("costs", f"shape {tuple(costs.shape)}", expected)
+        rerun = partial(solve_standard, method=self.method, tol=self.tol, fallback=self.on_failure != "status")
+        x, statuses, _ = at_costs(scaled, scaling, rerun, costs)
+        if self.on_failure == "raise":
+            raise_unless_solved(statuses)
+        return x, statuses
+
+    def _kept(self) -> dict[str, Tensor]:
+        return {**dict(self.named_parameters()), **dict(self.named_buffers())}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_scaled": None}
+
+    def extra_repr(self) -> str:
+        return "kept: " + (", ".join([*self.numbers, *self._kept()]) or "nothing")
+
+
+def _unchanged(kept: dict[str, Tensor], parts: dict[str, Tensor]) -> bool:
+    """Whether nothing has changed, by the numbers themselves: a version does not count what `.data` does."""
+    return kept.keys() == parts.keys() and all(
+        mine.device == tensor.device and all(map(torch.equal, _values(mine), _values(tensor)))
+        for mine, tensor in zip(kept.values(), parts.values(), strict=True)
+    )
+
+
+def _values(tensor: Tensor) -> tuple[Tensor, ...]:
+    if tensor.layout == torch.sparse_csr:
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+    return (tensor,)

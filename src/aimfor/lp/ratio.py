@@ -29,10 +29,10 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from .form import LPForm, LPTask
+from .engine import LPForm, LPTask
 from .public import solve
 from .solution import LPSolution
-from .solvers import highs
+from .solvers.highs import available
 
 Line = tuple[float, float, float]
 
@@ -148,8 +148,8 @@ def _beyond(problem: RatioProblem, margin: float) -> Tensor:
 
 
 def _trivial(problem: RatioProblem) -> dict[str, Tensor]:
-    one = problem.high.new_ones(1)
-    return {"c": one * 0.0, "A": one[None], "b": one}
+    unit = problem.high.new_ones(1)
+    return {"c": unit * 0.0, "A": unit[None], "b": unit}
 
 
 def ratio_program(problem: RatioProblem, margin: float, threshold: str) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def ratio_program(problem: RatioProblem, margin: float, threshold: str) -> dict[
 
 
 def _matrix(rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int], sparse: bool) -> Tensor:
-    if not (sparse and highs.available()):
+    if not (sparse and available()):
         return values.new_zeros(shape).index_put((rows, columns), values)
     order = (rows * shape[1] + columns).argsort()
     crow = torch.zeros(shape[0] + 1, dtype=torch.int64, device=rows.device)
@@ -219,15 +219,15 @@ def best_threshold(
         (0.8, [1.0, 1.0, 1.0])
     """
     mass = torch.ones_like(scores, dtype=torch.float64) if weights is None else weights.double()
-    distinct, place = (-scores.detach()).unique(return_inverse=True)
+    distinct, index = (-scores.detach()).unique(return_inverse=True)
     k = distinct.numel()
-    tp = torch.zeros(k, dtype=torch.float64, device=scores.device).index_add_(0, place, mass * positive)
-    fp = torch.zeros_like(tp).index_add_(0, place, mass * ~positive)
+    tp = torch.zeros(k, dtype=torch.float64, device=scores.device).index_add_(0, index, mass * positive)
+    fp = torch.zeros_like(tp).index_add_(0, index, mass * ~positive)
     (a0, a1, a2), (c0, c1, c2) = numerator, denominator
     rows = torch.zeros(k, k + 1, dtype=torch.float64, device=scores.device)
-    index = torch.arange(k, device=scores.device)
-    rows[index, index] = 1.0
-    rows[index, (index - 1) % (k + 1)] = -1.0  # for the first, −1 is the last column: t
+    diagonal = torch.arange(k, device=scores.device)
+    rows[diagonal, diagonal] = 1.0
+    rows[diagonal, (diagonal - 1) % (k + 1)] = -1.0  # for the first, −1 is the last column: t
     return solve(
         torch.cat((-a1 * tp - a2 * fp, tp.new_full((1,), -a0))),
         rows,

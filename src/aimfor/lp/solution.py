@@ -12,11 +12,9 @@ from torch import Tensor
 from ..engine import Status
 from ..errors import SolverError
 from .adjoint import Solved, value_with_envelope
-from .certificates import Residuals, firm_vertex
 from .gradients import GradientRule
-from .problem import Program
-from .solvers.base import INFEASIBLE, UNBOUNDED, SolverResult
-from .standard import Layout, Scaling, Standard, largest, positive
+from .program import Layout, Program, Scaling, Standard, largest, positive
+from .solvers.base import INFEASIBLE, UNBOUNDED, Residuals, SolverResult, firm_vertex
 
 #: From an equilibrated program to what was found, and how each item ended.
 Rerun = Callable[[Standard], tuple[SolverResult, list[Status]]]
@@ -82,12 +80,12 @@ def assemble(
     scaled: Standard,
     scaling: Scaling,
     layout: Layout,
-    found: SolverResult,
+    result: SolverResult,
     statuses: list[Status],
     rule: GradientRule,
     rerun: Rerun,
 ) -> LPSolution:
-    point, outcome, m, k = found.point, found.outcome, layout.general, layout.equalities
+    point, outcome, m, k = result.point, result.outcome, layout.general, layout.equalities
     infeasible, unbounded = outcome == INFEASIBLE, outcome == UNBOUNDED
     good = ~(infeasible | unbounded)
     solved = Solved(scaled, scaling, layout, point, original, good, partial(_again, scaled, scaling, good, rerun))
@@ -109,11 +107,7 @@ def assemble(
     single = good & (held == x.shape[1])
     if bool(single.any()):
         single &= firm_vertex(scaled, point) if point.firm is None else point.firm
-    shape, dtype = program.shape, program.dtype
-
-    def out(part: Tensor) -> Tensor:
-        return part.reshape(shape + part.shape[1:]).to(dtype)
-
+    shape, out = program.shape, program.out
     return LPSolution(
         out(rule.argmin(program, solved, x)),
         out(value_with_envelope(program, solved, value)),
@@ -121,9 +115,9 @@ def assemble(
         out(y[:, :k]),
         out(lower),
         out(upper),
-        found.residuals.reshape(shape),
+        result.residuals.map(lambda error: error.reshape(shape)),
         tuple(statuses),
-        found.steps.reshape(shape),
+        result.steps.reshape(shape),
         out(ray),
         point.active[:, :m].reshape(*shape, m),
         single.reshape(shape),
@@ -134,11 +128,11 @@ def at_costs(program: Standard, scaling: Scaling, rerun: Rerun, costs: Tensor) -
     """The optima of other costs, s copies of the batch ``(s·b, v)``; how each ended; which item of the batch it is."""
     b = program.c.shape[0]
     items = torch.arange(b, device=costs.device).repeat(costs.shape[0] // b)
-    part = program if costs.shape[0] == b else program.take(items)
+    copies = program if costs.shape[0] == b else program.take(items)
     with torch.no_grad():
         c, size = costs * scaling.column[items], scaling.column[items] * scaling.size[items]
-        found, statuses = rerun(Standard(part.operator, c / positive(largest(c)[:, None]), part.h, part.f))
-        return found.point.x * size, statuses, items
+        result, statuses = rerun(Standard(copies.operator, c / positive(largest(c)[:, None]), copies.h, copies.f))
+        return result.point.x * size, statuses, items
 
 
 def _again(program: Standard, scaling: Scaling, good: Tensor, rerun: Rerun, costs: Tensor) -> Tensor:

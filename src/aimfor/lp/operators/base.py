@@ -8,6 +8,7 @@ stored once, with a leading dimension of 1.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -122,14 +123,22 @@ class Operator(ABC):
     @cached_property
     def loose(self) -> Tensor:
         """Columns that some item of the batch neither bounds nor fixes."""
-        ones = (part.coefficients.new_ones(part.coefficients.shape) for part in (self.bounds, self.pinned))
+        ones = (rows.coefficients.new_ones(rows.coefficients.shape) for rows in (self.bounds, self.pinned))
         held = self.bounds.diagonal(next(ones), self.variables) + self.pinned.diagonal(next(ones), self.variables)
         return (held == 0).any(0).nonzero().squeeze(1)
 
-    def like(self, whole: Operator) -> Self:
-        """This part of a batch, solved as the whole is: an item's answer does not depend on its neighbours' leaving."""
-        self.wide, self.loose = whole.wide, whole.loose
-        return self
+    def replaced(self, **fields: Any) -> Self:
+        """With other fields, solved as this one is: an item's answer does not depend on its neighbours' leaving."""
+        other = copy(self)
+        for name in list(vars(other)):
+            if isinstance(getattr(type(self), name, None), cached_property):
+                delattr(other, name)
+        vars(other).update(fields, wide=self.wide, loose=self.loose)
+        return other
+
+    def take(self, items: Tensor) -> Self:
+        """The operator of some items of the batch."""
+        return self.replaced(bounds=self.bounds.take(items), pinned=self.pinned.take(items), batch=items.numel())
 
     def inequality(self, x: Tensor) -> Tensor:
         """``(b, v, k)`` to ``(b, inequalities, k)``."""
@@ -207,11 +216,7 @@ class Operator(ABC):
         """Factorise ``K diag(theta) K' + diag(diagonal)``, rows × rows; K is `stacked`, rows not in ``keep`` zero."""
 
     @abstractmethod
-    def take(self, items: Tensor) -> Operator:
-        """The operator of some items of the batch."""
-
-    @abstractmethod
-    def scaled(self, rows: Tensor, equality_rows: Tensor, columns: Tensor) -> Operator:
+    def scaled(self, rows: Tensor, equality_rows: Tensor, columns: Tensor) -> Self:
         """General rows, equality rows and columns multiplied by positive factors ``(b or 1, ·)``; bounds as they are.
 
         (A bound row divided by its column's factor is the same row in the scaled variable.)

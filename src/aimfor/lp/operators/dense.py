@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -79,8 +79,8 @@ class DenseOperator(Operator):
     def matrix(self) -> Tensor:
         """All rows but those of one entry, ``(b, m + k, v)``; a view where the batch shares them."""
         size = max(self.rows.shape[0], self.equality_rows.shape[0])
-        parts = [part for part in (self.rows, self.equality_rows) if part.shape[1]] or [self.rows]
-        whole = torch.cat([part.expand(size, -1, -1) for part in parts], 1) if len(parts) > 1 else parts[0]
+        parts = [rows for rows in (self.rows, self.equality_rows) if rows.shape[1]] or [self.rows]
+        whole = torch.cat([rows.expand(size, -1, -1) for rows in parts], 1) if len(parts) > 1 else parts[0]
         return whole.expand(self.batch, -1, -1)
 
     @cached_property
@@ -104,19 +104,18 @@ class DenseOperator(Operator):
         square = torch.bmm(self.matrix * theta[:, None, :], self.turned)
         return CholeskyFactor(masked(square, diagonal, keep), ridge)
 
-    def take(self, items: Tensor) -> DenseOperator:
-        rows = self.rows if self.rows.shape[0] == 1 else self.rows[items]
-        equality_rows = self.equality_rows if self.equality_rows.shape[0] == 1 else self.equality_rows[items]
-        part = DenseOperator(rows, equality_rows, self.bounds.take(items), self.pinned.take(items), items.numel())
-        return part.like(self)
+    def take(self, items: Tensor) -> Self:
+        taken = super().take(items)
+        taken.rows, taken.equality_rows = (
+            rows if rows.shape[0] == 1 else rows[items] for rows in (self.rows, self.equality_rows)
+        )
+        return taken
 
-    def scaled(self, rows: Tensor, equality_rows: Tensor, columns: Tensor) -> DenseOperator:
-        return DenseOperator(
-            self.rows * rows[:, :, None] * columns[:, None, :],
-            self.equality_rows * equality_rows[:, : self.equal, None] * columns[:, None, :],
-            self.bounds,
-            self.pinned.scaled(equality_rows[:, self.equal :], columns),
-            self.batch,
+    def scaled(self, rows: Tensor, equality_rows: Tensor, columns: Tensor) -> Self:
+        return self.replaced(
+            rows=self.rows * rows[:, :, None] * columns[:, None, :],
+            equality_rows=self.equality_rows * equality_rows[:, : self.equal, None] * columns[:, None, :],
+            pinned=self.pinned.scaled(equality_rows[:, self.equal :], columns),
         )
 
     def largest(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -140,7 +139,7 @@ class DenseOperator(Operator):
 def _times(a: Tensor, b: Tensor) -> Tensor:
     """``a @ b`` with either shared by the batch: in two operations, where `matmul` takes six."""
     size = max(a.shape[0], b.shape[0])
-    return torch.bmm(*(part if part.shape[0] == size else part.expand(size, -1, -1) for part in (a, b)))
+    return torch.bmm(*(matrix if matrix.shape[0] == size else matrix.expand(size, -1, -1) for matrix in (a, b)))
 
 
 def masked(square: Tensor, diagonal: Tensor, keep: Tensor | None) -> Tensor:

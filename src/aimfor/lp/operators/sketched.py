@@ -11,10 +11,14 @@ References:
 
 from __future__ import annotations
 
+from typing import Self
+
 import torch
 from torch import Tensor
 
-from .base import Bounds, Factor
+from ... import checks
+from ..program import Standard
+from .base import Factor
 from .dense import CholeskyFactor, DenseOperator
 
 
@@ -26,38 +30,22 @@ class SketchedOperator(DenseOperator):
     itself marks as important: the data-driven reduction.
     """
 
-    def __init__(
-        self,
-        rows: Tensor,
-        equality_rows: Tensor,
-        bounds: Bounds,
-        pinned: Bounds,
-        batch: int,
-        kind: str,
-        size: int,
-        generator: torch.Generator,
-        leverage: Tensor | None = None,
-    ) -> None:
-        super().__init__(rows, equality_rows, bounds, pinned, batch)
-        self.wide = False  # the sketch is of the Gram matrix
+    wide = False  # the sketch is of the Gram matrix
+
+    def __init__(self, whole: DenseOperator, kind: str, size: int, generator: torch.Generator) -> None:
+        super().__init__(whole.rows, whole.equality_rows, whole.bounds, whole.pinned, whole.batch)
         self.kind, self.size, self.generator = kind, size, generator
-        if kind == "leverage" and leverage is None:
+        self.leverage: Tensor | None = None
+        if kind == "leverage":
+            rows = whole.rows
             basis = torch.linalg.qr(rows).Q if rows.shape[-2] >= rows.shape[-1] else rows
-            leverage = basis.square().sum(-1) + 1e-12
-        self.leverage = leverage
+            self.leverage = basis.square().sum(-1) + 1e-12
 
-    @staticmethod
-    def of(operator: DenseOperator, kind: str, size: int, generator: torch.Generator) -> SketchedOperator:
-        whole = (operator.rows, operator.equality_rows, operator.bounds, operator.pinned, operator.batch)
-        return SketchedOperator(*whole, kind, size, generator)
-
-    def take(self, items: Tensor) -> SketchedOperator:
-        plain = super().take(items)
-        leverage = self.leverage
-        if leverage is not None and leverage.shape[0] > 1:
-            leverage = leverage[items]
-        whole = (plain.rows, plain.equality_rows, plain.bounds, plain.pinned, plain.batch)
-        return SketchedOperator(*whole, self.kind, self.size, self.generator, leverage)
+    def take(self, items: Tensor) -> Self:
+        taken = super().take(items)
+        if self.leverage is not None and self.leverage.shape[0] > 1:
+            taken.leverage = self.leverage[items]
+        return taken
 
     def gram_factor(self, weights: Tensor, diagonal: Tensor, ridge: float) -> Factor:
         if self.size >= self.general:
@@ -85,3 +73,61 @@ class SketchedOperator(DenseOperator):
         scale = (weights.gather(1, chosen) / (share * self.size)).sqrt()
         rows = self.rows.expand(weights.shape[0], -1, -1)
         return scale[:, :, None] * rows.gather(1, chosen[:, :, None].expand(-1, -1, self.variables))
+
+
+KINDS = ("rows", "count", "leverage")
+
+
+class Sketch:
+    """How `PenaltyNewton` approximates its Hessian.
+
+    Args:
+        kind: ``"rows"``, ``"count"`` or ``"leverage"`` (see `SketchedOperator`).
+        size: Rows of the reduced matrix.
+        seed: Of the random choices.
+
+    Example:
+        >>> import torch, aimfor
+        >>> A, b = torch.randn(200, 3).double(), torch.ones(200).double()
+        >>> small, rhs = Sketch("rows", 20).reduce(A, b)
+        >>> tuple(small.shape), tuple(rhs.shape)
+        ((20, 3), (20,))
+        >>> c, newton = -A[0], aimfor.lp.PenaltyNewton(sketch=Sketch("count", 64))
+        >>> exact, sketched = aimfor.lp.solve(c, A, b), aimfor.lp.solve(c, A, b, method=newton)
+        >>> torch.allclose(exact.value, sketched.value)
+        True
+    """
+
+    def __init__(self, kind: str = "leverage", size: int = 64, seed: int = 0) -> None:
+        self.kind = checks.one_of("kind", kind, KINDS)
+        self.size = checks.integer("size", size, at_least=1)
+        self.seed = checks.integer("seed", seed, at_least=0)
+
+    def apply(self, program: Standard) -> Standard:
+        """The same program with a sketched operator; sparse and structured rows are left as they are."""
+        operator = program.operator
+        if not isinstance(operator, DenseOperator):
+            return program
+        generator = torch.Generator().manual_seed(self.seed)
+        return Standard(SketchedOperator(operator, self.kind, self.size, generator), program.c, program.h, program.f)
+
+    def reduce(self, A: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        """The paper's other use: a smaller program ``(S A, S b)`` for the whole one, of ``(m, v)`` and ``(m,)``.
+
+        Rows are kept with positive weights only, so that every kept constraint is one of the original or a nonnegative
+        sum of them: the feasible set can only grow, and the optimum is a lower bound.
+        """
+        generator = torch.Generator().manual_seed(self.seed)
+        m = A.shape[0]
+        if self.size >= m:
+            return A, b
+        if self.kind == "count":
+            bucket = torch.randint(self.size, (m,), generator=generator).to(A.device)
+            zero = A.new_zeros(self.size, A.shape[1])
+            return zero.index_add(0, bucket, A), b.new_zeros(self.size).index_add(0, bucket, b)
+        chance = torch.ones(m, dtype=torch.float64)
+        if self.kind == "leverage":
+            both = torch.cat((A, b[:, None]), 1).detach().double().cpu()
+            chance = torch.linalg.qr(both).Q.square().sum(1) + 1e-12
+        keep = torch.multinomial(chance, self.size, False, generator=generator).sort().values.to(A.device)
+        return A[keep], b[keep]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -46,7 +46,7 @@ class Csr:
     def scipy(self) -> Any:
         sparse: Any = importlib.import_module("scipy.sparse")
         parts = (self.matrix.values(), self.matrix.col_indices(), self.matrix.crow_indices())
-        return sparse.csr_matrix(tuple(part.cpu().numpy() for part in parts), shape=tuple(self.shape))
+        return sparse.csr_matrix(tuple(array.cpu().numpy() for array in parts), shape=tuple(self.shape))
 
     def times(self, x: Tensor) -> Tensor:
         """``(b, v, k)`` to ``(b, m, k)``, all columns at once."""
@@ -87,16 +87,11 @@ class SparseOperator(Operator):
         bounds: The bounds.
         pinned: The fixed variables.
         batch: b.
-        whole: Both matrices as one scipy CSR matrix, where it is known.
     """
 
-    def __init__(
-        self, rows: Csr, equality_rows: Csr, bounds: Bounds, pinned: Bounds, batch: int, whole: Any = None
-    ) -> None:
+    def __init__(self, rows: Csr, equality_rows: Csr, bounds: Bounds, pinned: Bounds, batch: int) -> None:
         self.sparse_rows, self.sparse_equality, self.bounds, self.pinned = rows, equality_rows, bounds, pinned
         (self.general, self.variables), self.equal, self.batch = rows.shape, equality_rows.shape[0], batch
-        if whole is not None:
-            self.whole = whole
 
     @cached_property
     def whole(self) -> tuple[Any, Any]:
@@ -124,20 +119,16 @@ class SparseOperator(Operator):
     def row_factor(self, theta: Tensor, diagonal: Tensor, keep: Tensor | None = None, ridge: float = RIDGE) -> Factor:
         return _factor(self.whole, theta, diagonal, keep, ridge)
 
-    def take(self, items: Tensor) -> SparseOperator:
-        bounds, pinned = self.bounds.take(items), self.pinned.take(items)
-        part = SparseOperator(
-            self.sparse_rows, self.sparse_equality, bounds, pinned, items.numel(), self.__dict__.get("whole")
-        )
-        return part.like(self)
+    def take(self, items: Tensor) -> Self:
+        taken = super().take(items)
+        taken.whole = self.whole
+        return taken
 
-    def scaled(self, rows: Tensor, equality_rows: Tensor, columns: Tensor) -> SparseOperator:
-        return SparseOperator(
-            self.sparse_rows.scaled(rows[0], columns[0]),
-            self.sparse_equality.scaled(equality_rows[0, : self.equal], columns[0]),
-            self.bounds,
-            self.pinned.scaled(equality_rows[:, self.equal :], columns),
-            self.batch,
+    def scaled(self, rows: Tensor, equality_rows: Tensor, columns: Tensor) -> Self:
+        return self.replaced(
+            sparse_rows=self.sparse_rows.scaled(rows[0], columns[0]),
+            sparse_equality=self.sparse_equality.scaled(equality_rows[0, : self.equal], columns[0]),
+            pinned=self.pinned.scaled(equality_rows[:, self.equal :], columns),
         )
 
     def largest(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -164,8 +155,8 @@ def _factor(both: tuple[Any, Any], weights: Tensor, diagonal: Tensor, keep: Tens
     if square.nnz >= FULL * b * n * n:
         dense = diagonal.new_zeros(b * n * n)
         triples = square.tocoo()
-        place = triples.row.astype("int64") * n + triples.col % n
-        dense[torch.from_numpy(place).to(dense.device)] = torch.from_numpy(triples.data).to(dense)
+        index = triples.row.astype("int64") * n + triples.col % n
+        dense[torch.from_numpy(index).to(dense.device)] = torch.from_numpy(triples.data).to(dense)
         return CholeskyFactor(masked(dense.reshape(b, n, n), diagonal, keep), ridge)
     return BlockFactor(square, diagonal, keep, ridge)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -76,10 +76,10 @@ class PairOperator(Operator):
 
     def __init__(self, features: Tensor, positives: int, bounds: Bounds, batch: int) -> None:
         # Only differences count: centred features lose less to cancellation.
-        self.features = features - features.mean(0)
+        features = features - features.mean(0)
         self.positives, self.bounds, self.batch = positives, bounds, batch
         self.pinned = Bounds(bounds.columns[:0], bounds.coefficients[:, :0])
-        self.high, self.low = self.features[:positives], self.features[positives:]
+        self.high, self.low = features[:positives], features[positives:]
         self.weights = features.shape[1]
         self.general = positives * (features.shape[0] - positives)
         self.variables = self.weights + self.general
@@ -118,18 +118,16 @@ class PairOperator(Operator):
         other = self.low.mT @ (table.sum(1)[:, :, None] * self.low)
         return own + other - cross - cross.mT
 
-    def take(self, items: Tensor) -> PairOperator:
-        return PairOperator(self.features, self.positives, self.bounds.take(items), items.numel())
-
-    def scaled(self, rows: Tensor, equality_rows: Tensor, columns: Tensor) -> PairOperator:
+    def scaled(self, rows: Tensor, equality_rows: Tensor, columns: Tensor) -> Self:
         # `largest` asks for a scaling of w's columns only: anything else would break the structure.
-        return PairOperator(self.features * columns[0, : self.weights], self.positives, self.bounds, self.batch)
+        scale = columns[0, : self.weights]
+        return self.replaced(high=self.high * scale, low=self.low * scale)
 
     def largest(self) -> tuple[Tensor, Tensor, Tensor]:
-        one = self.features.new_ones(1, 1)
+        ones = self.high.new_ones(1, self.general)
         reach = (self.high.amax(0) - self.low.amin(0)).abs().maximum((self.low.amax(0) - self.high.amin(0)).abs())
-        columns = torch.cat((reach.square()[None], one.expand(1, self.general)), 1)  # squared: one root is taken
-        return one.expand(1, self.general), one[:, :0], columns
+        columns = torch.cat((reach.square()[None], ones), 1)  # squared: a root is taken
+        return ones, ones[:, :0], columns
 
     def to_scipy(self) -> tuple[Any, Any]:
         sparse: Any = importlib.import_module("scipy.sparse")

@@ -1,7 +1,13 @@
-"""The linear system of an interior step, solved with one unknown per variable or one per row, whichever are fewer.
+"""The linear systems of the solvers, with one unknown per variable or one per row, whichever are fewer.
 
-The unknowns stand in one tensor ``(b, n, k)``: the duals of bounds, of rows (inequalities, then equalities) and of
-fixed variables, then x. So the cone is one slice, the rows are one slice, and a small program costs few operations.
+`kkt` is the system of an interior step. Its unknowns stand in one tensor ``(b, n, k)``: the duals of bounds, of rows
+(inequalities, then equalities) and of fixed variables, then x. So the cone is one slice, the rows are one slice, and a
+small program costs few operations.
+
+`face` is what some rows hold tight. With Ã the active inequalities and all equalities it gives the pseudo-inverse:
+``Ã⁺ρ`` is the smallest step that changes the rows by ρ, ``Ã⁺ᵀg`` are the multipliers whose combination of rows is g.
+
+`WoodburyFactor` is the Hessian of the exterior penalty where rows are fewer.
 """
 
 from __future__ import annotations
@@ -11,8 +17,90 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from ..operators.base import RIDGE, Operator
-from ..operators.dense import CholeskyFactor
+from .base import RIDGE, Factor, Operator
+from .dense import CholeskyFactor
+
+Pair = tuple[Tensor, Tensor]
+
+#: A smallest pivot below this means rows that are parallel, or as good as (a condition of a million).
+PARALLEL = 1e-12
+
+
+class Face(ABC):
+    """Multipliers and residuals stand over ``(b, inequalities)``, zero where inactive, and ``(b, equalities)``."""
+
+    factor: Factor
+
+    def __init__(self, operator: Operator, active: Tensor, dtype: torch.dtype) -> None:
+        self.operator, self.mask = operator, active.to(dtype)
+
+    @abstractmethod
+    def step(self, rows: Tensor, equal: Tensor) -> Tensor:
+        """``Ã⁺ρ``, ``(b, v)``."""
+
+    @abstractmethod
+    def weigh(self, right: Tensor) -> Pair:
+        """``Ã⁺ᵀg`` for g ``(b, v)``: one multiplier per inequality and per equality."""
+
+    def multipliers(self, right: Tensor, rounds: int = 2) -> Pair:
+        """`weigh` with refinement, which removes the effect of the ridge."""
+        g, (z, y) = self.operator, self.weigh(right)
+        for _ in range(rounds):
+            more, more_equal = self.weigh(right - g.combined(z, y))
+            z, y = z + more, y + more_equal
+        return z, y
+
+
+def face(operator: Operator, active: Tensor, dtype: torch.dtype, ridge: float = RIDGE) -> Face:
+    """The face that ``active`` ``(b, inequalities)`` names."""
+    return (RowFace if operator.wide else GramFace)(operator, active, dtype, ridge)
+
+
+class GramFace(Face):
+    """By ``ÃᵀÃ``, variables × variables."""
+
+    def __init__(self, operator: Operator, active: Tensor, dtype: torch.dtype, ridge: float) -> None:
+        super().__init__(operator, active, dtype)
+        self.factor = operator.factor(self.mask, ridge)
+
+    def step(self, rows: Tensor, equal: Tensor) -> Tensor:
+        return self.factor.solve(self.operator.combined(rows, equal)[:, :, None])[:, :, 0]
+
+    def weigh(self, right: Tensor) -> Pair:
+        rows, equal = self.operator.at(self.factor.solve(right[:, :, None])[:, :, 0])
+        return self.mask * rows, equal
+
+
+class RowFace(Face):
+    """By ``K P K'``, rows × rows: P drops the variables that a bound or a fixed value holds, K the inactive rows."""
+
+    def __init__(self, operator: Operator, active: Tensor, dtype: torch.dtype, ridge: float) -> None:
+        super().__init__(operator, active, dtype)
+        b, m = active.shape[0], operator.general
+        self.keep = torch.cat((self.mask[:, :m], self.mask.new_ones(b, operator.equal)), 1)
+        self.tight = self.mask[:, m:] * operator.bounds.coefficients
+        self.held = operator.bound_diagonal(self.mask) + operator.pin_diagonal()
+        self.open = (self.held == 0).to(dtype)
+        self.share = 1.0 / (self.held + self.open)
+        self.factor = operator.row_factor(self.open, 1.0 - self.keep, self.keep, ridge)
+
+    def _solve(self, rows: Tensor) -> Tensor:
+        return self.keep * self.factor.solve((self.keep * rows)[:, :, None])[:, :, 0]
+
+    def step(self, rows: Tensor, equal: Tensor) -> Tensor:
+        g, m = self.operator, self.operator.general
+        moved = g.bounds.add_transposed(torch.zeros_like(self.open)[:, :, None], rows[:, m:, None])
+        moved = g.pinned.add_transposed(moved, equal[:, g.equal :, None])[:, :, 0] * self.share
+        over = torch.cat((rows[:, :m], equal[:, : g.equal]), 1) - g.stacked(moved[:, :, None])[:, :, 0]
+        return moved + self.open * g.stacked_t(self._solve(over)[:, :, None])[:, :, 0]
+
+    def weigh(self, right: Tensor) -> Pair:
+        g, m = self.operator, self.operator.general
+        rows = self._solve(g.stacked((self.open * right)[:, :, None])[:, :, 0])
+        rest = (right - g.stacked_t(rows[:, :, None])[:, :, 0]) * self.share
+        pinned = g.pinned.coefficients * rest[:, g.pinned.columns]
+        bounds = self.tight * rest[:, g.bounds.columns]
+        return torch.cat((rows[:, :m], bounds), 1), torch.cat((rows[:, m:], pinned), 1)
 
 
 def split(g: Operator, u: Tensor) -> tuple[Tensor, ...]:
@@ -138,18 +226,18 @@ class RowKkt(Kkt):
         bounds, sides, pins, p = split(g, right)
         weighted = self.bound_weights * bounds
         p = g.bounds.add_transposed(p, weighted)
-        known = theta * p
+        fixed_x = theta * p
         if g.pinned.columns.numel():
             size = g.pinned.coefficients[:, :, None]
-            fixed = torch.where(size > 0, pins / size, 0.0)
-            known = known.index_add(1, g.pinned.columns, fixed)
-        rows = self.factor.solve(g.stacked(known) - sides)
+            values = torch.where(size > 0, pins / size, 0.0)
+            fixed_x = fixed_x.index_add(1, g.pinned.columns, values)
+        rows = self.factor.solve(g.stacked(fixed_x) - sides)
         if self.free is not None:
             over = torch.where(self.free, p[:, g.loose] - self.columns.mT @ rows, 0.0)
             loose = self.corner.solve(over)
             rows = rows + self.reached @ loose
         reached = g.stacked_t(rows)
-        x = torch.addcmul(known, theta, reached, value=-1.0)
+        x = torch.addcmul(fixed_x, theta, reached, value=-1.0)
         if self.free is not None:
             x[:, g.loose] = torch.where(self.free, loose, x[:, g.loose])
         parts = [self.bound_weights * g.bounds.rows(x) - weighted, rows, x]
@@ -157,3 +245,25 @@ class RowKkt(Kkt):
             rest = (p - reached)[:, g.pinned.columns]
             parts.insert(2, torch.where(size > 0, rest / size, 0.0))
         return torch.cat(parts, 1)
+
+
+class WoodburyFactor(Factor):
+    """``(K'WK + B + ρI)⁻¹ = Θ − Θ K'√W (I + √W K Θ K'√W)⁻¹ √W K Θ`` with ``Θ = (B + ρI)⁻¹``.
+
+    W are 0/1 weights. A variable that no bound holds has Θ = 1/ρ, which costs as many digits as ρ has.
+    """
+
+    def __init__(self, operator: Operator, active: Tensor, ridge: float) -> None:
+        self.operator = operator
+        held = operator.bound_diagonal(active) + operator.pin_diagonal()
+        self.theta = (1.0 / (held + ridge))[:, :, None]
+        self.keep = torch.cat((active[:, : operator.general], active.new_ones(active.shape[0], operator.equal)), 1)
+        self.inner = operator.row_factor(self.theta[:, :, 0], torch.ones_like(self.keep), self.keep)
+
+    def pivot(self) -> Tensor:
+        return self.inner.pivot()
+
+    def solve(self, right: Tensor) -> Tensor:
+        keep = self.keep[:, :, None]
+        rows = keep * self.inner.solve(keep * self.operator.stacked(self.theta * right))
+        return self.theta * (right - self.operator.stacked_t(rows))
