@@ -126,7 +126,7 @@ def test_soft_ranks_are_asked_of_the_positives_unless_all_crowd_the_first_places
     targets = torch.tensor([[0, 1, 0, 1, 0], [1, 0, 0, 0, 0]])
     for metric, asked in [(RecallAtK(2), targets.sum(1).tolist()), (PrecisionAtK(2), [5, 5])]:
         form = metric.smooth_form(metric.check(torch.randn(2, 5), targets))
-        assert form.asked.there.sum(1).tolist() == asked
+        assert form.queries.there.sum(1).tolist() == asked
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 import aimfor
 from aimfor.metrics.smooth_pairs import misordered
-from aimfor.smooth import Correlation, MeanOfRatios, Ratio, balanced_entropy, classes, decisions
+from aimfor.smooth import Correlation, MeanOfRatios, Ratio, balanced_entropy, decisions
 from aimfor.smooth.form import value_and_slopes
 
 SQUARE = 4.0
@@ -91,7 +91,6 @@ def test_losses_do_not_see_how_few_rows_are_priced(
     found = []
     for few in (32, -1):
         monkeypatch.setattr(decisions, "FEW", few)
-        monkeypatch.setattr(classes, "FEW", few)
         generator = torch.Generator().manual_seed(1)
         loss_fn = aimfor.MetricLoss(name, aimfor.SmoothEngine(0.6, anchor=anchor, bank=bank))
         for step in range(3):
@@ -145,7 +144,7 @@ def test_gradients_of_masks_are_the_same_in_parts(monkeypatch: pytest.MonkeyPatc
     weights = torch.rand(2, 5, 7, generator=generator, dtype=torch.float64) if weighted else None
     engine, found = aimfor.SmoothEngine(anchor=0.3, anchor_temperature=unit), []
     for block in (1 << 17, 12):
-        monkeypatch.setattr(classes, "BLOCK", block)
+        monkeypatch.setattr(decisions, "BLOCK", block)
         leaf = scores.clone().requires_grad_()
         aimfor.MetricLoss("miou", engine)(leaf, targets, weights=weights).backward()
         found.append(leaf.grad)

@@ -11,12 +11,12 @@ from torch.nn import functional
 
 import aimfor
 from aimfor.ordering import ordered
-from aimfor.smooth import HasSmooth, Ranking, asked_items, grid, ranking, ranks, series, sums
-from aimfor.smooth.decays import coefficients
+from aimfor.smooth import HasSmooth, Ranking, grid, queried_items, ranking, ranks, series, sums
+from aimfor.smooth.companions import binary_logistic
 from aimfor.smooth.form import Softness, value_and_slopes
 from aimfor.smooth.grid import Grid, grid_of
-from aimfor.smooth.ranks import binary_logistic, sums_of
-from aimfor.smooth.series import Series
+from aimfor.smooth.ranks import sums_of
+from aimfor.smooth.series import Series, coefficients
 
 #: Spread of the scores.
 SPREADS = (0.0, 3.0, 60.0)
@@ -27,7 +27,7 @@ KERNELS: tuple[sums.Kernel, ...] = ("sigmoid", "steep", "softplus")
 
 @pytest.fixture(autouse=True)
 def _never_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranks, "FEW", 0)
+    monkeypatch.setattr(ranks, "FEW_QUERIES", 0)
 
 
 def each_way(scores: Tensor, places: Tensor, temperature: float = 1.0) -> list[sums.DifferenceSums]:
@@ -157,7 +157,7 @@ def test_many_items_are_summed_in_blocks(monkeypatch: pytest.MonkeyPatch) -> Non
     for spread in SPREADS[1:]:
         scores, places, masses = problem(spread, torch.float64)
         whole = Series(scores, places)
-        monkeypatch.setattr(series, "PART", 1)
+        monkeypatch.setattr(series, "BLOCK", 1)
         monkeypatch.setattr(series, "KEPT", 0)
         parts = Series(scores, places)
         torch.testing.assert_close(whole.sums("sigmoid", masses), parts.sums("sigmoid", masses), rtol=1e-12, atol=0)
@@ -167,7 +167,7 @@ def test_many_items_are_summed_in_blocks(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_cells_are_for_scores_that_need_few_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranks, "FEW", 64)
+    monkeypatch.setattr(ranks, "FEW_QUERIES", 64)
     ways = {"ties": Grid, "one of 200": Grid, "6": Grid, "1e4": Series, "two clusters": Series, "one each cell": Series}
     for case, way in ways.items():
         scores = hostile(case, torch.float32)
@@ -204,7 +204,7 @@ def test_losses_do_not_see_how_they_are_summed(name: str, monkeypatch: pytest.Mo
     scores = (torch.randn(500, generator=generator, dtype=torch.float64) + targets).requires_grad_()
     found = []
     for few, cells in ((0, 64), (0, 0), (1 << 40, 0)):
-        monkeypatch.setattr(ranks, "FEW", few)
+        monkeypatch.setattr(ranks, "FEW_QUERIES", few)
         monkeypatch.setattr(grid, "EMPTY", cells)
         loss = aimfor.MetricLoss(name, aimfor.SmoothEngine(0.7, anchor=0.3))(scores, targets)
         found.append((loss.detach(), torch.autograd.grad(loss, scores)[0]))
@@ -224,12 +224,12 @@ def test_slopes_of_average_precision_are_autograds(shape: tuple[int, ...], weigh
     weights = None if size is None else torch.rand(size, generator=generator)
     metric = aimfor.AveragePrecision()
     form = metric.smooth_form(metric.check(scores, targets, weights=weights))
-    above = 1 + torch.rand(2, *form.asked.places.shape, generator=generator, dtype=torch.float64)
+    above = 1 + torch.rand(2, *form.queries.positions.shape, generator=generator, dtype=torch.float64)
     assert form.priced is not None
     value, slopes = form.priced(above, torch.ones(()))
     expected, autograds = value_and_slopes(lambda leaf: form.measure(leaf, above), above)
     assert value == pytest.approx(expected, rel=1e-12)
-    there = torch.ones_like(slopes[0], dtype=torch.bool) if form.asked.there is None else form.asked.there
+    there = torch.ones_like(slopes[0], dtype=torch.bool) if form.queries.there is None else form.queries.there
     torch.testing.assert_close(slopes * there, autograds * there)
     empty = metric.smooth_form(metric.check(scores, torch.zeros_like(targets)))
     assert empty.loss(Softness(1.0))[1] != empty.loss(Softness(1.0))[1]
@@ -250,35 +250,35 @@ def test_slopes_of_lists_are_autograds(shape: tuple[int, ...], name: str, weight
     weights = torch.rand(lists, generator=generator) if weighted else None
     form = metric.smooth_form(metric.check(scores, grades, weights=weights))
     assert isinstance(form, Ranking)
-    size = (len(form.masses), *form.asked.places.shape)
+    size = (len(form.masses), *form.queries.positions.shape)
     above = 1 + 20 * torch.rand(size, generator=generator, dtype=torch.float64)
     relative = 0.1 + torch.rand(lists, 1, generator=generator, dtype=torch.float64)
     assert form.priced is not None
     value, slopes = form.priced(above, relative)
     expected, autograds = value_and_slopes(lambda leaf: form.measure(leaf, relative), above)
     assert value == pytest.approx(expected, rel=1e-12)
-    there = torch.ones_like(slopes[0], dtype=torch.bool) if form.asked.there is None else form.asked.there
+    there = torch.ones_like(slopes[0], dtype=torch.bool) if form.queries.there is None else form.queries.there
     torch.testing.assert_close(slopes * there, autograds * there)
     empty = metric.smooth_form(metric.check(scores, torch.zeros_like(grades)))
     assert math.isnan(empty.loss(Softness(1.0))[1])
 
 
-def test_padding_is_never_an_asked_item(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_padding_is_never_a_query(monkeypatch: pytest.MonkeyPatch) -> None:
     mask = torch.rand(5, 40, generator=torch.Generator().manual_seed(4)) < torch.tensor(
         [[0.0], [0.2], [0.5], [0.9], [1]]
     )
     mask[:, 0] = True
-    few = asked_items(mask)
-    monkeypatch.setattr(ranking, "SMALL", 0)
-    many = asked_items(mask)
+    few = queried_items(mask)
+    monkeypatch.setattr(ranks, "SMALL", 0)
+    many = queried_items(mask)
     assert few.there is not None
     assert many.there is not None
     assert torch.equal(few.there, many.there)
-    for asked in (few, many):
-        for row, places, there in zip(mask, asked.places, asked.there, strict=True):
-            assert places[there].sort().values.tolist() == row.nonzero()[:, 0].tolist()
-        assert not mask.gather(1, asked.places)[~asked.there].any()
-        assert asked.counts == mask.sum(1).tolist()
+    for queries in (few, many):
+        for row, positions, there in zip(mask, queries.positions, queries.there, strict=True):
+            assert positions[there].sort().values.tolist() == row.nonzero()[:, 0].tolist()
+        assert not mask.gather(1, queries.positions)[~queries.there].any()
+        assert queries.counts == mask.sum(1).tolist()
 
 
 @pytest.mark.parametrize("name", ["ap", "map@r", "ndcg@10", "multilabel_ap"])

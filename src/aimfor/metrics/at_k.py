@@ -12,7 +12,7 @@ from torch import Tensor
 from .. import checks
 from ..direct import DirectEngine, HasArgmax, PositionForm
 from ..engine import Batch, Engine
-from ..smooth import QUICK, HasSmooth, Ranking, SmoothEngine, asked_items
+from ..smooth import QUICK, HasSmooth, Ranking, SmoothEngine, queried_items
 from ..smooth.form import LazyValue, later
 from .base import Metric
 from .lists import list_weights, mean_over_lists, pairwise, shares_of_lists, soft_cut, without_item_weights
@@ -53,8 +53,8 @@ class _AtK(Metric, HasArgmax, HasSmooth):
         gains = hit * worth[:, None]
         counted = torch.ones_like(gains) if batch.where is None else batch.where.double()
         by_list = list_weights(batch)
-        asked = asked_items(counted > 0 if self.crowded else hit)
-        own, there = asked.take(gains), asked.take(counted)
+        queries = queried_items(counted > 0 if self.crowded else hit)
+        own, there = queries.take(gains), queries.take(counted)
         room = counted.sum(1).clamp_max(float(self.k))
 
         def measure(above: Tensor, relative: Tensor | float) -> Tensor:
@@ -66,12 +66,12 @@ class _AtK(Metric, HasArgmax, HasSmooth):
 
         return Ranking(
             batch.scores,
-            asked,
+            queries,
             (counted,),
             measure,
             gains,
             counted,
-            cuts=True,
+            has_cut=True,
             companion=pairwise(batch, hit),
             exact=lambda: self._shown(batch, hit, worth, defined, by_list),
         )

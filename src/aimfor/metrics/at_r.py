@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .. import checks
 from ..engine import Batch, Engine
-from ..smooth import AskedItems, HasSmooth, Ranking, SmoothEngine, asked_items
+from ..smooth import HasSmooth, QueriedItems, Ranking, SmoothEngine, queried_items
 from .base import Metric
 from .lists import (
     cut_width,
@@ -70,11 +70,11 @@ class _AtR(_OfLists):
 
     def smooth_form(self, batch: Batch) -> Ranking:
         hit = _hits(batch)
-        asked, by_list = asked_items(hit > 0), list_weights(batch)
-        alone = asked.counts is not None and len(hit) == 1 and by_list is None  # of one list all is a number
+        queries, by_list = queried_items(hit > 0), list_weights(batch)
+        alone = queries.counts is not None and len(hit) == 1 and by_list is None  # of one list all is a number
 
         def measure(above: Tensor, relative: Tensor | float) -> Tensor:
-            own = asked.ones(torch.float64)
+            own = queries.ones(torch.float64)
             places, limit = above.sum(0), own.sum(1, keepdim=True)  # positives and others above an item
             return self._of_places(own, above[0], places, soft_cut(places, limit, relative), by_list)
 
@@ -82,10 +82,10 @@ class _AtR(_OfLists):
             """``Σ share · inside · precision / R`` and its derivatives."""
             limit: Tensor | float
             share: Tensor | float
-            if alone and asked.counts is not None:
-                limit, share = float(asked.counts[0]), 1.0 / max(1, asked.counts[0])
+            if alone and queries.counts is not None:
+                limit, share = float(queries.counts[0]), 1.0 / max(1, queries.counts[0])
             else:
-                own = asked.ones(torch.float64)
+                own = queries.ones(torch.float64)
                 limit = own.sum(1, keepdim=True)
                 share = own * worth_of_lists(batch, limit[:, 0])
             places = (above.sum(0) if self.precise else above[0]).clamp_min(1.0)
@@ -101,21 +101,21 @@ class _AtR(_OfLists):
             else:
                 value = worth
                 slopes = off.mul_(value)[None]
-            return float(value.sum()) if asked.places.shape[1] else float("nan"), slopes
+            return float(value.sum()) if queries.positions.shape[1] else float("nan"), slopes
 
         counted = None if batch.where is None else batch.where.to(hit.dtype)
         everything = torch.ones_like(hit) if counted is None else counted
         # Without precisions nobody asks for the positives above an item.
         masses = (hit, everything - hit) if self.precise else (everything,)
-        anchor = listwise(batch, hit, asked)
+        anchor = listwise(batch, hit, queries)
         return Ranking(
             batch.scores,
-            asked,
+            queries,
             masses,
             measure,
             hit,
             counted,
-            cuts=True,
+            has_cut=True,
             hits=self.precise,
             companion=anchor,
             priced=priced,
@@ -188,15 +188,15 @@ class HitAtK(_OfLists):
 
     def smooth_form(self, batch: Batch) -> Ranking:
         counted, hit = _there(batch)
-        asked, by_list = asked_items(hit > 0), list_weights(batch)
-        own, defined = asked.take(hit), hit.sum(1) > 0
+        queries, by_list = queried_items(hit > 0), list_weights(batch)
+        own, defined = queries.take(hit), hit.sum(1) > 0
 
         def measure(above: Tensor, relative: Tensor | float) -> Tensor:
             inside = own * soft_cut(above[0], self.k, relative)
             return mean_over_lists(1.0 - (1.0 - inside).prod(1), defined, by_list)
 
         anchor = listwise(batch, hit)
-        return Ranking(batch.scores, asked, (counted,), measure, hit, counted, cuts=True, companion=anchor)
+        return Ranking(batch.scores, queries, (counted,), measure, hit, counted, has_cut=True, companion=anchor)
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class ReciprocalRank(_OfLists):
         first = (
             scores.masked_fill(hit == 0, -torch.inf).argmax(1, keepdim=True) if scores.numel() else hit[:, :1].long()
         )
-        asked = AskedItems(first, defined[:, None])
+        queries = QueriedItems(first, defined[:, None])
 
         def measure(above: Tensor, relative: Tensor | float) -> Tensor:
             return mean_over_lists((1.0 / (1.0 + above[0])).sum(1), defined, by_list)
@@ -240,4 +240,4 @@ class ReciprocalRank(_OfLists):
         counted = None if batch.where is None else batch.where.to(hit.dtype)
         below = (1.0 if counted is None else counted) - hit
         anchor = listwise(batch, hit)
-        return Ranking(batch.scores, asked, (below,), measure, hit, counted, companion=anchor, priced=priced)
+        return Ranking(batch.scores, queries, (below,), measure, hit, counted, companion=anchor, priced=priced)

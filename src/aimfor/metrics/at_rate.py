@@ -18,7 +18,7 @@ from ..rates.engine import RateEngine
 from ..rates.form import Anchor, HasRates, grid, precision_at_recall, recall_at_precision, tpr_at_fpr
 from ..rates.problem import RateProblem
 from ..rates.statement import maximize
-from ..smooth import QUICK, HasSmooth, Ranking, asked_items
+from ..smooth import QUICK, HasSmooth, Ranking, queried_items
 from .base import Metric
 from .curve import ROUNDING, BestThreshold, Curve, counted, just_below, nan_like, threshold_curve
 from .programs import precision_program_form
@@ -274,22 +274,24 @@ def curve_ranking(
     batch: Batch,
     measure: Callable[[Curve, Tensor | float], Tensor],
     defined: Callable[[Curve], bool],
-    cuts: bool = True,
+    has_cut: bool = True,
 ) -> Ranking:
     """Every positive's score as a threshold: a metric of the soft counts there."""
     weights = batch.effective_weights()
     mass = torch.ones_like(batch.scores, dtype=torch.float64) if weights is None else weights.double()
     mass = mass[None]
     hit = mass * batch.targets
-    asked, positives, negatives = asked_items(hit > 0), hit.sum(), (mass - hit).sum()
-    thresholds = asked.take(batch.scores.detach()[None])[0]
+    queries, positives, negatives = queried_items(hit > 0), hit.sum(), (mass - hit).sum()
+    thresholds = queries.take(batch.scores.detach()[None])[0]
 
     def of_counts(above: Tensor, relative: Tensor | float) -> Tensor:
         curve = Curve(above[0, 0], above[1, 0], thresholds, positives, negatives)
         return measure(curve, relative) if defined(curve) else nan_like(batch)
 
     masses = (hit, mass - hit)
-    return Ranking(batch.scores[None], asked, masses, of_counts, batch.targets[None], mass, cuts=cuts, hits=True)
+    return Ranking(
+        batch.scores[None], queries, masses, of_counts, batch.targets[None], mass, has_cut=has_cut, hits=True
+    )
 
 
 def _precision(curve: Curve) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..direct import HasArgmax, RankingForm, rows_of
 from ..engine import Batch, Engine
-from ..smooth import QUICK, HasSmooth, Ranking, SmoothEngine, asked_items
+from ..smooth import QUICK, HasSmooth, Ranking, SmoothEngine, queried_items
 from ..smooth.sums import SMALL
 from .base import Metric
 from .lists import list_weights, mean_over_lists, rows_of_numbers, shares_of_lists, sorted_lists, worth_of_lists
@@ -50,35 +50,35 @@ class AveragePrecision(Metric, HasArgmax, HasSmooth):
         if batch.weights is None and batch.where is None:
             counted, hit = None, rows_of_numbers(batch.targets, batch.scores.dtype)
             by_rows = batch.targets.is_contiguous() or batch.targets.numel() <= SMALL
-            asked, rest = asked_items(batch.targets if by_rows else hit > 0), 1.0 - hit
+            queries, rest = queried_items(batch.targets if by_rows else hit > 0), 1.0 - hit
             own = None
         else:
             counted = self._mass(batch)
             hit = counted * batch.targets
-            asked, rest = asked_items(hit > 0), counted - hit
-            own = asked.take(hit).double()
+            queries, rest = queried_items(hit > 0), counted - hit
+            own = queries.take(hit).double()
 
         def measure(above: Tensor, relative: Tensor | float) -> Tensor:
-            mass = asked.ones(torch.float64) if own is None else own
+            mass = queries.ones(torch.float64) if own is None else own
             return self._of_counts(mass, above[0], above[0] + above[1], by_list)
 
         def priced(above: Tensor, relative: Tensor | float) -> tuple[float, Tensor]:
             """``Σ share · tp / (tp + fp)`` and its derivatives."""
-            if own is None and asked.counts is not None:
-                share = asked.of_lists(worth_of_lists(batch, asked.counts), torch.float64)
+            if own is None and queries.counts is not None:
+                share = queries.of_lists(worth_of_lists(batch, queries.counts), torch.float64)
             else:
-                mass = asked.ones(torch.float64) if own is None else own
+                mass = queries.ones(torch.float64) if own is None else own
                 share = mass * worth_of_lists(batch, mass.sum(1))
             tp, fp = above.unbind(0)
             decided = (tp + fp).clamp_min(smallest)
             inverse = share / decided
             precisions = tp * inverse
-            # Every asked item is a positive; only lists of weight 0 leave none of them.
+            # Every query is a positive; only lists of weight 0 leave none of them.
             there = share.shape[1] > 0 if by_list is None else bool(share.any())
             steep = precisions / decided
             return float(precisions.sum()) if there else float("nan"), torch.stack((inverse - steep, -steep))
 
-        return Ranking(batch.scores, asked, (hit, rest), measure, batch.targets, counted, hits=True, priced=priced)
+        return Ranking(batch.scores, queries, (hit, rest), measure, batch.targets, counted, hits=True, priced=priced)
 
     @staticmethod
     def _mass(batch: Batch) -> Tensor:

@@ -49,7 +49,7 @@ class EqualErrorRate(Metric, HasSmooth):
         def best(curve: Curve, relative: Tensor | float) -> Tensor:
             return torch.minimum(curve.tp / curve.positives, 1.0 - curve.fp / curve.negatives).amax()
 
-        return curve_ranking(batch, best, _both, cuts=False)
+        return curve_ranking(batch, best, _both, has_cut=False)
 
     def default_engine(self) -> Engine:
         """Half of it the logistic loss of pairs, as for average precision."""

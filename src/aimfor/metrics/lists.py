@@ -11,7 +11,7 @@ from torch import Tensor
 from ..engine import Batch, Engine
 from ..errors import InputError
 from ..ordering import ordered
-from ..smooth import QUICK, AskedItems, SmoothEngine, listwise_entropy, pairwise_logistic
+from ..smooth import QUICK, QueriedItems, SmoothEngine, listwise_entropy, pairwise_logistic
 from ..smooth.ledger import FEW, inverse_means
 from ..smooth.sums import SMALL
 from ..ties import first_places, last_places
@@ -137,16 +137,18 @@ def worth_of_lists(batch: Batch, totals: Tensor | list[int]) -> Tensor | float:
     return (shares_of_lists(batch, defined) / torch.where(defined, totals, 1.0))[:, None]
 
 
-def listwise(batch: Batch, grades: Tensor, asked: AskedItems | None = None) -> Callable[[Tensor], tuple[float, Tensor]]:
+def listwise(
+    batch: Batch, grades: Tensor, queries: QueriedItems | None = None
+) -> Callable[[Tensor], tuple[float, Tensor]]:
     """The anchor of metrics of lists: of scores ``(b, l)``, softmax cross-entropy against ``(b, l)`` grades' shares.
 
-    Grades are >= 0; lists in which all are 0 have no part in it. ``asked`` are the others, where they are known.
+    Grades are >= 0; lists in which all are 0 have no part in it. ``queries`` are the others, where they are known.
     """
 
     def companion(scores: Tensor) -> tuple[float, Tensor]:
         if len(grades) != 1 or batch.weights is not None:
             return listwise_entropy(scores, grades, batch.where, shares_of_lists(batch, grades.sum(1) > 0))
-        known = batch.where is None and asked is not None and 0 < asked.places.shape[1] < grades.shape[1]
+        known = batch.where is None and queries is not None and 0 < queries.positions.shape[1] < grades.shape[1]
         return listwise_entropy(scores, grades, batch.where, None, ordered=known)
 
     return companion

@@ -15,7 +15,7 @@ from ..direct import DirectEngine, HasArgmax, PositionForm
 from ..engine import Batch, Engine
 from ..errors import InputError
 from ..ordering import ordered
-from ..smooth import QUICK, HasSmooth, Ranking, SmoothEngine, asked_items
+from ..smooth import QUICK, HasSmooth, Ranking, SmoothEngine, queried_items
 from ..ties import shared_worth
 from .base import Metric
 from .lists import (
@@ -146,8 +146,8 @@ class NDCG(Metric, HasArgmax, HasSmooth):
     def smooth_form(self, batch: Batch) -> Ranking:
         gains, by_list = self.gains(batch.targets), list_weights(batch)
         gains = gains if batch.where is None else gains * batch.where
-        asked = asked_items(gains > 0)
-        own = asked.take(gains)
+        queries = queried_items(gains > 0)
+        own = queries.take(gains)
         ideal = self._best(own)
 
         def measure(above: Tensor, relative: Tensor | float) -> Tensor:
@@ -177,13 +177,13 @@ class NDCG(Metric, HasArgmax, HasSmooth):
         masses = (torch.ones_like(batch.scores) if counted is None else counted,)
         return Ranking(
             batch.scores,
-            asked,
+            queries,
             masses,
             measure,
             gains,
             counted,
-            cuts=self.k is not None,
-            companion=listwise(batch, gains, asked),
+            has_cut=self.k is not None,
+            companion=listwise(batch, gains, queries),
             priced=priced,
             ones=counted is None,
         )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..ordering import ordered
-from ..smooth import Ranking, SmoothForm, SmoothSum, asked_items, balanced_entropy
+from ..smooth import Ranking, SmoothForm, SmoothSum, balanced_entropy, queried_items
 from ..smooth.form import LazyValue, Softness, later, read_value, wants_gradient, with_gradient
 from ..sorted import PairForm, PairProblem
 from ..sorted.kernels import top_fraction
@@ -79,14 +79,14 @@ class PairRows(SmoothForm):
     def ranking(self) -> Ranking:
         """The same as a metric of soft ranks."""
         positive = self.a > 0
-        asked = asked_items(positive)
-        own = asked.take(self.a)
+        queries = queried_items(positive)
+        own = queries.take(self.a)
 
         def measure(above: Tensor, relative: Tensor | float) -> Tensor:
             return _metric((own * above[0]).sum(1), self.a, self.b, self.scale)
 
         anchor = self._anchor if self.balanced else None
-        return Ranking(self.scores, asked, (self.b,), measure, positive, self.a + self.b, companion=anchor)
+        return Ranking(self.scores, queries, (self.b,), measure, positive, self.a + self.b, companion=anchor)
 
     def lazy_value(self, softness: Softness) -> LazyValue:
         """The exact value, found when it is read: it takes a sort."""

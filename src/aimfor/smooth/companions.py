@@ -10,9 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from .form import LazyValue, SmoothForm, Softness
-from .ranking import asked_items
-from .ranks import binary_logistic, sums_of
-from .sums import bounded_scores
+from .ranks import queried_items, sums_of
+from .sums import DifferenceSums, blocks, bounded_scores
 
 
 def listwise_entropy(
@@ -87,11 +86,11 @@ def pairwise_logistic(scores: Tensor, positive: Tensor, negative: Tensor, shares
         >>> round(found, 4), slope.tolist()
         (0.6931, [[-0.5, 0.5]])
     """
-    asked = asked_items(positive)
+    queries = queried_items(positive)
     pairs = (positive.sum(1) * negative.sum(1)).double()
-    each = (shares / pairs.clamp_min(1.0)).to(scores)[:, None].expand(-1, asked.places.shape[1])
-    weight = each if asked.there is None else each * asked.there
-    return binary_logistic(weight, negative.to(scores), sums_of(scores, asked.places))
+    each = (shares / pairs.clamp_min(1.0)).to(scores)[:, None].expand(-1, queries.positions.shape[1])
+    weight = each if queries.there is None else each * queries.there
+    return binary_logistic(weight, negative.to(scores), sums_of(scores, queries.positions))
 
 
 def balanced_entropy(scores: Tensor, positive: Tensor, negative: Tensor) -> tuple[float, Tensor]:
@@ -123,6 +122,53 @@ def balanced_entropy(scores: Tensor, positive: Tensor, negative: Tensor) -> tupl
     # a · softplus(−x) + b · softplus(x), as softplus(−x) = softplus(x) − x
     loss = (weight * functional.softplus(x) - a * x).sum(dtype=torch.float64)
     return float(loss), torch.addcmul(-a, weight, torch.sigmoid(x))
+
+
+def binary_logistic(weight: Tensor, below: Tensor, sums: DifferenceSums) -> tuple[float, Tensor]:
+    """``Σ v_i w_j log(1 + exp(s_j − s_i))`` of all lists, and its gradient.
+
+    Args:
+        weight: ``(b, p)`` weight v of the queries; 0 for padding.
+        below: ``(b, l)`` weight w of the items; 0 where an item is no j.
+        sums: Of the scores.
+
+    Returns:
+        The sum, and ``(b, l)``.
+    """
+    masses, weights = below[..., None], weight[..., None]
+    total = sums.weighed("softplus", masses, weights)
+    return float(total), sums.gradient("sigmoid", masses, weights)
+
+
+def graded_logistic(
+    scores: Tensor, positions: Tensor, weight: Tensor, grades: Tensor, mass: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Per list, ``Σ (g_i − g_j)₊ v_i w_j log(1 + exp(s_j − s_i))``, its gradient, and the sum of the weights.
+
+    Args:
+        scores: ``(b, l)``, detached.
+        positions: ``(b, p)`` positions of the items i; every item above the lowest grade.
+        weight: ``(b, p)`` weight v of the items i; 0 for padding.
+        grades: ``(b, l)``.
+        mass: ``(b, l)`` weight w of each item, 0 where it does not count.
+
+    Returns:
+        ``(b,)``, ``(b, l)``, ``(b,)``.
+    """
+    scores = bounded_scores(scores)
+    own, grade = scores.gather(1, positions), grades.gather(1, positions)
+    total, weights = (scores.new_zeros(len(scores), dtype=torch.float64) for _ in range(2))
+    of_items, of_queries = torch.zeros_like(scores), torch.zeros_like(own)
+    for rows, some in blocks(positions, scores.shape[1]):
+        gap = scores[rows, None, :] - own[rows, some, None]
+        share = (grade[rows, some, None] - grades[rows, None, :]).clamp_min_(0.0)
+        share.mul_(weight[rows, some, None]).mul_(mass[rows, None, :])
+        total[rows] += (share * functional.softplus(gap)).sum((1, 2), dtype=torch.float64)
+        weights[rows] += share.sum((1, 2), dtype=torch.float64)
+        steep = share.mul_(gap.sigmoid_())
+        of_items[rows] += steep.sum(1)
+        of_queries[rows, some] = steep.sum(2)
+    return total, of_items.scatter_add_(1, positions, -of_queries), weights
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Soft decisions at a threshold: counts (tp, fp, fn, tn) of sigmoids, and any function of them.
+"""Soft decisions, at a threshold or for the highest of several scores: counts of them, and any function of counts.
 
 With ``d = sigmoid(x / T)`` for the score x above the threshold, a for the positives' mass and b for the negatives':
 
@@ -20,7 +20,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .bounds import bounded, extended
 from .form import (
     Measure,
     Plain,
@@ -33,10 +32,16 @@ from .form import (
     with_past,
 )
 from .ledger import FEW, Correlation, MeanOfRatios, Ratio, ledger
+from .ranks import bounded, extended
+
+#: Scores at a time whose gradient stays in the cache.
+BLOCK = 1 << 17
 
 #: Value; ``up`` and ``down`` of each row ``(…, 1)``; what all that was counted costs; how many times more that is than
 #: this batch; this batch's counts.
 Priced = tuple[float, Tensor, Tensor, float, float, Tensor]
+#: The same of classes, ``(b, 1, c)`` each, with the positives of each class in place of the cost.
+PricedClasses = tuple[float, Tensor, Tensor, Tensor, float, Tensor]
 
 
 @dataclass(frozen=True)
@@ -197,3 +202,176 @@ def root_mean_square(x: Tensor, mass: Tensor | None) -> float:
     if mass is None:
         return float(squares.mean().sqrt())
     return float(((squares * mass).sum() / mass.sum().clamp_min(torch.finfo(torch.float64).tiny)).sqrt())
+
+
+@dataclass(frozen=True)
+class ClassDecisions(SmoothForm):
+    """Decisions for the class with the highest score, in each of b images (one, for a batch of rows).
+
+    ``d = softmax(scores / T)`` is the soft decision, and class c's counts are those of ``d_c`` against "is class c".
+    The anchor is softmax cross-entropy, in which a class costs what the metric loses by one example of it.
+
+    Attributes:
+        scores: The tensor the user passed.
+        rows: ``(b, l, c)`` scores, attached to the graph.
+        targets: ``(b, l)`` class ids.
+        mass: ``(b, l)``, or None for ones.
+        measure: The metric of counts ``(b, c)`` each, a scalar.
+        ratio: What ``measure`` says, where it is a ratio of lines in the classes' counts; see `Decisions`.
+
+    Example:
+        >>> import torch, aimfor
+        >>> metric = aimfor.Accuracy()
+        >>> batch = metric.check(torch.tensor([[2.0, 1.0], [0.0, 1.0]]), torch.tensor([0, 0]))
+        >>> type(metric.smooth_form(batch)).__name__
+        'ClassDecisions'
+    """
+
+    scores: Tensor
+    rows: Tensor
+    targets: Tensor
+    mass: Tensor | None
+    measure: Measure
+    ratio: Ratio | None = None
+
+    def spread(self) -> float:
+        x = self.rows.detach()
+        centred = x - x.mean(-1, keepdim=True)
+        return root_mean_square(centred, None if self.mass is None else self.mass[..., None].expand_as(x))
+
+    def holds(self, softness: Softness) -> tuple[str, ...]:
+        fixed = self.ratio is not None and (self.ratio.fixed_prices or self.ratio.fixed_when_summed)
+        return ("the anchor's prices",) * bool(softness.anchor and not fixed) + softness.constants()
+
+    def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
+        softness.refuse_bounds("decisions for the highest of several scores")
+        x, targets = self.rows.detach(), self.targets.unsqueeze(-1)
+        scaled = x if softness.temperature == 1.0 else x / softness.temperature
+        soft = _softmax(scaled)
+        own = soft.gather(-1, targets)  # what is said of the true class; no table of truths is made
+        few = self.ratio is not None and len(x) == 1 and x.shape[-1] <= FEW
+        value, up, down, positives, enlarge, counts = (self._from_few if few else self._from_tensors)(
+            soft, own, softness.past
+        )
+        if value != value:
+            return self.rows.sum() * 0.0, value, counts
+        loss, share = (1.0 - softness.anchor) * (1.0 - value), softness.anchor
+        each, certain = None, soft
+        if share:
+            # What one example of its class is worth: a right decision instead of a wrong one for any other class.
+            others = (down.sum(-1, keepdim=True) - down) / max(x.shape[-1] - 1, 1)
+            price = (up - others).clamp_min_(0.0)
+            total = float((price * positives).sum()) / enlarge
+            if total > 0:
+                each = self._of_targets(price * (share / total))
+                each = each if self.mass is None else each * self.mass[..., None]
+                same = softness.anchor_temperature == softness.temperature
+                tempered = scaled if same else x / softness.anchor_temperature
+                certain = soft if same else _softmax(tempered)
+                loss -= float((each * _log_of(tempered, certain, targets)).sum())
+        if not wants_gradient(self.rows):
+            return x.new_full((), loss), value, counts
+        scale = -(1.0 - share) * enlarge / softness.temperature
+        prices = None if share == 1.0 else (up * scale, down * scale)
+        tilt = each if each is None or softness.anchor_temperature == 1.0 else each / softness.anchor_temperature
+        gradient = self._gradient(soft, own, prices, certain, tilt)
+        return with_gradient(self.rows, loss, gradient, self._plain(softness, each)), value, counts
+
+    def _gradient(
+        self, soft: Tensor, own: Tensor, prices: tuple[Tensor, Tensor] | None, certain: Tensor, tilt: Tensor | None
+    ) -> Tensor:
+        """Of the metric at these prices of a right and a wrong decision, and of the anchor, tilted; in soft's memory.
+
+        ``soft (down − soft · down − gain) + certain tilt``, and at the true class ``gain − tilt``.
+        """
+        targets = self.targets.unsqueeze(-1)
+        if prices is None:
+            return torch.zeros_like(soft) if tilt is None else (certain * tilt).scatter_add_(-1, targets, -tilt)
+        (up, down), mass = prices, None if self.mass is None else self.mass[..., None]
+        gain = self._of_targets(up - down).mul_(own)
+        gain = gain if mass is None else gain.mul_(mass)
+        at_target = gain if tilt is None else gain - tilt
+        rest = at_target if certain is soft else gain
+        if mass is None:
+            shift = torch.baddbmm(rest, soft, down.mT, beta=-1.0, alpha=-1.0)
+        else:
+            shift = (soft @ down.mT).mul_(mass).add_(rest).neg_()
+        length = max(1, BLOCK // (len(soft) * soft.shape[-1]))
+        for start in range(0, soft.shape[1], length):
+            some = slice(start, start + length)
+            factor = down if mass is None else down * mass[:, some]
+            slopes = soft[:, some].mul_(factor + shift[:, some])
+            if tilt is not None and certain is not soft:
+                slopes.addcmul_(certain[:, some], tilt[:, some])
+        return soft.scatter_add_(-1, targets, at_target)
+
+    def _of_targets(self, numbers: Tensor) -> Tensor:
+        """``(b, 1, c)`` or ``(1, 1, c)`` numbers of the classes to ``(b, l, 1)`` of the examples."""
+        return numbers[:, 0].expand(len(self.targets), -1).gather(1, self.targets).unsqueeze(-1)
+
+    def _plain(self, softness: Softness, each: Tensor | None) -> Plain:
+        held = self.holds(softness)
+        if held:
+            return held_constant(held)
+        targets = self.targets.unsqueeze(-1)
+
+        def plain(rows: Tensor) -> Tensor:
+            soft = torch.softmax(rows / softness.temperature, -1)
+            counts = self._counts(soft, soft.gather(-1, targets))
+            loss = (1.0 - softness.anchor) * (1.0 - self.measure(*counts.unbind(0)))
+            if each is None:
+                return loss
+            return loss - (each * torch.log_softmax(rows / softness.anchor_temperature, -1).gather(-1, targets)).sum()
+
+        return plain
+
+    def _from_few(self, soft: Tensor, own: Tensor, past: Tensor | None) -> PricedClasses:
+        """Counts, value and slopes as plain numbers."""
+        assert self.ratio is not None
+        *sums, (everything,) = (numbers[0].tolist() for numbers in self._sums(soft, own))
+        book = ledger(self.ratio, sums, [everything] * len(sums[0]), past)
+        counts = torch.tensor(book.own, dtype=torch.float64, device=soft.device).unsqueeze(1)
+        positives = list(map(float.__add__, book.joined[0], book.joined[2]))
+        up, down, positive = soft.new_tensor([book.up, book.down, positives]).view(3, 1, 1, -1).unbind(0)
+        return book.value, up, down, positive, book.enlarge, counts
+
+    def _from_tensors(self, soft: Tensor, own: Tensor, past: Tensor | None) -> PricedClasses:
+        """The same in tensors: for many classes, for images, and for any measure."""
+        counts = self._counts(soft, own)
+        joined, enlarge = with_past(counts, past)
+        if self.ratio is not None and len(soft) == 1:
+            value, *worth = self.ratio.of_many(joined.reshape(4, -1))
+            up, down = (slopes.view(joined.shape[1:]) for slopes in worth)
+        else:
+            value, slopes = value_and_slopes(lambda leaf: self.measure(*leaf.unbind(0)), joined)
+            up, down = slopes[0] - slopes[2], slopes[1] - slopes[3]
+        positives = joined[0] + joined[2]
+        return value, up.to(soft)[:, None], down.to(soft)[:, None], positives.to(soft)[:, None], enlarge, counts
+
+    def _sums(self, soft: Tensor, own: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """float64 ``(b, c)``: true positives, what is decided, positives; and ``(b, 1)`` everything."""
+        b, _, c = soft.shape
+        own = own.squeeze(-1)
+        mass = torch.ones_like(own) if self.mass is None else self.mass
+        decided = (soft if self.mass is None else mass[..., None] * soft).sum(-2)
+        both = torch.stack((mass * own, mass)).double().flatten(1)
+        at = self.targets if b == 1 else self.targets + c * torch.arange(b, device=soft.device)[:, None]
+        tp, positives = both.new_zeros(2, b * c).index_add(1, at.reshape(-1), both).view(2, b, c).unbind(0)
+        return tp, decided.double(), positives, mass.sum(-1, keepdim=True, dtype=torch.float64)
+
+    def _counts(self, soft: Tensor, own: Tensor) -> Tensor:
+        """float64 ``(4, b, c)``."""
+        tp, decided, positives, everything = self._sums(soft, own)
+        fp = (decided - tp).clamp_min(0.0)
+        return torch.stack((tp, fp, (positives - tp).clamp_min(0.0), (everything - positives - fp).clamp_min(0.0)))
+
+
+def _softmax(x: Tensor) -> Tensor:
+    """Along the classes; those of pictures lie apart in memory, where it is quicker across."""
+    return torch.softmax(x.mT, -2).mT if x.mT.is_contiguous() else torch.softmax(x, -1)
+
+
+def _log_of(x: Tensor, soft: Tensor, targets: Tensor) -> Tensor:
+    """``log_softmax(x)`` of these classes alone: the highest score is 1 of the sum to within c, so that its log is."""
+    highest, largest = (table.amax(-1, keepdim=True) for table in (x, soft))
+    return x.gather(-1, targets) - highest + largest.log_()

@@ -14,8 +14,8 @@ from ..bank import ScoreBank
 from ..engine import Batch, Engine, EngineOutput, Stats, undefined, unit_of
 from ..errors import InputError
 from ..filled import filled, unfilled
-from .bounds import INDICATORS
 from .form import HasSmooth, SmoothForm, Softness
+from .ranks import INDICATORS
 
 Temperature = float | Callable[[int], float]
 #: The temperature of defaults: from scratch scores are small, and a loss that sees four times as much of them learns in
@@ -236,11 +236,11 @@ def _mass(batch: Batch) -> float:
 def _flat(batch: Batch) -> Batch:
     """One list ``(1, l)`` as examples ``(l,)``: what a bank can keep."""
     weights, where = (
-        None if part is None else part.expand_as(batch.scores)[0] for part in (batch.weights, batch.where)
+        None if rows is None else rows.expand_as(batch.scores)[0] for rows in (batch.weights, batch.where)
     )
     return Batch(batch.scores[0], batch.targets[0], weights, where, batch.index)
 
 
 def _as_list(batch: Batch) -> Batch:
-    weights, where = (None if part is None else part[None] for part in (batch.weights, batch.where))
+    weights, where = (None if row is None else row[None] for row in (batch.weights, batch.where))
     return Batch(batch.scores[None], batch.targets[None], weights, where)

@@ -53,7 +53,7 @@ class Softness:
         return ("the scores' spread",) * (self.relative is not None) + ("the bank's share",) * past
 
     def refuse_bounds(self, what: str) -> None:
-        """Raises `InputError` where bounds were asked for and there are none."""
+        """Raises `InputError` for bounds of what has none."""
         if self.indicator != "sigmoid":
             raise InputError(
                 "indicator",
@@ -105,19 +105,19 @@ class SmoothSum(SmoothForm):
     parts: tuple[tuple[float, SmoothForm], ...]
 
     def spread(self) -> float:
-        spreads = [part.spread() for _, part in self.parts]
+        spreads = [form.spread() for _, form in self.parts]
         return sum(spreads) / len(spreads) if spreads else 0.0
 
     def holds(self, softness: Softness) -> tuple[str, ...]:
-        return tuple({one: None for _, part in self.parts for one in part.holds(softness)})
+        return tuple({name: None for _, form in self.parts for name in form.holds(softness)})
 
     def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
-        parts = [(scale, part.loss(softness)) for scale, part in self.parts]
-        found = [(scale, loss, read_value(value)) for scale, (loss, value, _) in parts]
-        defined = [(scale, loss, value) for scale, loss, value in found if value == value]
+        results = [(scale, form.loss(softness)) for scale, form in self.parts]
+        outcomes = [(scale, loss, read_value(value)) for scale, (loss, value, _) in results]
+        defined = [(scale, loss, value) for scale, loss, value in outcomes if value == value]
         if not defined:
             return self.scores.sum() * 0.0, float("nan"), None
-        whole, there = sum(scale for scale, *_ in found), sum(scale for scale, *_ in defined)
+        whole, there = sum(scale for scale, *_ in outcomes), sum(scale for scale, *_ in defined)
         loss = torch.stack([scale * loss for scale, loss, _ in defined]).sum() * (whole / there)
         return loss, sum(scale * value for scale, _, value in defined) * whole / there, None
 
@@ -138,7 +138,7 @@ class HasSmooth(ABC):
 def value_and_slopes(measure: Callable[..., Tensor], *at: Tensor) -> tuple[Any, ...]:
     """A scalar function's value and its gradient by each argument; entries on which it is undefined have gradient 0."""
     with torch.enable_grad():
-        leaves = [one.detach().requires_grad_() for one in at]
+        leaves = [tensor.detach().requires_grad_() for tensor in at]
         value = measure(*leaves)
         if not value.requires_grad:
             return float(value), *map(torch.zeros_like, at)
@@ -203,7 +203,7 @@ def later(scores: Tensor, find: Callable[[], float]) -> Callable[[], float]:
             raise InputError(
                 "scores",
                 "a tensor that was changed in place after its loss was found",
-                "the scores that the value is asked for",
+                "the scores whose value is read",
                 'Read stats["value"] first, or pass a copy.',
             )
         return find()

@@ -35,8 +35,8 @@ class Cells(NamedTuple):
     """The cells of all lists that have an item of any.
 
     Attributes:
-        number: ``(g,)`` their places, in order.
-        near: ``(g, 2 far + 1)`` which of them are up to ``far`` places below and above each; g for none.
+        number: ``(g,)`` their numbers, in order.
+        near: ``(g, 2 far + 1)`` which of them are up to ``far`` numbers below and above each; g for none.
         below: ``(g,)`` how many there are further below each.
         upto: How many there are but those further above.
     """
@@ -53,31 +53,30 @@ class Cells(NamedTuple):
         """
         b, m, g, d = moments.shape
         around = functional.pad(moments, (0, 0, 0, 1)).flatten(0, 1).index_select(1, self.near.view(-1))
-        found = (around.view(b * m * g, -1) @ interactions(kernel, d, self.near.shape[1] // 2, backwards)).view(
-            b, m, g, d
-        )
+        factors = around.view(b * m * g, -1) @ interactions(kernel, d, self.near.shape[1] // 2, backwards)
+        factors = factors.view(b, m, g, d)
         if kernel == "steep":
-            return found
+            return factors
         sums = functional.pad(moments[..., 0].cumsum(2), (1, 0))
         if backwards:
-            found[..., 0] += sums.index_select(2, self.below)
-            return found
+            factors[..., 0] += sums.index_select(2, self.below)
+            return factors
         far = sums[..., -1:] - sums.index_select(2, self.upto)
         if kernel == "sigmoid":
-            found[..., 0] += far
-            return found
+            factors[..., 0] += far
+            return factors
         at = self.number + 0.5
         sums = functional.pad((moments[..., 0] * at + 0.5 * moments[..., 1]).cumsum(2), (1, 0))
-        found[..., 0] += sums[..., -1:] - sums.index_select(2, self.upto) - far * at
-        found[..., 1] -= 0.5 * far
-        return found
+        factors[..., 0] += sums[..., -1:] - sums.index_select(2, self.upto) - far * at
+        factors[..., 1] -= 0.5 * far
+        return factors
 
 
 @lru_cache(maxsize=12)
 def between_all(count: int, kernel: Kernel, d: int, far: int, backwards: bool) -> Tensor:
     """`Cells.between` of so many cells that all have items, as a matrix."""
-    one = torch.eye(count * d, dtype=torch.float64).view(1, -1, count, d)
-    return with_items(torch.arange(count), count, far)[0].between(one, kernel, backwards).view(count * d, -1)
+    each = torch.eye(count * d, dtype=torch.float64).view(1, -1, count, d)
+    return with_items(torch.arange(count), count, far)[0].between(each, kernel, backwards).view(count * d, -1)
 
 
 class Points:
@@ -96,12 +95,12 @@ class Points:
         if basis is None and local.numel() * self.degrees <= BLOCK:
             self.basis = polynomials(local, self.degrees)
 
-    def take(self, places: Tensor) -> Points:
-        """The items at ``places`` ``(b, p)``."""
+    def take(self, positions: Tensor) -> Points:
+        """The items at ``positions`` ``(b, p)``."""
         basis = self.basis
         if basis is not None:
-            basis = basis.gather(2, places.expand(len(basis), *places.shape))
-        return Points(self.cell.gather(1, places), self.local.gather(1, places), self.cells, basis)
+            basis = basis.gather(2, positions.expand(len(basis), *positions.shape))
+        return Points(self.cell.gather(1, positions), self.local.gather(1, positions), self.cells, basis)
 
     def gathered(self, mass: Tensor) -> Tensor:
         """``(b, k, m)`` masses of the items to float64 ``(b, m, g, d)``: sums of their polynomials in each cell."""
@@ -114,21 +113,21 @@ class Points:
 
     def read(self, factors: Tensor) -> Tensor:
         """``(b, m, g, d)`` factors of the polynomials to ``(b, k, m)`` values at the items, in the scores' dtype."""
-        (b, m, _, d), found = factors.shape, []
+        (b, m, _, d), values = factors.shape, []
         flat = factors.to(self.local.dtype).permute(1, 3, 0, 2).reshape(m * d, -1)
         # Items with equal scores must have equal values, bit by bit: metrics look at the differences of neighbours. A
         # sum along the degrees would add them in an order that hangs on the place.
         for some, basis in self._blocks():
             terms = flat.index_select(1, self.cell[:, some].reshape(-1)).view(m, d, b, -1).unbind(1)
             rows = basis.unbind(0)
-            part = terms[0] * rows[0]
+            sums = terms[0] * rows[0]
             for term, row in zip(terms[1:], rows[1:], strict=True):
-                part.addcmul_(term, row)
-            found.append(part.permute(1, 2, 0))
-        return found[0] if len(found) == 1 else torch.cat(found, 1)
+                sums.addcmul_(term, row)
+            values.append(sums.permute(1, 2, 0))
+        return values[0] if len(values) == 1 else torch.cat(values, 1)
 
     def _blocks(self) -> Iterator[tuple[slice, Tensor]]:
-        """Some items of every list, and ``(d, b, k)``: the polynomials at their places in their cells."""
+        """Some items of every list, and ``(d, b, k)``: the polynomials at their positions in their cells."""
         lists, items = self.local.shape
         if self.basis is not None:
             yield slice(0, items), self.basis
@@ -144,12 +143,13 @@ class Grid(DifferenceSums):
 
     Args:
         points: All items of the lists.
-        places: ``(b, p)`` positions of the asked items.
+        positions: ``(b, p)`` positions of the queries.
         cells: Of all lists; None where empty ones are counted with them.
     """
 
-    def __init__(self, points: Points, places: Tensor, cells: Cells | None = None) -> None:
-        self.cells, self.points, self.asked, self.places = cells, points, points.take(places), places
+    def __init__(self, points: Points, positions: Tensor, cells: Cells | None = None) -> None:
+        self.cells, self.points = cells, points
+        self.queried, self.positions = points.take(positions), positions
         self._moments: tuple[Tensor, Tensor] | None = None
         self._sums: dict[Kernel, Tensor] = {}
         self._weight: tuple[Tensor, Tensor] | None = None
@@ -164,32 +164,32 @@ class Grid(DifferenceSums):
     def sums(self, kernel: Kernel, masses: Tensor) -> Tensor:
         moments = self._gathered(masses)  # first: it forgets the sums of other masses
         if kernel not in self._sums:
-            self._sums[kernel] = self.asked.read(self._between(moments, kernel))
+            self._sums[kernel] = self.queried.read(self._between(moments, kernel))
         return self._sums[kernel]
 
-    def weighed(self, kernel: Kernel, masses: Tensor, asked: Tensor) -> Tensor:
-        """Nobody asks for the single sums, so that all is done by cells."""
-        moments = self._gathered(masses)[:, masses.shape[2] - asked.shape[2] :]
-        self._weight = asked, self.asked.gathered(asked)
+    def weighed(self, kernel: Kernel, masses: Tensor, weights: Tensor) -> Tensor:
+        """The single sums are not needed, so that all is done by cells."""
+        moments = self._gathered(masses)[:, masses.shape[2] - weights.shape[2] :]
+        self._weight = weights, self.queried.gathered(weights)
         return (self._between(moments, kernel) * self._weight[1]).sum()
 
     def gradients(self, masses: Tensor, terms: Sequence[Term]) -> Tensor:
         moments = self._gathered(masses)
-        values = [self._between(self._of_asked(asked), slope, backwards=True) for slope, asked in terms]
-        total = max(values, key=lambda part: part.shape[1])
+        values = [self._between(self._of_queries(weights), slope, backwards=True) for slope, weights in terms]
+        total = max(values, key=lambda value: value.shape[1])
         for value in values:
             if value is not total:  # the items read the sum of all terms
                 total[:, total.shape[1] - value.shape[1] :] += value
         for slope in {slope for slope, _ in terms if slope not in self._sums}:
-            self._sums[slope] = self.asked.read(self._between(moments, slope))
-        parts = [added(last(self._sums[slope], asked.shape[2]) * asked) for slope, asked in terms]
+            self._sums[slope] = self.queried.read(self._between(moments, slope))
+        of_queries = [added(last(self._sums[slope], weights.shape[2]) * weights) for slope, weights in terms]
         of_items = added(self.points.read(total) * last(masses, total.shape[1]))
-        return of_items.scatter_add_(1, self.places, sum(parts[1:], parts[0]).neg_())
+        return of_items.scatter_add_(1, self.positions, sum(of_queries[1:], of_queries[0]).neg_())
 
-    def _of_asked(self, asked: Tensor) -> Tensor:
-        """The weights of the asked items by cells."""
-        known = self._weight
-        return known[1] if known is not None and known[0] is asked else self.asked.gathered(asked)
+    def _of_queries(self, weights: Tensor) -> Tensor:
+        """The weights of the queries by cells."""
+        cached = self._weight
+        return cached[1] if cached is not None and cached[0] is weights else self.queried.gathered(weights)
 
     def _gathered(self, masses: Tensor) -> Tensor:
         """The items' masses by cells; those of the last call are kept."""
@@ -198,7 +198,7 @@ class Grid(DifferenceSums):
         return self._moments[1]
 
 
-def grid_of(scores: Tensor, places: Tensor, temperature: float) -> Grid | None:
+def grid_of(scores: Tensor, positions: Tensor, temperature: float) -> Grid | None:
     """The sums of ``(b, l)`` scores on a CPU, where it costs nothing to look at them; None if they need many cells."""
     lowest, highest = scores.amin(1, keepdim=True), scores.amax(1, keepdim=True)  # `aminmax` along rows is slow
     widest = float((highest.double() - lowest).max()) / temperature
@@ -217,7 +217,7 @@ def grid_of(scores: Tensor, places: Tensor, temperature: float) -> Grid | None:
         cell, count = which[cell], len(number)
     if len(scores) > 1:
         cell += torch.arange(len(scores))[:, None] * count
-    return Grid(Points(cell, local, count), places, cells)
+    return Grid(Points(cell, local, count), positions, cells)
 
 
 def with_items(number: Tensor, count: int, far: int) -> tuple[Cells, Tensor]:
@@ -231,15 +231,15 @@ def with_items(number: Tensor, count: int, far: int) -> tuple[Cells, Tensor]:
 
 def polynomials(x: Tensor, d: int) -> Tensor:
     """``(…)`` to ``(d, …)``: Chebyshev's polynomials of degree 0 to d − 1."""
-    found = x.new_empty((d, *x.shape))
-    rows = found.unbind(0)
+    table = x.new_empty((d, *x.shape))
+    rows = table.unbind(0)
     rows[0].fill_(1.0)
     rows[1].copy_(x)
     double = 2.0 * x
     for degree in range(2, d):
         torch.mul(double, rows[degree - 1], out=rows[degree])
         rows[degree].sub_(rows[degree - 2])
-    return found
+    return table
 
 
 @lru_cache

@@ -124,16 +124,16 @@ class MeanOfRatios:
 
     @property
     def fixed_prices(self) -> bool:
-        return all(part.fixed_prices for part in self.parts)
+        return all(ratio.fixed_prices for ratio in self.parts)
 
     def of(self, counts: list[list[float]]) -> tuple[float, list[float], list[float]]:
-        values, ups, downs = zip(*(part.of(counts) for part in self.parts), strict=True)
+        values, ups, downs = zip(*(ratio.of(counts) for ratio in self.parts), strict=True)
         share = 1.0 / len(self.parts)
         up, down = ([share * sum(row) for row in zip(*parts, strict=True)] for parts in (ups, downs))
         return share * sum(values), up, down
 
     def of_many(self, counts: Tensor) -> tuple[float, Tensor, Tensor]:
-        values, ups, downs = zip(*(part.of_many(counts) for part in self.parts), strict=True)
+        values, ups, downs = zip(*(ratio.of_many(counts) for ratio in self.parts), strict=True)
         share = 1.0 / len(self.parts)
         return share * sum(values), share * sum(ups[1:], ups[0]), share * sum(downs[1:], downs[0])
 

@@ -6,91 +6,31 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from .bounds import BoundedRanks
-from .form import LazyValue, SmoothForm, Softness, read_value, value_and_slopes, wants_gradient, with_gradient
+from .companions import binary_logistic, graded_logistic
+from .form import (
+    LazyValue,
+    Plain,
+    SmoothForm,
+    Softness,
+    held_constant,
+    read_value,
+    value_and_slopes,
+    wants_gradient,
+    with_gradient,
+)
 from .ledger import FEW, inverse_means
-from .plain import plain_ranking
-from .ranks import SoftRanks, binary_logistic, graded_logistic, sharp_above, sums_of
-from .sums import SMALL
+from .ranks import BoundedRanks, QueriedItems, SoftRanks, sharp_above, sums_of
 
+#: Pairs of scores that a second derivative may take: 128 MB in float64.
+MOST_PAIRS = 1 << 24
 
-class AskedItems(NamedTuple):
-    """The items whose ranks a metric asks for, list by list.
-
-    Attributes:
-        places: ``(b, p)`` positions, padded with items that are not asked.
-        there: ``(b, p)`` False for padding; None where there is none.
-        counts: How many each list has, where lists are few.
-
-    Example:
-        >>> import torch
-        >>> from aimfor.smooth import AskedItems
-        >>> AskedItems(torch.tensor([[0, 2]]), None).take(torch.tensor([[5.0, 6.0, 7.0]])).tolist()
-        [[5.0, 7.0]]
-    """
-
-    places: Tensor
-    there: Tensor | None
-    counts: list[int] | None = None
-
-    def take(self, values: Tensor) -> Tensor:
-        """``(b, l)`` values of all items to ``(b, p)`` of the asked ones, 0 for padding."""
-        taken = values.gather(1, self.places)
-        return taken if self.there is None else torch.where(self.there, taken, taken.new_zeros(()))
-
-    def ones(self, dtype: torch.dtype) -> Tensor:
-        """``(b, p)`` 1 for the asked items, 0 for padding."""
-        return torch.ones_like(self.places, dtype=dtype) if self.there is None else self.there.to(dtype)
-
-    def of_lists(self, numbers: Tensor | float, dtype: torch.dtype) -> Tensor:
-        """``(b, p)``: each list's number, ``(b, 1)`` or one for all, at its asked items, and 0 for padding."""
-        if self.there is None or not isinstance(numbers, Tensor):
-            return self.ones(dtype) * numbers
-        return numbers * self.there
-
-
-def asked_items(mask: Tensor) -> AskedItems:
-    """``(b, l)`` bool to the positions of its True entries.
-
-    Example:
-        >>> import torch
-        >>> from aimfor.smooth import asked_items
-        >>> asked_items(torch.tensor([[True, False, True]])).places.tolist()
-        [[0, 2]]
-    """
-    if len(mask) == 1:
-        places = mask[0].nonzero().t()
-        return AskedItems(places, None, [places.shape[1]])
-    if mask.numel() <= SMALL:
-        count = mask.sum(1)
-        counts, longest = _known(count)
-        there, places = mask.view(torch.uint8).topk(longest, dim=1)
-        return AskedItems(places, there.view(torch.bool), counts)
-    at = mask.reshape(-1).nonzero().squeeze(1)
-    lists = at // mask.shape[1]
-    count = torch.bincount(lists, minlength=len(mask))
-    counts, longest = _known(count)
-    numbers = torch.arange(max(longest, len(at)), device=mask.device)
-    # Padding must not be an asked item, whose mass would be there twice; a list that has any has others.
-    places = mask.view(torch.uint8).argmin(1, keepdim=True).repeat(1, longest)
-    places[lists, numbers[: len(at)] - (count.cumsum(0) - count)[lists]] = at - lists * mask.shape[1]
-    return AskedItems(places, numbers[:longest] < count[:, None], counts)
-
-
-def _known(count: Tensor) -> tuple[list[int] | None, int]:
-    """The counts as plain numbers, if they are few, and the largest."""
-    if len(count) > FEW:
-        return None, int(count.max())
-    counts = count.tolist()
-    return counts, max(counts, default=0)
-
-
-#: (masses above each asked item, ``(m, b, p)`` float64, the item's own included; relative softness ``(b, 1)``) to the
+#: (masses above each query, ``(m, b, p)`` float64, the item's own included; relative softness ``(b, 1)``) to the
 #: metric.
 RankMeasure = Callable[[Tensor, Tensor | float], Tensor]
 
@@ -101,14 +41,14 @@ class Ranking(SmoothForm):
 
     Attributes:
         scores: ``(b, l)``, attached to the graph.
-        asked: The items whose ranks matter (positives, usually).
+        queries: The items whose ranks matter (positives, usually).
         masses: Each ``(b, l)``: what is summed above an item; 0 where an item does not count.
         measure: The metric, a scalar; NaN where undefined.
         grades: ``(b, l)``, bool where there are two: the anchor orders every pair of items with different grades. With
-            two, the asked items have the higher one, and the last of the masses is that of the items with the lower.
+            two, the queries have the higher one, and the last of the masses is that of the items with the lower.
         counted: ``(b, l)`` weight of each item in the anchor, 0 where it does not count; None for ones.
-        cuts: The measure has indicators of its own (a cut at k, a floor) and asks for the relative softness.
-        hits: The first of the masses is 0 off the asked items, and raises the metric.
+        has_cut: The measure has indicators of its own (a cut at k, a floor) and asks for the relative softness.
+        hits: The first of the masses is 0 off the queries, and raises the metric.
         companion: The anchor of given scores ``(b, l)`` and its gradient, where it is not the pairs' logistic loss.
         priced: The measure with its slopes, where they are known: what autograd would find, in fewer steps, and 0 for
             padding.
@@ -119,17 +59,17 @@ class Ranking(SmoothForm):
         >>> import torch, aimfor
         >>> metric = aimfor.AveragePrecision()
         >>> form = metric.smooth_form(metric.check(torch.tensor([2.0, -1.0, 0.5]), torch.tensor([1, 1, 0])))
-        >>> form.asked.places.tolist(), round(form.spread(), 4)
+        >>> form.queries.positions.tolist(), round(form.spread(), 4)
         ([[0, 1]], 1.2247)
     """
 
     scores: Tensor
-    asked: AskedItems
+    queries: QueriedItems
     masses: tuple[Tensor, ...]
     measure: RankMeasure
     grades: Tensor
     counted: Tensor | None
-    cuts: bool = False
+    has_cut: bool = False
     hits: bool = False
     companion: Callable[[Tensor], tuple[float, Tensor]] | None = None
     priced: Callable[[Tensor, Tensor | float], tuple[float, Tensor]] | None = None
@@ -156,9 +96,9 @@ class Ranking(SmoothForm):
     def _variance_of_one(self) -> float:
         """Of one list. In float32 torch adds up in float64 too, so that only very large scores need more."""
         if self.counted is None and self.scores.numel():
-            found = float(self.scores.detach().var(correction=0))
-            if found < math.inf:
-                return found
+            variance = float(self.scores.detach().var(correction=0))
+            if variance < math.inf:
+                return variance
         return float(self._variances(self.scores.detach()))
 
     @cached_property
@@ -173,11 +113,11 @@ class Ranking(SmoothForm):
 
         Without an anchor that is much of it. With one it is 3 % at most, and the slopes known without it cost less.
         """
-        return self.cuts and softness.relative is None and (self.priced is None or softness.anchor == 0.0)
+        return self.has_cut and softness.relative is None and (self.priced is None or softness.anchor == 0.0)
 
     def holds(self, softness: Softness) -> tuple[str, ...]:
         learns = softness.anchor < 1.0
-        width = self.cuts and learns and softness.relative is None and not self._width_counts(softness)
+        width = self.has_cut and learns and softness.relative is None and not self._width_counts(softness)
         names = ("the width of the cut",) * width + softness.constants()
         return names if learns else tuple(name for name in names if name != "the scores' spread")
 
@@ -190,7 +130,7 @@ class Ranking(SmoothForm):
         if ranks is None and self.exact is not None:
             value, slopes, wider = self.exact(), x, None
         else:
-            above = sharp_above(x, self.asked.places, self.stacked) if ranks is None else ranks.above().double()
+            above = sharp_above(x, self.queries.positions, self.stacked) if ranks is None else ranks.above().double()
             value, slopes, wider = self._priced(above.movedim(2, 0), softness, learns=ranks is not None)
         if value != value:
             return self.scores.sum() * 0.0, value, None
@@ -203,8 +143,8 @@ class Ranking(SmoothForm):
         if wanted and ranks is not None:
             steep = slopes.movedim(0, 2).to(x) * (-(1.0 - share) * softness.enlarge)
             by_autograd = self.priced is None or wider is not None  # whose slopes cover padding too
-            if self.asked.there is not None and by_autograd:
-                steep = steep * self.asked.there.unsqueeze(2)
+            if self.queries.there is not None and by_autograd:
+                steep = steep * self.queries.there.unsqueeze(2)
             if pairs is None:
                 gradient = ranks.gradient(steep)
             else:
@@ -227,7 +167,7 @@ class Ranking(SmoothForm):
         x = self.scores.detach()
         if learns and self._width_counts(softness):
             return value_and_slopes(lambda at, wide: self.measure(at, self.relative(wide, softness)), above, x)
-        relative = self.relative(x, softness) if self.cuts else above  # without cuts nobody looks at it
+        relative = self.relative(x, softness) if self.has_cut else above  # without cuts nobody looks at it
         if not learns:
             return float(self.measure(above, relative)), above, None
         if self.priced is not None:
@@ -236,31 +176,31 @@ class Ranking(SmoothForm):
 
     @property
     def in_pairs(self) -> bool:
-        """Whether the anchor is the logistic loss of pairs of an asked item and one with the last mass."""
+        """Whether the anchor is the logistic loss of pairs of an query and one with the last mass."""
         return self.companion is None and self.grades.dtype == torch.bool
 
     def pairs(self, x: Tensor, share: float) -> Tensor:
-        """``(b, p)`` what an asked item's pairs weigh in that share of the mean over lists of the mean over pairs."""
-        if self.counted is None and self.asked.counts is not None:
-            sizes = [float(count * (x.shape[1] - count)) for count in self.asked.counts]
-            return self.asked.of_lists(_by_list([share * one for one in inverse_means(sizes)], x), x.dtype)
-        weight = self.asked.ones(x.dtype) if self.counted is None else self.asked.take(self.counted.to(x))
+        """``(b, p)`` what an query's pairs weigh in that share of the mean over lists of the mean over pairs."""
+        if self.counted is None and self.queries.counts is not None:
+            sizes = [float(count * (x.shape[1] - count)) for count in self.queries.counts]
+            return self.queries.of_lists(_by_list([share * mean for mean in inverse_means(sizes)], x), x.dtype)
+        weight = self.queries.ones(x.dtype) if self.counted is None else self.queries.take(self.counted.to(x))
         above, below = weight.sum(1), self.stacked[..., -1].sum(1)
         if len(x) <= FEW:
             sizes = list(map(float.__mul__, above.tolist(), below.tolist()))
-            return weight * _by_list([share * one for one in inverse_means(sizes)], x)
+            return weight * _by_list([share * mean for mean in inverse_means(sizes)], x)
         pairs = above.double() * below
         defined = pairs > 0
         pairs = torch.where(defined, pairs, torch.inf) * defined.sum().clamp_min(1)
         return weight * (share / pairs)[:, None].to(x)
 
     def _ranks(self, x: Tensor, softness: Softness) -> SoftRanks | BoundedRanks:
-        places, masses, temperature = self.asked.places, self.stacked, softness.temperature
+        positions, masses, temperature = self.queries.positions, self.stacked, softness.temperature
         if softness.indicator == "sigmoid":
-            return SoftRanks(x, places, masses, temperature, ones=self.ones)
-        if self.cuts:
+            return SoftRanks(x, positions, masses, temperature, ones=self.ones)
+        if self.has_cut:
             softness.refuse_bounds("a metric that cuts the list at a place or a rate")
-        return BoundedRanks(x, places, masses, temperature, softness.indicator, hits=self.hits)
+        return BoundedRanks(x, positions, masses, temperature, softness.indicator, hits=self.hits)
 
     def relative(self, scores: Tensor, softness: Softness) -> Tensor | float:
         """The temperature in units of each list's own spread, ``(b, 1)``, or one number for all.
@@ -279,12 +219,12 @@ class Ranking(SmoothForm):
         """Mean over the lists of the mean logistic loss of their pairs with different grades, and its gradient."""
         if self.companion is not None:
             return self.companion(scaled)
-        places = self.asked.places
+        positions = self.queries.positions
         if self.in_pairs:
-            return binary_logistic(self.pairs(scaled, 1.0), self.stacked[..., -1], sums_of(scaled, places))
+            return binary_logistic(self.pairs(scaled, 1.0), self.stacked[..., -1], sums_of(scaled, positions))
         mass = torch.ones_like(scaled) if self.counted is None else self.counted.to(scaled)
-        weight = self.asked.take(mass)
-        total, slope, weights = graded_logistic(scaled, places, weight, self.grades.to(scaled), mass)
+        weight = self.queries.take(mass)
+        total, slope, weights = graded_logistic(scaled, positions, weight, self.grades.to(scaled), mass)
         defined = weights > 0
         sizes = torch.where(defined, weights, 1.0) * defined.sum().clamp_min(1)
         return float((total / sizes).sum()), slope / sizes[:, None].to(scaled)
@@ -294,4 +234,32 @@ def _by_list(numbers: list[float], like: Tensor) -> Tensor | float:
     """``(b, 1)``, or one number."""
     if len(numbers) == 1:
         return numbers[0]
-    return torch.tensor([[one] for one in numbers], dtype=like.dtype, device=like.device)
+    return torch.tensor([[number] for number in numbers], dtype=like.dtype, device=like.device)
+
+
+def plain_ranking(form: Ranking, softness: Softness) -> Plain:
+    """The loss of a form as a function of its scores, or why it has no second derivative."""
+    held, share, positions = form.holds(softness), softness.anchor, form.queries.positions
+    if held:
+        return held_constant(held)
+    if softness.indicator != "sigmoid":
+        return "the bounds of ranks are differentiated once."
+    if share and not form.in_pairs:
+        return "this metric's anchor is differentiated once. SmoothEngine(), without an anchor, has one."
+    if positions.numel() * form.scores.shape[1] > MOST_PAIRS:
+        return f"it would take more than {MOST_PAIRS} pairs of scores in memory. Take shorter lists."
+
+    def plain(scores: Tensor) -> Tensor:
+        gaps = scores[:, None, :] - scores.gather(1, positions)[..., None]
+        masses, loss = form.stacked, scores.new_zeros((), dtype=torch.float64)
+        if share < 1.0:
+            own = masses.gather(1, positions[..., None].expand(-1, -1, masses.shape[2]))
+            above = torch.bmm(torch.sigmoid(gaps / softness.temperature), masses) + 0.5 * own
+            relative = form.relative(scores, softness) if form.has_cut else above  # without cuts nobody looks at it
+            loss = (1.0 - share) * (1.0 - form.measure(above.double().movedim(2, 0), relative))
+        if share:
+            pairs = functional.softplus(gaps / softness.anchor_temperature, threshold=40.0)
+            loss = loss + (form.pairs(scores.detach(), share) * (pairs @ masses[..., -1:])[..., 0]).sum()
+        return loss
+
+    return plain

@@ -1,8 +1,8 @@
 """Sums over the items of a list of a function κ of score differences, and their gradient, in O(l) memory.
 
-Items j of a list have scores s_j; p of them, i, are asked. With masses w of the items and v of the asked,
+Items j of a list have scores s_j; p of them, i, are queries. With masses w of the items and weights v of the queries,
 
-    sums, one for each asked item:   Σ_j w_j κ(s_j − s_i)
+    sums, one for each query:      Σ_j w_j κ(s_j − s_i)
     gradient, one for each item k:   ∂/∂s_k Σ_i v_i Σ_j w_j κ(s_j − s_i), for which κ' is given.
 
 κ is the sigmoid, its slope ``sigmoid · (1 − sigmoid)`` ("steep"), or "softplus". `Series` does the same for long lists.
@@ -54,16 +54,16 @@ class DifferenceSums(ABC):
         """``(b, l, m)`` masses of the items to ``(b, p, m)``."""
 
     @abstractmethod
-    def weighed(self, kernel: Kernel, masses: Tensor, asked: Tensor) -> Tensor:
-        """float64: the sums of the last q masses, weighed by ``asked`` ``(b, p, q)`` and added up, of all lists."""
+    def weighed(self, kernel: Kernel, masses: Tensor, weights: Tensor) -> Tensor:
+        """float64: the sums of the last q masses, of all lists, times ``(b, p, q)`` weights."""
 
     @abstractmethod
     def gradients(self, masses: Tensor, terms: Sequence[Term]) -> Tensor:
         """``(b, l)`` of what `weighed` says of each term, added up; a term names the slope of its own function."""
 
-    def gradient(self, slope: Kernel, masses: Tensor, asked: Tensor) -> Tensor:
+    def gradient(self, slope: Kernel, masses: Tensor, weights: Tensor) -> Tensor:
         """`gradients` of one term."""
-        return self.gradients(masses, [(slope, asked)])
+        return self.gradients(masses, [(slope, weights)])
 
 
 class Blocks(DifferenceSums):
@@ -71,14 +71,14 @@ class Blocks(DifferenceSums):
 
     Args:
         scores: ``(b, l)``.
-        places: ``(b, p)`` positions of the asked items.
+        positions: ``(b, p)`` positions of the queries.
         temperature: What differences are divided by.
     """
 
-    def __init__(self, scores: Tensor, places: Tensor, temperature: float = 1.0) -> None:
-        self.scores, self.places, self.temperature = scores, places, temperature
-        self.asked = scores.gather(1, places)
-        pairs = scores.numel() * places.shape[1]
+    def __init__(self, scores: Tensor, positions: Tensor, temperature: float = 1.0) -> None:
+        self.scores, self.positions, self.temperature = scores, positions, temperature
+        self.queried = scores.gather(1, positions)
+        pairs = scores.numel() * positions.shape[1]
         self._whole = 0 < pairs <= BLOCK
         self._kept: dict[tuple[int, int], Tensor] | None = {} if pairs <= KEPT else None
         self._gaps: Tensor | None = None
@@ -86,71 +86,71 @@ class Blocks(DifferenceSums):
 
     def sums(self, kernel: Kernel, masses: Tensor) -> Tensor:
         if self._whole:
-            found = torch.bmm(self._matrix(kernel), masses)
+            sums = torch.bmm(self._matrix(kernel), masses)
         else:
-            parts = [torch.bmm(self._matrix(kernel, *block), masses[block[0]]) for block in self._blocks()]
-            found = self._joined(parts, masses.shape[2])
-        self._last = masses, kernel, found
-        return found
+            blocks = [torch.bmm(self._matrix(kernel, *block), masses[block[0]]) for block in self._blocks()]
+            sums = self._joined(blocks, masses.shape[2])
+        self._last = masses, kernel, sums
+        return sums
 
-    def weighed(self, kernel: Kernel, masses: Tensor, asked: Tensor) -> Tensor:
+    def weighed(self, kernel: Kernel, masses: Tensor, weights: Tensor) -> Tensor:
         kept = self._last
-        found = (self.sums(kernel, last(masses, asked.shape[2])) * asked).sum(dtype=torch.float64)
+        total = (self.sums(kernel, last(masses, weights.shape[2])) * weights).sum(dtype=torch.float64)
         self._last = kept  # gradients ask for the sums of the ranks again
-        return found
+        return total
 
     def gradients(self, masses: Tensor, terms: Sequence[Term]) -> Tensor:
-        q = max(asked.shape[2] for _, asked in terms)
-        of_items, of_asked = None, None
-        for slope, asked in sorted(terms, key=lambda term: -term[1].shape[2]):
-            at_asked, of_items = self._both_ways(slope, masses, asked, of_items)
-            part = added(at_asked * asked)
-            of_asked = part if of_asked is None else of_asked.add_(part)
+        q = max(weights.shape[2] for _, weights in terms)
+        of_items, of_queries = None, None
+        for slope, weights in sorted(terms, key=lambda term: -term[1].shape[2]):
+            at_queries, of_items = self._both_ways(slope, masses, weights, of_items)
+            slopes = added(at_queries * weights)
+            of_queries = slopes if of_queries is None else of_queries.add_(slopes)
         assert of_items is not None
-        assert of_asked is not None
-        return added(of_items.mul_(last(masses, q))).scatter_add_(1, self.places, of_asked.neg_())
+        assert of_queries is not None
+        return added(of_items.mul_(last(masses, q))).scatter_add_(1, self.positions, of_queries.neg_())
 
-    def _both_ways(self, kernel: Kernel, masses: Tensor, asked: Tensor, onto: Tensor | None) -> tuple[Tensor, Tensor]:
-        """``(b, p, q)`` sums of the last q masses over the items, and ``(b, l, q)`` of the weights over the asked.
+    def _both_ways(self, kernel: Kernel, masses: Tensor, weights: Tensor, onto: Tensor | None) -> tuple[Tensor, Tensor]:
+        """``(b, p, q)`` sums of the last q masses over the items, and ``(b, l, q)`` of the weights over the queries.
 
         These are added onto others, of as many masses or more.
         """
-        q = asked.shape[2]
+        q = weights.shape[2]
         if self._whole:
             matrix, kept = self._matrix(kernel), self._last
-            known = kept is not None and kept[0] is masses and kept[1] == kernel
-            at_asked = last(kept[2], q) if kept is not None and known else torch.bmm(matrix, last(masses, q))
+            same = kept is not None and kept[0] is masses and kept[1] == kernel
+            at_queries = last(kept[2], q) if kept is not None and same else torch.bmm(matrix, last(masses, q))
             if onto is None:
-                return at_asked, torch.bmm(matrix.mT, asked)
-            last(onto, q).baddbmm_(matrix.mT, asked)
-            return at_asked, onto
-        own, parts = last(masses, q), []
+                return at_queries, torch.bmm(matrix.mT, weights)
+            last(onto, q).baddbmm_(matrix.mT, weights)
+            return at_queries, onto
+        own, sums = last(masses, q), []
         onto = torch.zeros_like(own) if onto is None else onto
         to_last = last(onto, q)
         for rows, some in self._blocks():
             matrix = self._matrix(kernel, rows, some)
-            parts.append(torch.bmm(matrix, own[rows]))
-            to_last[rows] += torch.bmm(matrix.mT, asked[rows, some])
-        return self._joined(parts, q), onto
+            sums.append(torch.bmm(matrix, own[rows]))
+            to_last[rows] += torch.bmm(matrix.mT, weights[rows, some])
+        return self._joined(sums, q), onto
 
-    def _joined(self, parts: list[Tensor], m: int) -> Tensor:
-        """The blocks' answers in one tensor ``(b, p, m)``."""
-        found = self.scores.new_empty(*self.places.shape, m)
-        for (rows, some), part in zip(self._blocks(), parts, strict=True):
-            found[rows, some] = part
-        return found
+    def _joined(self, sums: list[Tensor], m: int) -> Tensor:
+        """The sums of all blocks in one tensor ``(b, p, m)``."""
+        joined = self.scores.new_empty(*self.positions.shape, m)
+        for (rows, some), block in zip(self._blocks(), sums, strict=True):
+            joined[rows, some] = block
+        return joined
 
     def _matrix(self, kernel: Kernel, rows: slice | None = None, some: slice | None = None) -> Tensor:
-        """``(lists, asked, l)``: κ of the differences of one block, or of all."""
+        """``(lists, queries, l)``: κ of the differences of one block, or of all."""
         at = (rows.start, some.start) if rows is not None and some is not None else (0, 0)
         kept = None if self._kept is None else self._kept.get(at)
         if kept is not None and kernel != "softplus":
             return kernel_of(kernel, kept, kept)
         scores = self.scores if rows is None else self.scores[rows]
-        asked = self.asked if rows is None else self.asked[rows, some]
+        queried = self.queried if rows is None else self.queried[rows, some]
         gaps = self._gaps
         if gaps is None:
-            gaps = scores.unsqueeze(1) - asked.unsqueeze(2)
+            gaps = scores.unsqueeze(1) - queried.unsqueeze(2)
             gaps = gaps if self.temperature == 1.0 else gaps.div_(self.temperature)
         if kernel == "softplus":
             return kernel_of(kernel, gaps)
@@ -163,7 +163,7 @@ class Blocks(DifferenceSums):
         return kernel_of(kernel, soft, soft)
 
     def _blocks(self) -> Iterator[tuple[slice, slice]]:
-        return blocks(self.places, self.scores.shape[1])
+        return blocks(self.positions, self.scores.shape[1])
 
 
 def last(masses: Tensor, count: int) -> Tensor:
@@ -171,16 +171,16 @@ def last(masses: Tensor, count: int) -> Tensor:
     return masses if masses.shape[2] == count else masses[..., masses.shape[2] - count :]
 
 
-def added(parts: Tensor) -> Tensor:
+def added(terms: Tensor) -> Tensor:
     """``(…, m)`` added up along m."""
-    return parts[..., 0] if parts.shape[-1] == 1 else parts.sum(-1)
+    return terms[..., 0] if terms.shape[-1] == 1 else terms.sum(-1)
 
 
-def blocks(places: Tensor, length: int) -> Iterator[tuple[slice, slice]]:
-    """Lists × asked items, so that each block has about `BLOCK` differences; whole lists where they fit."""
-    lists, asked = places.shape
-    rows = max(1, BLOCK // max(1, asked * length))
-    some = max(1, min(asked, BLOCK // max(1, length)))
+def blocks(positions: Tensor, length: int) -> Iterator[tuple[slice, slice]]:
+    """Lists × queries, so that each block has about `BLOCK` differences; whole lists where they fit."""
+    lists, queries = positions.shape
+    rows = max(1, BLOCK // max(1, queries * length))
+    some = max(1, min(queries, BLOCK // max(1, length)))
     for first in range(0, lists, rows):
-        for start in range(0, asked, some):
-            yield slice(first, min(first + rows, lists)), slice(start, min(start + some, asked))
+        for start in range(0, queries, some):
+            yield slice(first, min(first + rows, lists)), slice(start, min(start + some, queries))

@@ -52,7 +52,7 @@ class PairProblem:
             yield self
             return
         for row in range(self.count):
-            weights, fresh = (None if part is None else part[row] for part in (self.weights, self.fresh))
+            weights, fresh = (None if rows is None else rows[row] for rows in (self.weights, self.fresh))
             yield PairProblem(self.scores[row], self.positive[row], weights, fresh, self.top, self.scale)
 
 
@@ -78,7 +78,7 @@ class PairForm:
 
     def single(self) -> list[PairProblem]:
         """Every problem by itself."""
-        return [one for problem in self.problems for one in problem.single()]
+        return [single for problem in self.problems for single in problem.single()]
 
 
 class HasPairs(ABC):
