@@ -14,32 +14,8 @@ from torch.nn import functional
 from aimfor.data import backbones
 
 
-class TinyTail(nn.Module):
-    """Maps ``(n, 12, h, w)`` to 27 features."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            self.mix = nn.Conv2d(12, 27, 1)
-
-    def forward(self, maps: Tensor) -> Tensor:
-        found: Tensor = self.mix(maps).mean((2, 3))
-        return found
-
-
 class Tiny(nn.Module):
-    """Means over the cells of a 3 × 3 grid; maps are pooled pictures; before the tail are means of four quarters."""
-
-    stem_channels = 12
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tail = TinyTail()
-
-    def stems(self, x: Tensor) -> Tensor:
-        side = -(-x.shape[2] // 32)
-        return functional.adaptive_avg_pool2d(x, 2).flatten(1)[:, :, None, None].expand(-1, -1, side, side).contiguous()
+    """Means over the cells of a 3 × 3 grid; maps are pooled pictures."""
 
     def features(self, x: Tensor) -> Tensor:
         return functional.adaptive_avg_pool2d(x, 3).flatten(1)

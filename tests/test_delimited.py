@@ -19,7 +19,7 @@ from aimfor import delimited
 from aimfor.__main__ import main
 from aimfor.cli.decide.rows import read_columns
 from aimfor.cli.main import app
-from aimfor.data.chunks.staging import csv_blocks
+from aimfor.data.chunks import csv_blocks
 from aimfor.data.tables import read_table
 from aimfor.errors import InputError
 

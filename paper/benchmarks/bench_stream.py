@@ -28,7 +28,7 @@ import torch
 from common import record
 
 from aimfor.cli.options import bytes_of
-from aimfor.data.chunks.table import open_table
+from aimfor.data.chunks import open_table
 from aimfor.runs.stream.reader import Reader
 from aimfor.runs.stream.survey import Cut, Survey, class_counts
 from aimfor.targets.classes import labels_of_counts

@@ -13,6 +13,7 @@ MISSING = (
     "None", "none", "NONE", "<NA>", "NaT", "nil",
 )  # fmt: skip
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_CODE = re.compile(r"[+-]?0\d")
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?", re.ASCII)
 
 
@@ -73,3 +74,8 @@ def iso_time(text: str) -> np.datetime64 | None:
 def utc(moment: datetime) -> datetime:
     """Without its zone, which is UTC then; a moment without one stays as it is."""
     return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+
+
+def tidy_labels(texts: list[str]) -> list[str]:
+    """One spelling for one label: ``1.0`` and ``1`` are one, ``01`` is another."""
+    return [canonical(text) if is_number(text) and not _CODE.match(text) else text for text in texts]

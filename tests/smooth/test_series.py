@@ -11,7 +11,7 @@ from torch.nn import functional
 
 import aimfor
 from aimfor.ordering import ordered
-from aimfor.smooth import HasSmooth, Ranking, grid, queried_items, ranking, ranks, series, sums
+from aimfor.smooth import HasSmooth, Ranking, grid, queried_items, ranks, series, sums
 from aimfor.smooth.companions import binary_logistic
 from aimfor.smooth.form import Softness, value_and_slopes
 from aimfor.smooth.grid import Grid, grid_of

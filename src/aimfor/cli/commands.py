@@ -35,7 +35,7 @@ def predict(
 ) -> None:
     """Scores, probabilities and decisions at the stored threshold, as CSV; DATA may be -, CSV from standard input."""
     with one_line_errors(), from_stdin(data) as data:
-        from ..data.chunks.table import is_stream
+        from ..data.chunks import is_stream
         from ..errors import InputError
         from ..runs import predict as whole
         from ..runs.folder import kind_of

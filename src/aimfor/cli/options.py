@@ -36,7 +36,7 @@ def examples(*lines: str) -> str:
 
 
 METRICS = f"{metric_names()}; other numbers after = and @ as you need them. `aimfor support` says more."
-_SOURCES = "CSV, Parquet or npz file, folder of images, COCO json, or a built-in set (digits, …)"
+_SOURCES = "CSV, Parquet or npz file, folder of images, or a built-in set (digits, …)"
 Data = Annotated[str, typer.Argument(help=f"{_SOURCES}.")]
 DataOrResume = Annotated[str | None, typer.Argument(help=f"{_SOURCES}; not with --resume.")]
 Target = Annotated[str | None, typer.Option(help="Column (or array) to predict; image folders need none.")]
@@ -80,13 +80,6 @@ Members = Annotated[
 ]
 SkipCorrupt = Annotated[
     bool, typer.Option("--skip-corrupt", help="Leave out pictures that cannot be read, and list them.")
-]
-Augment = Annotated[
-    bool | None,
-    typer.Option("--augment/--no-augment", help="Pixels: change pictures at random during training; on by default."),
-]
-FineTune = Annotated[
-    bool, typer.Option("--fine-tune", help="Backbones: the last block learns too, as one more member; takes minutes.")
 ]
 Fast = Annotated[bool, typer.Option("--fast", help="Trees alone on one split, instead of the ensemble.")]
 Budget = Annotated[float | None, typer.Option(help="Limit in minutes; members that would take longer are left out.")]
@@ -143,14 +136,11 @@ def refuse_mixed(given: dict[str, Any]) -> None:
     """Raises `InputError` for options of which one leaves nothing for the other to do."""
     from ..errors import InputError
 
-    others = ("members", "budget", "jobs", "fine_tune") if given["fast"] else ()
+    others = ("members", "budget", "jobs") if given["fast"] else ()
     other = next((name for name in others if given[name] not in (None, False)), None)
     if other is not None:
         name = "--" + other.replace("_", "-")
         raise InputError("--fast", f"the option together with {name}", "one of the two", "Leave one of them out.")
-    if given["augment"] is not None and given["model"] != "auto" and not given["fine_tune"]:
-        came = f"the option together with --model {given['model']}"
-        raise InputError("--augment", came, "pictures without --model, or --fine-tune", "Leave it out.")
 
 
 def bytes_of(text: str | None) -> int:

@@ -40,13 +40,11 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         1,
     ),
     "image_size": (options.ImageSize, None),
-    "augment": (options.Augment, None),
-    "fine_tune": (options.FineTune, False),
     "skip_corrupt": (options.SkipCorrupt, False),
     "masks": (
         Annotated[
             str | None,
-            typer.Option(help="Folder of PNG masks, or a COCO file: a class for every pixel (--metric iou)."),
+            typer.Option(help="Folder of PNG masks: a class for every pixel (--metric iou)."),
         ],
         None,
     ),

@@ -79,25 +79,6 @@ class Backbone:
         parts = [self.network.maps(part) for part in self._batches(pictures)]
         return [torch.cat(level)[: len(pictures)] for level in zip(*parts, strict=True)]
 
-    def stems(self, pictures: NDArray[np.uint8]) -> Tensor:
-        """Maps before the last block, ``(n, c · h · w)``, for `tail`. Raises `InputError` where there is none."""
-        network: Any = self.network
-        self.tail()
-        return torch.cat([network.stems(part) for part in self._batches(pictures)])[: len(pictures)].flatten(1)
-
-    def stem_shape(self, side: int) -> tuple[int, int, int]:
-        """Of the maps before the last block for pictures of this side."""
-        self.tail()
-        network: Any = self.network
-        return (int(network.stem_channels), -(-side // 32), -(-side // 32))
-
-    def tail(self) -> nn.Module:
-        """The last block and what follows it, from maps ``(n, c, h, w)`` to features ``(n, width)``."""
-        tail = getattr(self.network, "tail", None)
-        if not isinstance(tail, nn.Module):
-            raise InputError("--fine-tune", self.name, LITE0, "Leave it out, or use that network.")
-        return tail
-
     def _batches(self, pictures: NDArray[np.uint8]) -> Iterable[Tensor]:
         for start in range(0, len(pictures), BATCH):
             part = torch.from_numpy(np.ascontiguousarray(pictures[start : start + BATCH])).float()
@@ -119,23 +100,8 @@ def load_backbone(name: str) -> Backbone:
     raise InputError("--model", repr(name), f"{LITE0} or {TIMM}NAME", f"Try --model {LITE0}.")
 
 
-class _Tail(nn.Module):
-    """The last block of EfficientNet-Lite0, its last convolution, and the mean over the picture."""
-
-    def __init__(self, inner: Any) -> None:
-        super().__init__()
-        self.block, self.head = inner._blocks[-1], inner._conv_head
-
-    def forward(self, maps: Tensor) -> Tensor:
-        found: Tensor = nn.functional.relu6(self.head(self.block(maps))).mean((2, 3))
-        return found
-
-
 class _Lite0(nn.Module):
     """EfficientNet-Lite0 with its batch norms folded into the convolutions before them."""
-
-    #: Of the map before the last block.
-    stem_channels = 192
 
     def __init__(self, inner: Any) -> None:
         from torch.nn.utils.fusion import fuse_conv_bn_eval
@@ -152,15 +118,6 @@ class _Lite0(nn.Module):
             setattr(holder, convolution, fused)
             setattr(holder, norm, nn.Identity())
         self.inner = inner.to(memory_format=torch.channels_last)
-        self.tail = _Tail(inner)
-
-    @torch.inference_mode()
-    def stems(self, x: Tensor) -> Tensor:
-        y = self.inner._swish(self.inner._bn0(self.inner._conv_stem(x)))
-        for block in self.inner._blocks[:-1]:
-            y = block(y)
-        found: Tensor = y.clone(memory_format=torch.contiguous_format)
-        return found
 
     @torch.inference_mode()
     def features(self, x: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from .columns import TableEncoder
-from .columns.kinds import Matrix, Remarks
+from .columns.coders import Matrix, Remarks
 from .features import FeatureEncoder, Work, restore_features
 from .source import Source
 
@@ -63,7 +63,6 @@ def fit_encoder(
     backbone: str = "",
     side: int = 0,
     work: Work | None = None,
-    fine_tune: bool = False,
     numbered: bool = True,
 ) -> Encoder:
     """Learned from the given rows; ``requested`` says what some columns of a table are to be, ``numbered`` whether
@@ -76,7 +75,7 @@ def fit_encoder(
     if requested:
         raise InputError("column", next(iter(requested)), "a column of a table, not images")
     if source.pictures is not None:
-        return FeatureEncoder.fit(source.pictures, rows, backbone, side, work or Work(), fine_tune)
+        return FeatureEncoder.fit(source.pictures, rows, backbone, side, work or Work())
     return ImageEncoder.fit(source, rows)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -45,13 +44,10 @@ class FeatureStore:
     shards: list[Matrix] = field(default_factory=list)
 
     @classmethod
-    def beside(
-        cls, runs: Path, backbone: Backbone, side: int, *, write: bool = True, stems: bool = False
-    ) -> FeatureStore:
-        """The store for one network and size in the folder that holds the runs; of maps before its last block."""
-        name = f"{backbone.name.replace('/', '_')}-{side}-{backbone.digest}{'-stems' if stems else ''}"
-        width = math.prod(backbone.stem_shape(side)) if stems else backbone.width
-        return cls(runs / FOLDER / name, write).opened(width)
+    def beside(cls, runs: Path, backbone: Backbone, side: int, *, write: bool = True) -> FeatureStore:
+        """The store for one network and size in the folder that holds the runs."""
+        name = f"{backbone.name.replace('/', '_')}-{side}-{backbone.digest}"
+        return cls(runs / FOLDER / name, write).opened(backbone.width)
 
     def opened(self, width: int) -> FeatureStore:
         """Reads what is there; a damaged shard counts as absent and is computed again."""
@@ -108,7 +104,6 @@ def features_of(
     tell: Callable[[int, int], None] | None = None,
     stop: Callable[[], bool] = lambda: False,
     hashes: list[str] | None = None,
-    stems: bool = False,
 ) -> Matrix:
     """``(n, width)``. Pictures whose hash the store knows are not read again.
 
@@ -120,7 +115,6 @@ def features_of(
         tell: Called with pictures done and in all.
         stop: True ends with `Interrupted`; finished shards are kept.
         hashes: Of the pictures, where they are known already.
-        stems: Maps before the last block instead of features.
 
     Raises:
         InputError: A picture that cannot be read.
@@ -134,7 +128,7 @@ def features_of(
     def one_batch(rows: list[int]) -> Matrix:
         torch.set_num_threads(1)  # a thread of our own each: the network's threads would wait for one another
         pixels = np.stack([pictures.square(row, side) for row in rows])
-        return np.asarray((backbone.stems if stems else backbone.features)(pixels).numpy())
+        return np.asarray(backbone.features(pixels).numpy())
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -169,49 +163,30 @@ class FeatureEncoder:
     components: Components
     notes: list[str] = field(default_factory=list)
     kind: str = "features"
-    #: Rows end with the maps before the network's last block, for a member that fine-tunes it.
-    fine_tune: bool = False
     #: Where features are kept, whom to tell and when to stop; not part of the state.
     work: Work = field(default_factory=lambda: Work())
 
     @classmethod
-    def fit(
-        cls,
-        pictures: Pictures,
-        rows: NDArray[np.int64],
-        backbone: str,
-        side: int,
-        work: Work,
-        fine_tune: bool = False,
-    ) -> FeatureEncoder:
+    def fit(cls, pictures: Pictures, rows: NDArray[np.int64], backbone: str, side: int, work: Work) -> FeatureEncoder:
         """Features of all pictures (kept in the store), components of the training rows among them."""
         network = load_backbone(backbone)
         side = side or SIDE
         found = work.features(pictures, network, side)
         components = Components.fit(torch.from_numpy(found[rows]))
-        return cls(backbone, side, network.digest, components, fine_tune=fine_tune, work=work)
+        return cls(backbone, side, network.digest, components, work=work)
 
     @property
     def state(self) -> dict[str, Any]:
         plain = {"backbone": self.backbone, "side": self.side, "weights": self.weights, "notes": self.notes}
-        more = {"fine_tune": True} if self.fine_tune else {}
-        return {**plain, **more, "kind": self.kind, "components": self.components.state}
+        return {**plain, "kind": self.kind, "components": self.components.state}
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (self.components.width + (math.prod(self.stem_shape) if self.fine_tune else 0),)
-
-    @property
-    def stem_shape(self) -> tuple[int, int, int]:
-        return load_backbone(self.backbone).stem_shape(self.side)
+        return (self.components.width,)
 
     def transform(self, pictures: Pictures) -> Matrix:
-        network, work = trained_with(self.backbone, self.weights), self.work
-        plain = torch.from_numpy(work.features(pictures, network, self.side))
-        found = np.asarray(self.components(plain).numpy(), dtype=np.float32)
-        if not self.fine_tune:
-            return found
-        return np.concatenate((found, work.features(pictures, network, self.side, stems=True)), axis=1)
+        features = self.work.features(pictures, trained_with(self.backbone, self.weights), self.side)
+        return np.asarray(self.components(torch.from_numpy(features)).numpy(), dtype=np.float32)
 
 
 def trained_with(name: str, weights: str) -> Backbone:
@@ -241,25 +216,23 @@ class Work:
     hashes: list[str] | None = None
     _opened: dict[str, FeatureStore] = field(default_factory=dict)
 
-    def store(self, network: Backbone, side: int, stems: bool = False) -> FeatureStore:
-        key = f"{network.digest}-{side}-{stems}"
+    def store(self, network: Backbone, side: int) -> FeatureStore:
+        key = f"{network.digest}-{side}"
         if key not in self._opened:
-            how = {"write": self.write, "stems": stems}
-            beside = None if self.runs is None else FeatureStore.beside(self.runs, network, side, **how)
+            beside = None if self.runs is None else FeatureStore.beside(self.runs, network, side, write=self.write)
             self._opened[key] = beside or FeatureStore()
         return self._opened[key]
 
-    def features(self, pictures: Pictures, network: Backbone, side: int, stems: bool = False) -> Matrix:
-        """As `features_of` finds them, kept where this says."""
-        how: dict[str, Any] = {"tell": self.tell, "stop": self.stop, "hashes": self.hashes, "stems": stems}
-        return features_of(pictures, network, side, self.store(network, side, stems), **how)
+    def features(self, pictures: Pictures, network: Backbone, side: int) -> Matrix:
+        """As `features_of` computes them, kept where this says."""
+        store = self.store(network, side)
+        return features_of(pictures, network, side, store, tell=self.tell, stop=self.stop, hashes=self.hashes)
 
 
 def restore_features(state: dict[str, Any]) -> FeatureEncoder:
     """Raises `InputError` for a damaged state."""
     try:
-        fine = set(state) - {"fine_tune"} == {"backbone", "side", "weights", "notes", "kind", "components"}
-        fine = fine and isinstance(state.get("fine_tune", False), bool)
+        fine = set(state) == {"backbone", "side", "weights", "notes", "kind", "components"}
         fine = fine and all(isinstance(state[key], str) for key in ("backbone", "weights")) and int(state["side"]) >= 1
         encoder = FeatureEncoder(**{**state, "components": Components.restore(state["components"])}) if fine else None
     except (TypeError, ValueError):

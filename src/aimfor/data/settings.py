@@ -8,10 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..errors import InputError
 
-#: Of networks that the program no longer trains.
+#: Of what the program no longer does.
 _RETIRED = {
     *("hidden", "dropout", "batch_size", "learning_rate", "weight_decay", "patience", "checkpoint_seconds"),
-    *("readers", "shard", "split_by", "workers"),
+    *("readers", "shard", "split_by", "workers", "augment", "fine_tune"),
 }
 
 
@@ -40,10 +40,6 @@ class Settings(BaseModel):
     encoding: str = "utf8"
     rows: int | None = Field(default=None, ge=1)
     image_size: int = Field(default=0, ge=0, le=1024)
-    #: Pictures are changed at random while a network learns from their pixels, as suits their sort.
-    augment: bool = True
-    #: The backbone's last block learns too, as one more member.
-    fine_tune: bool = False
     #: Pictures that cannot be read are left out instead of being an error.
     skip_corrupt: bool = False
     #: Masks: their folder, a file of class names, the value of pixels that do not count.

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..decisions.asked import sets_of_copies
 from ..errors import InputError, nearest
 from .columns.cells import Column
-from .columns.dates import read_dates
-from .columns.numbers import read_numbers
+from .columns.quantities import read_dates, read_numbers
 from .columns.schema import decide
-from .columns.suspects import copied_rows
 from .pictures import Pictures
 
 Array = NDArray[Any]
@@ -77,12 +76,12 @@ class Source:
         kept = np.asarray(rows, dtype=np.int64)
         self.columns = {name: column.take(kept) for name, column in self.columns.items()}
         self.extras = {name: column.take(kept) for name, column in self.extras.items()}
-        for part in ("images", "labels", "test", "groups", "queries", "whole", "times"):
-            if (value := getattr(self, part)) is not None:
-                setattr(self, part, value[kept])
-        for part in ("row_names", "hashes"):
-            if (names := getattr(self, part)) is not None:
-                setattr(self, part, [names[row] for row in kept])
+        for name in ("images", "labels", "test", "groups", "queries", "whole", "times"):
+            if (values := getattr(self, name)) is not None:
+                setattr(self, name, values[kept])
+        for name in ("row_names", "hashes"):
+            if (names := getattr(self, name)) is not None:
+                setattr(self, name, [names[row] for row in kept])
         if self.pictures is not None:
             self.pictures = self.pictures.take(kept.tolist())
 
@@ -117,9 +116,8 @@ def target_of(columns: dict[str, Column], target: str | None) -> Column:
 
 def values_of(columns: Mapping[str, Column], name: str, flag: str) -> Array:
     """The value of each row in a column, as text. Raises `InputError` for no such column."""
-    return np.array(
-        ["(missing)" if one is None else one for one in column_of(columns, name, flag).texts()], dtype=object
-    )
+    texts = column_of(columns, name, flag).texts()
+    return np.array(["(missing)" if text is None else text for text in texts], dtype=object)
 
 
 def groups_of(columns: Mapping[str, Column], group: str) -> Array:
@@ -167,16 +165,57 @@ def take_time(source: Source, time: str) -> None:
 
 def take_copies(source: Source, ids: NDArray[np.int64]) -> None:
     """Copies of rows, more than chance explains, stay together in every split, counted in a note."""
-    found = copied_rows(source.columns, ids) if source.kind == "table" and source.whole is None else None
-    if found is None:
+    copied = copied_rows(source.columns, ids) if source.kind == "table" and source.whole is None else None
+    if copied is None:
         return
-    sets, sentence = found
-    fewest = min(len(np.unique(sets[ids == one])) for one in np.unique(ids))
+    sets, sentence = copied
+    fewest = min(len(np.unique(sets[ids == label])) for label in np.unique(ids))
     if source.test is not None or fewest < LEAST_APART:
         source.notes.append(f"{sentence}, also in different parts of the split: the values found may be too high")
         return
     source.whole = sets
     source.notes.append(f"{sentence}: equal rows stay together in test rows and folds")
+
+
+def copied_rows(columns: Mapping[str, Column], ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], str] | None:
+    """Which rows are equal, and a sentence that counts them; None where no row is a copy, or chance explains it.
+
+    Args:
+        columns: The table without its target; columns of texts or whole numbers that all differ count as names of rows.
+        ids: Classes, ``(n,)``.
+
+    Returns:
+        The number of each row's set of equal rows, ``(n,)``.
+
+    Example:
+        >>> column = Column("number", np.random.default_rng(0).normal(size=300).repeat(2))
+        >>> copied_rows({"a": column, "b": column}, np.arange(300).repeat(2) % 2)[1]
+        '300 of 600 rows are copies of other rows'
+    """
+    read = [(column, _codes(column)) for column in columns.values() if column.kind != "unread"]
+    codes = [ranks for column, ranks in read if not _names_rows(column, ranks)]
+    if not codes:
+        return None
+    classes, counts = np.unique(ids, return_counts=True)
+    sets = sets_of_copies(np.stack(codes, axis=1), ids != classes[counts.argmax()])
+    if sets is None:
+        return None
+    copies = len(sets) - len(np.unique(sets))
+    return sets, f"{copies} of {len(sets)} rows are {'copies of other rows' if copies > 1 else 'a copy of another row'}"
+
+
+def _codes(column: Column) -> NDArray[np.int32]:
+    """Numbers and times by their rank, texts by the order in which they come."""
+    if column.kind == "text":
+        return column.distinct()[0].astype(np.int32)
+    return np.unique(column.values, return_inverse=True)[1].astype(np.int32)
+
+
+def _names_rows(column: Column, codes: NDArray[np.int32]) -> bool:
+    """Whether a column of texts or whole numbers has another value in every row, as an identifier has."""
+    if column.kind == "number" and not bool((column.values == np.floor(column.values)).all()):
+        return False
+    return column.kind != "time" and bool(codes.min() >= 0) and int(codes.max()) + 1 == len(codes)
 
 
 def take_query(source: Source, query: str, target: str | None) -> None:
@@ -192,20 +231,21 @@ def take_query(source: Source, query: str, target: str | None) -> None:
 
 
 def drop_unlabelled(source: Source) -> None:
-    assert source.labels is not None
-    known = np.array([label is not None for label in source.labels], dtype=bool)
-    if not known.any():
+    """Leaves out rows without a target, a query or a moment, with a note. Several labels at once may be unknown."""
+    if source.labels is None or source.labels.ndim > 1:
+        return
+    present = {"target": np.array([label is not None for label in source.labels], dtype=bool)}
+    if not present["target"].any():
         raise InputError("target", "a column without a single value", "a label in at least some rows")
-    there = {"target": known}
     if source.queries is not None:
-        there["query"] = np.array([one is not None for one in source.queries], dtype=bool)
-        if not there["query"].any():
+        present["query"] = np.array([query is not None for query in source.queries], dtype=bool)
+        if not present["query"].any():
             raise InputError("--query", "a column without a single value", "a query for at least some rows")
     if source.times is not None:
-        there["time"] = np.isfinite(source.times)
-    for what, known in there.items():
-        if not known.all():
-            source.notes.append(f"{int((~known).sum())} rows without a {what} were left out")
-    complete = np.logical_and.reduce(list(there.values()))
+        present["time"] = np.isfinite(source.times)
+    for role, rows in present.items():
+        if not rows.all():
+            source.notes.append(f"{int((~rows).sum())} rows without a {role} were left out")
+    complete = np.logical_and.reduce(list(present.values()))
     if not complete.all():
         source.take(np.flatnonzero(complete))

@@ -9,8 +9,7 @@ from typing import Any
 
 from ..delimited import OTHER_ENCODING, available_memory, check_columns, gigabytes, opened, unreadable
 from ..errors import InputError
-from .columns.cells import Column, from_arrow
-from .columns.frames import named
+from .columns.cells import Column, columns_of
 
 #: Reading, encoding and training together hold about this many copies of the text.
 _COPIES = 3
@@ -62,7 +61,7 @@ def read_table(path: Path, *, encoding: str = "utf8", rows: int | None = None) -
         raise unread(path, error) from None
     if table.num_rows == 0:
         raise InputError("data", f"{path.name} with 0 rows", "rows below the header line")
-    return named([(name, from_arrow(name, table.column(i))) for i, name in enumerate(table.column_names)])
+    return columns_of(table)
 
 
 def unread(path: Path, error: Exception) -> InputError:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..checks.probabilities import callers_level
 from ..data.columns import Column, TableEncoder, columns_of
-from ..data.columns.suspects import copied_rows
+from ..data.source import copied_rows
 from ..errors import CopiesWarning, InputError
 from ..learners.ensemble import Ensemble, fit_ensemble
 from ..targets.objective import Objective

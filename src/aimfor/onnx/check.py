@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..data.columns import TableEncoder
-from ..data.columns.categories import Category
 from ..data.columns.cells import Column
-from ..data.columns.dates import Date, read_dates
-from ..data.columns.kinds import Coder, Scale
-from ..data.columns.numbers import Number, read_numbers
+from ..data.columns.coders import Category, Coder
+from ..data.columns.quantities import Date, Number, Scale, read_dates, read_numbers
 from ..errors import InputError
 from ..targets.calibrate import probability
 from .columns import NOT_A_TIME, input_name
@@ -79,7 +77,7 @@ def _drawn(coder: Coder, rng: np.random.Generator, n: int) -> Column:
         texts = [None if rng.random() < 0.1 else known[rng.integers(len(known))] for _ in range(n)]
         return Column("text", pa.array(texts, pa.large_string()))
     if isinstance(coder, Date):
-        days = next((part.scale for part in coder.found if part.name == "days"), None)
+        days = next((part.scale for part in coder.numbers if part.name == "days"), None)
         span = (days.low, days.high) if days else (0.0, 20_000.0)
         moments = (_numbers(rng, n, *span) * 86_400e6).clip(-6e16, 2e17)
         held = np.where(np.isnan(moments), 0.0, moments).astype(np.int64).astype("M8[us]")

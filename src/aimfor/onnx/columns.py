@@ -12,11 +12,9 @@ import numpy as np
 from onnx import TensorProto
 
 from ..data.columns import TableEncoder
-from ..data.columns.categories import MISSING as ABSENT
-from ..data.columns.categories import UNSEEN, Category
-from ..data.columns.dates import Date
-from ..data.columns.kinds import LARGEST, Coder, Scale, override
-from ..data.columns.numbers import Number
+from ..data.columns.coders import MISSING as ABSENT
+from ..data.columns.coders import UNSEEN, Category, Coder, override
+from ..data.columns.quantities import LARGEST, Date, Number, Scale
 from ..errors import InputError
 from ..spelling import MISSING, is_number, iso_time
 from .graph import Graph
@@ -91,7 +89,7 @@ def _date(g: Graph, coder: Date) -> list[str]:
     moments = g.input(input_name(coder.name), INT64, ["rows"])
     known = g("Not", g("Equal", moments, NOT_A_TIME))
     calendar = _calendar(g, g("Where", known, moments, 0))
-    found = [_scaled(g, calendar[part.name], known, part.scale) for part in coder.found]
+    found = [_scaled(g, calendar[part.name], known, part.scale) for part in coder.numbers]
     return [*found, _absent(g, known)] if coder.missing else found
 
 

@@ -13,14 +13,13 @@ from pydantic import BaseModel, ConfigDict, Strict
 from torch import Tensor
 
 from ..data import checkpoint
-from ..data.columns.kinds import Remarks
+from ..data.columns.coders import Remarks
 from ..data.encode import Encoder, encode, restore_encoder
 from ..data.settings import Settings
 from ..data.source import Source
 from ..errors import InputError
 from ..learners.ensemble import Ensemble
 from ..learners.ensemble.cells import Kept
-from ..learners.ensemble.members import TunedTail
 from ..targets.calibrate import probability
 from ..targets.classes import Labels
 from ..targets.objective import Objective
@@ -116,7 +115,7 @@ def load_run(folder: Path) -> Run:
     with checkpoint.reading(folder / "config.json"):
         settings, labels = Settings.stored(config["settings"]), Labels.restore(config["labels"])
         encoder = restore_encoder(config["encoder"])
-    model = load_ensemble(folder, settings.model)
+    model = load_ensemble(folder)
     with checkpoint.reading(folder / "threshold.json"):
         stored = _Stored.model_validate({key: decision.get(key) for key in _Stored.model_fields})
         if labels.binary and settings.query is None and stored.calibration is None:
@@ -148,10 +147,8 @@ def save_ensemble(folder: Path, ensemble: Ensemble) -> None:
     checkpoint.write_json(folder / ENSEMBLE, {**ensemble.facts, "texts": texts})
 
 
-def load_ensemble(folder: Path, backbone: str = "") -> Ensemble:
-    """The ensemble; ``backbone`` is what a fine-tuned member was pretrained as, which its files do not name.
-
-    Raises `InputError` naming the file that is missing or damaged."""
+def load_ensemble(folder: Path) -> Ensemble:
+    """The ensemble. Raises `InputError` naming the file that is missing or damaged."""
     document = checkpoint.read_json(folder / ENSEMBLE)
     with checkpoint.reading(folder / ENSEMBLE):
         texts = document["texts"]
@@ -161,7 +158,7 @@ def load_ensemble(folder: Path, backbone: str = "") -> Ensemble:
                 return checkpoint.load(folder / MEMBERS / f"{name}.safetensors")
             return _text(folder / MEMBERS / f"{name}.txt", texts[name])
 
-        return Ensemble.restore(document, get, (TunedTail(backbone),))
+        return Ensemble.restore(document, get)
 
 
 def _text(path: Path, known: dict[str, Any]) -> Kept:

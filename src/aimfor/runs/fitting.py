@@ -5,19 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from ..data.features import FeatureEncoder
 from ..data.processes import cores
 from ..data.settings import Settings
 from ..errors import InputError
 from ..learners.ensemble import Ensemble, fit_ensemble
 from ..learners.ensemble.calibration import Threshold
-from ..learners.ensemble.members import TunedTail, for_pictures, for_tuning, members
+from ..learners.ensemble.members import FOR_PICTURES, members
 from ..learners.ensemble.weights import DEFAULT, Judge
-from ..learners.networks.augment import sort_of
 from ..metrics.at_rate import AtRate
 from ..targets.classes import Labels
 from ..targets.folds import make_folds, make_list_folds, make_time_folds
@@ -26,8 +23,6 @@ from .prepared import Prepared
 
 #: Cells (rows × columns) above which processes of their own pay for being started.
 SPREAD_ABOVE = 60_000
-#: Pictures looked at to find out their sort.
-SEEN = 60
 #: Folds of a network on pixels, each of which takes minutes.
 PICTURE_FOLDS = 3
 #: Folds for what a random split would have claimed.
@@ -54,26 +49,13 @@ def check_ensemble(ready: Prepared) -> None:
     make_folds(ready.ids[rows], ready.settings.seed, ready.clusters(ready.parts.train), single=ready.settings.fast)
 
 
-def sort_of_training(ready: Prepared) -> str:
-    """How pictures may be changed at random while a network learns from their pixels; empty for not at all."""
-    if not ready.settings.augment:
-        return ""
-    if ready.source.images is not None:
-        return sort_of(ready.source.images[ready.parts.train])
-    some = ready.parts.train[:: max(1, len(ready.parts.train) // SEEN)]
-    return sort_of(np.stack([ready.source.as_pictures().square(int(row), 32) for row in some]))
-
-
 def fit_prepared(settings: Settings, ready: Prepared, **how: Any) -> Ensemble:
     """The ensemble of a prepared table: the one call behind `train`, `compare` and the demo."""
     rows = torch.from_numpy(ready.parts.train)
     chosen: dict[str, Any] = {"kinds": settings.members}
     if ready.source.images is not None:
-        own = for_pictures(sort_of_training(ready))
-        chosen = {"members": own, "folds": PICTURE_FOLDS, "single": settings.fast, "first_member_only": settings.fast}
-    elif isinstance(ready.encoder, FeatureEncoder) and ready.encoder.fine_tune:
-        tail = TunedTail(ready.encoder.backbone, ready.encoder.stem_shape, sort_of_training(ready))
-        chosen = {"members": for_tuning(settings.members, ready.encoder.components.width, tail)}
+        chosen = {"members": FOR_PICTURES, "folds": PICTURE_FOLDS}
+        chosen |= {"single": settings.fast, "first_member_only": settings.fast}
     elif settings.fast:
         chosen = {"kinds": ("trees",), "single": True, "first_member_only": True}
     ensemble = fit_ensemble(

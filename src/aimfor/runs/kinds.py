@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ..data.backbones import is_backbone
-from ..data.chunks.table import is_stream
+from ..data.chunks import is_stream
 from ..data.features import Work
 from ..data.settings import Settings
 from ..data.source import Source
@@ -40,8 +40,8 @@ TARGETS = {
 LEARNERS = {
     "ensemble": ("members", "fast", "budget", "jobs", "holdout"),
     "ensemble of chunks": ("members", "fast", "budget"),
-    "ensemble on pixels": ("fast", "budget", "jobs", "augment", "holdout"),
-    "ensemble on features": ("members", "fast", "budget", "jobs", "augment", "fine_tune", "holdout"),
+    "ensemble on pixels": ("fast", "budget", "jobs", "holdout"),
+    "ensemble on features": ("members", "fast", "budget", "jobs", "holdout"),
     "an ensemble a label": ("members", "budget"),
     "embedding": ("epochs",),
     "mask network": ("epochs", "loss"),
@@ -199,7 +199,7 @@ _WORDS = {
     "binary": "a Parquet or Arrow file",
     "array": "an npz file or a built-in set",
     "tables": "a folder of tables",
-    "pictures": "a folder of pictures or a COCO file",
+    "pictures": "a folder of pictures",
 }
 
 
@@ -211,7 +211,7 @@ def form_of(data: str) -> str:
     suffix = path.suffix.lower()
     if path.is_dir():
         return "tables" if is_stream(data) else "pictures"
-    if suffix in (".json", *SUFFIXES):
+    if suffix in SUFFIXES:
         return "pictures"
     if suffix == ".npz" or not path.exists():
         return "array"

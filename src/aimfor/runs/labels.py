@@ -20,9 +20,9 @@ from torch import Tensor
 from ..data import checkpoint
 from ..data.encode import encode, fit_encoder, restore_encoder
 from ..data.features import FeatureEncoder, Work
+from ..data.load import load
 from ..data.settings import Settings
 from ..data.source import Source
-from ..data.sources import load
 from ..errors import InputError
 from ..learners.ensemble import Ensemble, FolderStore, Progress, fit_ensemble
 from ..targets.calibrate import probability

@@ -22,10 +22,9 @@ from ..learners.ensemble import FolderStore
 from ..learners.masks.fit import MaskFit, Masks, fit_masks, group_folds
 from ..learners.masks.networks import LOSSES, Decoder, enlarged, make_network
 from ..learners.networks.loop import end_if
-from ..targets.coco import IGNORED
 from ..targets.intervals import bootstrap_interval
 from ..targets.offsets import Offsets, class_ratios
-from ..targets.pixels import Scenes, coarse, common_size, read_scenes, sized
+from ..targets.pixels import IGNORED, Scenes, coarse, common_size, read_scenes, sized
 from .evaluation import OutOfFold, PixelsEvaluation, PixelsPart
 from .folder import check_finished, check_sealed, fingerprint_of
 from .kinds import Reading

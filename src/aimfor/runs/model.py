@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.columns import columns_of
-from ..data.columns.kinds import Remarks
+from ..data.columns.coders import Remarks
+from ..data.load import load as load_source
 from ..data.source import Source
-from ..data.sources import load as load_source
 from ..errors import InputError, OddRowsWarning
 from .finished import Run, load_run
 

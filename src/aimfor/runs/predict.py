@@ -18,10 +18,10 @@ from torch import Tensor
 
 from ..data import checkpoint
 from ..data.columns.cells import Column
-from ..data.columns.kinds import Remarks
+from ..data.columns.coders import Remarks
 from ..data.features import FeatureEncoder, Work
-from ..data.source import Source, column_of
-from ..data.sources import load
+from ..data.load import load
+from ..data.source import Source, column_of, take_query
 from ..errors import InputError
 from ..files import finite
 from ..spelling import is_number
@@ -66,7 +66,6 @@ def predict(
     source = load(
         data,
         target,
-        query=run.query,
         labelled=False,
         encoding=encoding,
         rows=rows,
@@ -74,6 +73,8 @@ def predict(
         lazy=lazy,
         skip_corrupt=skip_corrupt,
     )
+    if run.query is not None:
+        take_query(source, run.query, target)
     for note in source.notes if skip_corrupt else ():
         print(f"note: {note}", file=sys.stderr)
     title, names = _names(source, id_column)

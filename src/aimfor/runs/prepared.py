@@ -13,15 +13,14 @@ from torch import Tensor
 
 from ..data.backbones import WORTH, is_backbone, load_backbone
 from ..data.columns import TableEncoder
-from ..data.columns.suspects import near_perfect
+from ..data.columns.encoder import near_perfect
 from ..data.encode import Encoder, encode, fit_encoder
 from ..data.features import SIDE, Work
+from ..data.load import load, take_roles
 from ..data.settings import Settings
 from ..data.source import Source, take_copies
-from ..data.sources import load
 from ..errors import InputError
 from ..learners.ensemble.members.base import Rows
-from ..learners.networks.augment import SAID, sort_of
 from ..metrics import NDCG
 from ..targets.classes import GRADES, SEVERAL, Labels, Split, fit_labels, split
 from ..targets.grades import grades_of, list_numbers, split_lists
@@ -81,24 +80,21 @@ def read_source(settings: Settings, work: Work | None = None, *, one_by_one: boo
 
     For a pretrained network its weights are looked for first: they may not be there.
     """
-    known: Container[str] = ()
+    decoded: Container[str] = ()
     if is_backbone(settings.model):
-        known = (work or Work()).store(load_backbone(settings.model), settings.image_size or SIDE).known
-    return load(
+        decoded = (work or Work()).store(load_backbone(settings.model), settings.image_size or SIDE).known
+    source = load(
         settings.data,
         settings.target,
-        group=settings.group,
-        cluster=settings.cluster,
-        test=settings.test,
-        time=settings.time,
-        query=settings.query,
         encoding=settings.encoding,
         rows=settings.rows,
         image_size=settings.image_size,
         lazy=one_by_one or is_backbone(settings.model),
         skip_corrupt=settings.skip_corrupt,
-        known=known,
+        decoded=decoded,
     )
+    take_roles(source, settings)
+    return source
 
 
 def prepare(
@@ -133,11 +129,11 @@ def prepare(
     if backbone and source.kind == "table":
         raise InputError("--model", f"{backbone} for a table", "pictures", "Leave --model out.")
     work.hashes = source.hashes
-    how: dict[str, Any] = {"backbone": backbone, "side": settings.image_size, "fine_tune": settings.fine_tune}
-    encoder = fit_encoder(source, parts.train, settings.requested, work=work, numbered=ensemble, **how)
+    how: dict[str, Any] = {"backbone": backbone, "side": settings.image_size, "work": work}
+    encoder = fit_encoder(source, parts.train, settings.requested, numbered=ensemble, **how)
     x = torch.from_numpy(encode(encoder, source))
     if ensemble and source.images is not None:
-        source.notes += [WORTH, *([SAID[sort_of(source.images[parts.train])]] if settings.augment else [])]
+        source.notes.append(WORTH)
     if isinstance(encoder, TableEncoder):
         encoder.notes += near_perfect(encoder, x.numpy()[parts.train], ids[parts.train])
     return Prepared(source, objective, labels, torch.from_numpy(ids), parts, encoder, x, settings)

@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 
 from ..data import checkpoint
-from ..targets.coco import IGNORED
 from ..targets.identities import Gallery
 from ..targets.neighbours import nearest, query_values
-from ..targets.pixels import Scenes
+from ..targets.pixels import IGNORED, Scenes
 
 if TYPE_CHECKING:
     from PIL import Image

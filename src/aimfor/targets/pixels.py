@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,9 +12,10 @@ from numpy.typing import NDArray
 
 from ..data.pictures import Pictures, image_files, opened
 from ..errors import InputError
-from .coco import IGNORED, Shapes, coco_scenes
 
 Bytes = NDArray[np.uint8]
+#: Id of the pixels that do not count.
+IGNORED = 255
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Scenes:
 
     Attributes:
         pictures: By reference.
-        masks: One PNG file each, or the shapes of a COCO file.
+        masks: One PNG file each.
         groups: The drive, patient or scene of each.
         classes: Names, in the order of their ids.
         ignore: The value of pixels that do not count, or None.
@@ -33,7 +33,7 @@ class Scenes:
     """
 
     pictures: Pictures
-    masks: Sequence[Path | Shapes]
+    masks: list[Path]
     groups: list[str]
     classes: list[str]
     ignore: int | None
@@ -42,15 +42,10 @@ class Scenes:
 
     def mask(self, row: int) -> Bytes:
         """``(h, w)`` class ids, 255 where a pixel does not count."""
-        return ids_of(values_of(self.masks[row]), self.ignore, self.foreground)
-
-
-def ids_of(values: NDArray[np.int64], ignore: int | None, foreground: int | None) -> Bytes:
-    if foreground is not None:
-        return np.asarray(values == foreground, dtype=np.uint8)
-    return (
-        np.where(values == ignore, IGNORED, values).astype(np.uint8) if ignore is not None else values.astype(np.uint8)
-    )
+        values = _values_of(self.masks[row])
+        if self.foreground is not None:
+            return np.asarray(values == self.foreground, dtype=np.uint8)
+        return np.where(values == self.ignore, IGNORED, values).astype(np.uint8)
 
 
 def read_scenes(
@@ -65,7 +60,7 @@ def read_scenes(
 
     Args:
         folder: Of pictures.
-        masks: Of PNG files with the pictures' names, or a COCO file.
+        masks: Of PNG files with the pictures' names.
         classes: A text file with one name per line, or JSON: a list, or names by id.
         ignore: The value of pixels that do not count; 255 where masks have it beside class ids.
         cluster: A regular expression; what it matches in a picture's path names its drive, patient or scene.
@@ -75,47 +70,34 @@ def read_scenes(
     """
     if not folder.is_dir():
         raise InputError("data", f"{folder}, which is no folder", "a folder")
-    if masks.is_file() and masks.suffix.lower() == ".json":
-        return _of_coco(folder, masks, classes, ignore, cluster)
     if not masks.is_dir():
-        raise InputError("--masks", f"{masks}, which is no folder", "a folder of PNG files, or a COCO file")
+        remedy = "pycocotools' annToMask draws the masks of a COCO file." if masks.suffix.lower() == ".json" else ""
+        raise InputError("--masks", f"{masks}, which is no folder", "a folder of PNG files", remedy)
     files = [path for path in image_files(folder) if not path.resolve().is_relative_to(masks.resolve())]
     if not files:
         raise InputError("data", f"the folder {folder.name} without images", "pictures")
-    names = [str(path.relative_to(folder)) for path in files]
-    found = [_mask_file(masks, name) for name in names]
-    pictures = Pictures(names, files)
-    seen: set[int] = set()
-    for row, path in enumerate(found):
-        seen |= _checked(pictures, row, path)
+    pictures = Pictures([str(path.relative_to(folder)) for path in files], files)
+    mask_files = [_mask_file(masks, name) for name in pictures.names]
+    values: set[int] = set()
+    for row, path in enumerate(mask_files):
+        values |= _checked(pictures, row, path)
     notes: list[str] = []
-    foreground = 255 if seen <= {0, 255} and ignore is None and 255 in seen else None
-    if foreground is None and ignore is None and 255 in seen:
+    foreground = 255 if values <= {0, 255} and ignore is None and 255 in values else None
+    if foreground is None and ignore is None and 255 in values:
         ignore = IGNORED
         notes.append("pixels of value 255 do not count (choose with --ignore)")
-    known = {0, 1} if foreground is not None else seen - {ignore}
-    titles = _titles(classes, known)
-    strange = sorted(known - set(range(len(titles))))
+    ids = {0, 1} if foreground is not None else values - {ignore}
+    titles = _titles(classes, max(ids, default=0) + 1)
+    strange = sorted(ids - set(range(len(titles))))
     if strange:
-        path = next(one for one in found if strange[0] in set(np.unique(values_of(one)).tolist()))
+        path = next(path for path in mask_files if (_values_of(path) == strange[0]).any())
         raise InputError(
             "--masks",
             f"{path.name} with the value {strange[0]}",
             f"class ids 0 … {len(titles) - 1}" + (f", or {ignore}" if ignore is not None else ""),
             "Name more classes with --classes, or what does not count with --ignore.",
         )
-    return Scenes(pictures, found, _groups(names, cluster, notes), titles, ignore, foreground, notes)
-
-
-def _of_coco(folder: Path, path: Path, classes: Path | None, ignore: int | None, cluster: str | None) -> Scenes:
-    """A COCO file says itself what its classes are and what does not count."""
-    if classes is not None or ignore is not None:
-        name = "--classes" if classes is not None else "--ignore"
-        raise InputError(name, "the option together with a COCO file", "none: the file says it itself", "Leave it out.")
-    pictures, shapes, titles, notes = coco_scenes(folder, path)
-    for row, one in enumerate(shapes):
-        _checked(pictures, row, one)
-    return Scenes(pictures, shapes, _groups(pictures.names, cluster, notes), titles, IGNORED, None, notes)
+    return Scenes(pictures, mask_files, _groups(pictures.names, cluster, notes), titles, ignore, foreground, notes)
 
 
 def _mask_file(masks: Path, name: str) -> Path:
@@ -128,10 +110,8 @@ def _mask_file(masks: Path, name: str) -> Path:
     )
 
 
-def values_of(path: Path | Shapes) -> NDArray[np.int64]:
+def _values_of(path: Path) -> NDArray[np.int64]:
     """One number a pixel. Raises `InputError` for a mask in colours."""
-    if isinstance(path, Shapes):
-        return path.values()
     image = opened(path.read_bytes(), path.name)
     if image.mode not in ("P", "L", "1", "I", "I;16"):
         raise InputError("--masks", f"{path.name} in mode {image.mode}", "one class id per pixel (PNG of mode P or L)")
@@ -141,8 +121,8 @@ def values_of(path: Path | Shapes) -> NDArray[np.int64]:
     return values
 
 
-def _checked(pictures: Pictures, row: int, path: Path | Shapes) -> set[int]:
-    values, size = values_of(path), pictures.open(row).size
+def _checked(pictures: Pictures, row: int, path: Path) -> set[int]:
+    values, size = _values_of(path), pictures.open(row).size
     if values.shape != (size[1], size[0]):
         height, width = values.shape
         came = f"{path.name} of {width} × {height} beside {pictures.names[row]} of {size[0]} × {size[1]}"
@@ -150,19 +130,17 @@ def _checked(pictures: Pictures, row: int, path: Path | Shapes) -> set[int]:
     return set(np.unique(values).tolist())
 
 
-def _titles(path: Path | None, known: set[int]) -> list[str]:
+def _titles(path: Path | None, count: int) -> list[str]:
+    """Names from a file, or for so many ids."""
     if path is None:
-        names = [str(one) for one in range(max(known, default=0) + 1)]
-        return ["background", "foreground"] if len(names) == 2 else names
+        return ["background", "foreground"] if count == 2 else [str(number) for number in range(count)]
     try:
         text = path.read_text(encoding="utf8")
-        found = (
-            json.loads(text) if path.suffix.lower() == ".json" else [one for one in text.splitlines() if one.strip()]
-        )
-        if isinstance(found, dict):
-            by_id = {int(key): str(value) for key, value in found.items()}
-            found = [by_id.get(one, str(one)) for one in range(max(by_id) + 1)]
-        titles = [str(one).strip() for one in found]
+        names = json.loads(text) if path.suffix.lower() == ".json" else list(filter(str.strip, text.splitlines()))
+        if isinstance(names, dict):
+            by_id = {int(key): str(value) for key, value in names.items()}
+            names = [by_id.get(number, str(number)) for number in range(max(by_id) + 1)]
+        titles = [str(name).strip() for name in names]
     except (OSError, ValueError, TypeError) as error:
         raise InputError("--classes", f"{path} ({error})", "one name per line, or JSON") from None
     if len(titles) < 2:
@@ -170,21 +148,19 @@ def _titles(path: Path | None, known: set[int]) -> list[str]:
     return titles
 
 
-def _groups(names: Sequence[str], cluster: str | None, notes: list[str]) -> list[str]:
+def _groups(names: list[str], cluster: str | None, notes: list[str]) -> list[str]:
     if cluster is None:
         notes.append("every picture is a cluster of its own; neighbouring frames belong together (--cluster REGEX)")
-        return list(names)
+        return names
     try:
         pattern = re.compile(cluster)
     except re.error as error:
         raise InputError("--cluster", f"{cluster!r} ({error})", "a regular expression, such as '^[^_]+'") from None
-    found = []
-    for name in names:
-        match = pattern.search(name)
-        if match is None:
-            raise InputError("--cluster", f"{cluster!r}, which matches nothing in {name}", "a match in every path")
-        found.append(match.group(1) if pattern.groups else match.group(0))
-    return found
+    matches = [pattern.search(name) for name in names]
+    if None in matches:
+        came = f"{cluster!r}, which matches nothing in {names[matches.index(None)]}"
+        raise InputError("--cluster", came, "a match in every path")
+    return [match.group(1 if pattern.groups else 0) for match in matches if match]
 
 
 def sized(pictures: Pictures, row: int, size: tuple[int, int]) -> Bytes:
@@ -209,4 +185,4 @@ def common_size(pictures: Pictures, side: int) -> tuple[int, int]:
     shapes = sorted(pictures.open(row).size for row in range(0, len(pictures), max(1, len(pictures) // 25)))
     width, height = shapes[len(shapes) // 2]
     scale = side / (width * height) ** 0.5
-    return tuple(max(32, 32 * round(one * scale / 32)) for one in (height, width))
+    return tuple(max(32, 32 * round(length * scale / 32)) for length in (height, width))

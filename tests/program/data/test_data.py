@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from aimfor.cli.main import app
 from aimfor.data.columns import TableEncoder
 from aimfor.data.encode import ImageEncoder, restore_encoder
-from aimfor.data.sources import load
+from aimfor.data.load import load, take_roles
+from aimfor.data.settings import settings
 from aimfor.data.tables import read_table
 from aimfor.errors import InputError
 from aimfor.runs.prepared import prepare
@@ -107,7 +108,8 @@ def test_npz_with_its_own_split_and_groups(tmp_path: Path) -> None:
     mask = np.arange(100) < 70
     y = (np.arange(100) % 5 == 0).astype(np.int64)
     np.savez(tmp_path / "a.npz", X=np.random.default_rng(0).normal(size=(100, 3)), y=y, train=mask, sex=y)
-    source = load(str(tmp_path / "a.npz"), "y", group="sex")
+    source = load(str(tmp_path / "a.npz"), "y")
+    take_roles(source, settings(data="a.npz", metric="f1", target="y", group="sex"))
     assert source.groups is not None
     parts = split(y, 0, source.test)
     np.testing.assert_array_equal(parts.test, np.arange(70, 100))

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from aimfor.data.encode import encode, fit_encoder
-from aimfor.data.sources import load
+from aimfor.data.load import load
 from aimfor.errors import InputError
 from aimfor.targets.classes import fit_labels
 from messy import STOPS, TRAINS, Case, clean_table

@@ -1,9 +1,8 @@
-"""Pictures as they come: sizes, modes, damage, and the five layouts that folders and tables of them have."""
+"""Pictures as they come: sizes, modes, damage, and the three layouts that folders and tables of them have."""
 
 from __future__ import annotations
 
 import io
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +10,9 @@ import pytest
 from PIL import Image
 
 from aimfor.data import pictures as reading
-from aimfor.data.layouts import read_pictures
+from aimfor.data.labelled_pictures import read_pictures
+from aimfor.data.load import load
 from aimfor.data.pictures import Pictures, decoded
-from aimfor.data.sources import load
 from aimfor.errors import InputError
 from pictures_samples import class_folders, picture
 
@@ -106,13 +105,6 @@ def test_an_array_and_its_files_are_the_same_pictures(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- layouts
 
 
-def flat(folder: Path) -> Path:
-    folder.mkdir()
-    for seed in range(12):
-        picture(seed % 2, seed).save(folder / f"{'cat' if seed % 2 else 'big dog'}{'._- '[seed % 4]}{seed}.jpg")
-    return folder
-
-
 def parts(folder: Path) -> Path:
     class_folders(folder / "train", 12)
     class_folders(folder / "val", 14)
@@ -133,30 +125,16 @@ def table(folder: Path) -> Path:
     return folder / "photos.csv"
 
 
-def coco(folder: Path) -> Path:
-    class_folders(folder / "images", 12)
-    names = [f"{('cat', 'dog')[seed % 2]}/{seed}.png" for seed in range(12)]
-    document = {
-        "images": [{"id": 100 + seed, "file_name": name} for seed, name in enumerate(names)],
-        "categories": [{"id": 7, "name": "cat"}, {"id": 8, "name": "dog"}],
-        "annotations": [{"image_id": 100 + seed, "category_id": 7 + seed % 2} for seed in range(12)],
-    }
-    (folder / "labels.json").write_text(json.dumps(document))
-    return folder / "labels.json"
-
-
 @pytest.mark.parametrize(
     ("make", "target", "classes"),
     [
         (class_folders, None, {"cat", "dog"}),
         (parts, None, {"cat", "dog"}),
-        (flat, None, {"cat", "big dog"}),
         (table, "kind", {"cat", "dog"}),
-        (coco, None, {"cat", "dog"}),
     ],
-    ids=["class folders", "train and test", "names", "table", "COCO"],
+    ids=["class folders", "train and test", "table"],
 )
-def test_five_layouts_are_read(make: object, target: str | None, classes: set[str], tmp_path: Path) -> None:
+def test_three_layouts_are_read(make: object, target: str | None, classes: set[str], tmp_path: Path) -> None:
     path = make(tmp_path / "photos")  # type: ignore[operator]
     found = read_pictures(path, target)
     assert found.labels is not None
@@ -170,7 +148,7 @@ def test_five_layouts_are_read(make: object, target: str | None, classes: set[st
         assert int(found.test.sum()) == 6
 
 
-def test_several_labels_from_a_table_and_from_coco(tmp_path: Path) -> None:
+def test_several_labels_from_a_table(tmp_path: Path) -> None:
     path = table(tmp_path / "photos")
     lines = path.read_text().splitlines()
     path.write_text(
@@ -186,14 +164,6 @@ def test_several_labels_from_a_table_and_from_coco(tmp_path: Path) -> None:
         read_pictures(path, "dark,kind")
     with pytest.raises(InputError, match="'darc'"):
         read_pictures(path, "darc,old")
-    path = coco(tmp_path / "more")
-    document = json.loads(path.read_text())
-    document["annotations"].append({"image_id": 100, "category_id": 8})
-    path.write_text(json.dumps(document))
-    found = read_pictures(path, None)
-    assert found.label_names == ["cat", "dog"]
-    assert found.labels is not None
-    assert found.labels[:2].tolist() == [["1", "1"], ["0", "1"]]
 
 
 def test_a_path_out_of_the_folder_is_refused(tmp_path: Path) -> None:
@@ -240,13 +210,6 @@ def test_damaged_files_are_skipped_only_on_request_and_named(tmp_path: Path) -> 
     assert len(found.labels) == len(found.hashes or []) == 8
     assert "empty.png" in found.notes[0]
     assert "cut.jpg" in found.notes[0]
-
-
-@pytest.mark.parametrize("text", ["{}", "[", '{"images": [], "annotations": [], "categories": []}', '{"images": [1]}'])
-def test_a_json_file_that_is_no_coco_file_is_refused(text: str, tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(text)
-    with pytest.raises(InputError, match="no COCO file"):
-        read_pictures(tmp_path / "a.json", None)
 
 
 def test_names_without_a_class_are_refused(tmp_path: Path) -> None:

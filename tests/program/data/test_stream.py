@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from aimfor.data.chunks.table import columns_of_batch, open_table, plan, row_hashes
-from aimfor.data.columns import TableEncoder
+from aimfor.data.chunks import open_table, plan, row_hashes
+from aimfor.data.columns import TableEncoder, columns_of
 from aimfor.errors import InputError
 from aimfor.runs.stream.reader import Reader
 from aimfor.runs.stream.survey import TEST, TRAIN, VALIDATION, Cut, Survey, class_counts, mixed
@@ -89,7 +89,7 @@ def test_a_small_sample_is_said(tmp_path: Path) -> None:
 def test_below_the_sample_the_encoder_is_that_of_a_table_in_memory(tmp_path: Path) -> None:
     found = surveyed(write(tmp_path))
     table = open_table(str(tmp_path))
-    columns = columns_of_batch(pa.concat_tables([table.arrow(number) for number in range(15)]))
+    columns = columns_of(pa.concat_tables([table.arrow(number) for number in range(15)]))
     _, part, hashes = CUT.parts(columns)
     train = np.flatnonzero(part == TRAIN)
     order = train[np.argsort(mixed(hashes[train], CUT.seed + 1), kind="stable")]
@@ -110,7 +110,7 @@ def test_rows_with_one_value_of_a_column_stay_together(tmp_path: Path) -> None:
 
 
 def test_hashes_know_cells_not_places() -> None:
-    columns = columns_of_batch(pa.table(rows(200, 0)))
+    columns = columns_of(pa.table(rows(200, 0)))
     hashes = row_hashes(columns)
     assert len(set(hashes.tolist())) == 200
     order = np.random.default_rng(0).permutation(200)

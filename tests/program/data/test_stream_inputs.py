@@ -20,8 +20,8 @@ from pyarrow import csv as arrow_csv
 from typer.testing import CliRunner
 
 from aimfor.cli.main import app
-from aimfor.data.chunks import table as chunks
-from aimfor.data.chunks.table import columns_of_batch
+from aimfor.data import chunks
+from aimfor.data.columns import columns_of
 from aimfor.data.settings import Settings
 from aimfor.errors import InputError
 from aimfor.learners.ensemble.members import Job, Rows
@@ -118,7 +118,7 @@ def test_partitions_are_columns_in_training_and_prediction(kind: str, tmp_path: 
 def test_a_file_larger_than_the_limit_is_read_as_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "BASE", 0)
     monkeypatch.setattr("aimfor.runs.stream.trees.BASE", 0)
-    monkeypatch.setattr("aimfor.data.chunks.staging.GROUP_ROWS", 2_000)
+    monkeypatch.setattr("aimfor.data.chunks.GROUP_ROWS", 2_000)
     arrow_csv.write_csv(pa.table(rows(30_000, 0)), tmp_path / "t.csv")
     needed = 3 * (tmp_path / "t.csv").stat().st_size / 2**20
     found = train(tmp_path / "t.csv", tmp_path / "run", *QUICK, "--memory", f"{needed - 1:.1f}MB")
@@ -141,7 +141,7 @@ def test_cluster_keeps_rows_together_and_group_breaks_rates_down(parts: Path, tm
     assert {row["group"] for row in found["test"]["groups"]} == {"Bern", "Rome", "Oslo"}
     assert sum(row["n"] for row in found["test"]["groups"]) == found["rows"]["test"]
     whole = pa.concat_tables([pq.read_table(file) for file in sorted(many.glob("*.parquet"))])
-    _, part, _ = Cut("y", 0.2, 0, "person").parts(columns_of_batch(whole))
+    _, part, _ = Cut("y", 0.2, 0, "person").parts(columns_of(whole))
     assert found["rows"]["test"] == int((part == TEST).sum())
     persons = [set(whole["person"].to_numpy()[part == one].tolist()) for one in (TRAIN, VALIDATION, TEST)]
     assert not persons[0] & persons[1] | persons[0] & persons[2] | persons[1] & persons[2]
@@ -330,7 +330,7 @@ def test_members_that_cannot_be_are_one_line(words: list[str], text: str, parts:
 
 
 def test_a_folder_of_images_with_a_list_is_no_stream(tmp_path: Path) -> None:
-    from aimfor.data.chunks.table import is_stream
+    from aimfor.data.chunks import is_stream
 
     (tmp_path / "cat").mkdir()
     (tmp_path / "cat" / "1.png").touch()
@@ -341,7 +341,7 @@ def test_a_folder_of_images_with_a_list_is_no_stream(tmp_path: Path) -> None:
 
 
 def test_a_newer_csv_is_read_again(tmp_path: Path) -> None:
-    from aimfor.data.chunks.table import open_table
+    from aimfor.data.chunks import open_table
 
     text, staged = tmp_path / "text", tmp_path / "staged"
     text.mkdir()

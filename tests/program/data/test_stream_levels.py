@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from aimfor.cli.main import app
-from aimfor.data.chunks import table as chunks
+from aimfor.data import chunks
 
 
 def write(folder: Path, each: int) -> Path:

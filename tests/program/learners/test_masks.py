@@ -11,7 +11,7 @@ from aimfor.learners.ensemble import MemoryStore
 from aimfor.learners.masks import Masks, fit_masks
 from aimfor.learners.masks.fit import group_folds
 from aimfor.learners.masks.networks import LOSSES, make_network, scores_of
-from aimfor.targets.coco import IGNORED
+from aimfor.targets.pixels import IGNORED
 
 
 def scenes(n: int = 12, seed: int = 0) -> Masks:

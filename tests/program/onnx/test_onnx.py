@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from aimfor.cli.main import app
 from aimfor.data.columns import TableEncoder, columns_of
-from aimfor.data.columns.dates import calendar
+from aimfor.data.columns.quantities import calendar
 from aimfor.errors import InputError
 from aimfor.integrations.sklearn import MetricClassifier
 from aimfor.learners.ensemble import fit_ensemble

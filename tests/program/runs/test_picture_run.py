@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from typer.testing import CliRunner
 
 import aimfor
@@ -18,15 +17,10 @@ from aimfor.cli.main import app
 from aimfor.data import backbones, features
 from aimfor.data.features import FeatureStore, features_of
 from aimfor.data.pictures import Pictures
-from aimfor.data.sources import load
 from aimfor.errors import Interrupted
-from aimfor.learners.ensemble import fit_ensemble
-from aimfor.learners.ensemble.members import TunedTail, pictures
-from aimfor.learners.ensemble.members.pictures import made
+from aimfor.learners.ensemble.members import pictures
 from aimfor.runs.compare import entrants
-from aimfor.runs.finished import load_run
-from aimfor.targets.objective import Objective
-from pictures_samples import TinyTail, class_folders, picture, tiny
+from pictures_samples import class_folders, picture, tiny
 
 
 @pytest.fixture(autouse=True)
@@ -142,7 +136,6 @@ def test_missing_weights_are_one_line_and_nothing_is_written(tmp_path: Path, mon
     [
         (("--epochs", "3"), "--epochs: got the option for pictures with --model"),
         (("--group", "photo"), "--group: got the option for pictures with --model, expected a table in memory"),
-        (("--augment",), "--augment: got the option together with --model"),
         (("--members", "linear,head,forest"), "'forest'"),
     ],
 )
@@ -177,7 +170,6 @@ def test_without_a_backbone_the_small_network_says_what_one_would_bring(tmp_path
     words = ("train", photos, "--metric", "ap", *size)
     said = aimfor_says(*words, "--out", tmp_path / "runs" / "two")
     assert "--model efficientnet-lite0" in said
-    assert "mirrored, shifted and slightly recoloured" in said
     metrics = json.loads((tmp_path / "runs" / "two" / "metrics.json").read_text())
     assert metrics["ensemble"]["folds"] == 3
     assert {one["name"] for one in metrics["ensemble"]["members"]} <= {"pictures_network", "pictures_metric"}
@@ -189,54 +181,10 @@ def test_without_a_backbone_the_small_network_says_what_one_would_bring(tmp_path
 def test_one_network_on_pixels_and_options_that_do_not_belong_to_it(tmp_path: Path) -> None:
     photos, out = class_folders(tmp_path / "photos", 30), tmp_path / "runs" / "one"
     words = ("train", photos, "--metric", "f1", "--image-size", "8")
-    said = aimfor_says(*words, "--no-augment", "--fast", "--out", out)
+    said = aimfor_says(*words, "--fast", "--out", out)
     assert "network on pictures 1.00" in said
-    assert "mirrored" not in said
     assert len(aimfor_says("predict", out, photos).splitlines()) == 31
     assert "--members" in aimfor_says(*words, "--members", "linear", code=2)
-    table = tmp_path / "table.csv"
-    table.write_text("a,y\n" + "".join(f"{n},{n % 2}\n" for n in range(40)))
-    assert "--augment" in aimfor_says("train", table, "--target", "y", "--metric", "ap", "--augment", code=2)
-
-
-def test_the_last_block_is_one_more_member_and_predicts_the_same_again(tmp_path: Path) -> None:
-    photos, out = class_folders(tmp_path / "photos", 40), tmp_path / "runs" / "one"
-    train(photos, out, "--fine-tune")
-    metrics = json.loads((out / "metrics.json").read_text())
-    names = {one["name"]: one for one in metrics["ensemble"]["members"]}
-    assert set(names) == {"features_linear", "features_tuned"}
-    stored = json.loads((out / "committee.json").read_text())["seats"]
-    assert [one["columns"] for one in stored] == [27, None]
-    assert len(list((tmp_path / "runs" / "features").iterdir())) == 2  # features and maps are both kept
-    run = load_run(out)
-    source = load(str(photos), None, lazy=True)
-    rows = list(csv.DictReader(aimfor_says("predict", out, photos).splitlines()))
-    again = run.scores(source).tolist()
-    assert [float(row["score"]) for row in rows] == again
-    one = list(csv.DictReader(aimfor_says("predict", out, photos / "cat" / "0.png").splitlines()))
-    assert one[0]["score"] == next(row["score"] for row in rows if row["row"] == "cat/0.png")
-    assert "one picture, 0.png" in train(photos / "cat" / "0.png", tmp_path / "runs" / "two", code=2)
-
-
-def test_the_fine_tuned_block_begins_as_the_backbone_and_learns(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = made("efficientnet-lite0", 1).eval()
-    maps = torch.randn(6, 12, 1, 1)
-    assert torch.equal(network(maps), torch.zeros(6, 1, 1))  # nothing is said before anything is learned
-    assert torch.equal(network.tail(maps), tiny().tail()(maps))
-    y = torch.arange(60) % 2
-    x = torch.cat((torch.zeros(60, 3), torch.randn(60, 12) + 1.5 * y[:, None]), 1)
-    found = fit_ensemble(x, y, Objective.of("auroc"), members=(TunedTail("efficientnet-lite0", (12, 1, 1)),), folds=2)
-    assert found.cross_validated > 0.9
-    assert torch.equal(tiny().tail()(maps), TinyTail()(maps))  # the backbone itself has not moved
-
-
-def test_what_cannot_be_fine_tuned_is_one_line(tmp_path: Path) -> None:
-    photos, out = class_folders(tmp_path / "photos", 24), tmp_path / "runs" / "one"
-    assert "--fine-tune" in aimfor_says("train", photos, "--metric", "ap", "--fine-tune", "--out", out, code=2)
-    assert "--fine-tune" in aimfor_says(
-        "train", photos, "--metric", "ap", "--model", "efficientnet-lite0", "--fine-tune", "--fast", code=2
-    )
-    assert not out.exists()
 
 
 def test_compare_runs_what_train_runs_on_features_and_on_pixels(

@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 
 from ...constraints.counts import Array
-from ...data.labels import tidy_labels
 from ...delimited import opened
 from ...errors import InputError, nearest
-from ...spelling import MISSING, without_control
+from ...spelling import MISSING, tidy_labels, without_control
 from ...targets.classes import Labels, fit_labels
 
 

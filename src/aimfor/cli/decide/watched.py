@@ -55,8 +55,8 @@ def watched(path: Path) -> Watched:
 
 
 def _of_run(run: Run) -> Watched:
-    from ...data.columns.kinds import Remarks
-    from ...data.sources import load
+    from ...data.columns.coders import Remarks
+    from ...data.load import load
     from ...metrics.at_rate import AtRate
 
     metric = run.objective.metric

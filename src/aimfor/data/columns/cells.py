@@ -1,13 +1,14 @@
-"""Columns as they came, before anybody has decided what they mean: numbers, times or text.
+"""Columns as they came, from files, data frames and arrays, before anything decides what they mean.
 
-One value has one form, whatever file it came from. Text is stripped, and the usual words for "missing" are missing.
+One value has one form, whatever it came from. Text is stripped, and the usual words for "missing" are missing.
 A float32 is the decimal it prints as (0.1, not 0.10000000149), because that is what a CSV of the same rows says. Truth
 values are the texts "true" and "false". Whole numbers beyond 2^53, which float64 cannot hold, are text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Literal
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...errors import InputError
-from ...spelling import CONTROL, MISSING, is_number, number_text, time_text, utc
+from ...spelling import CONTROL, MISSING, is_number, number_text, tidy_labels, time_text, utc, without_control
 
 Array = NDArray[Any]
 _EXACT = 2**53
@@ -54,8 +55,7 @@ class Column:
             ['1', 'x']
         """
         if self.kind != other.kind:
-            texts = (pa.array(one.texts(), pa.large_string()) for one in (self, other))
-            return Column("text", pa.concat_arrays(list(texts)))
+            return Column("text", pa.concat_arrays([pa.array(c.texts(), pa.large_string()) for c in (self, other)]))
         if self.kind in ("number", "time"):
             return Column(self.kind, np.concatenate((self.values, other.values)))
         return Column(self.kind, pa.concat_arrays([self.values, other.values.cast(self.values.type)]))
@@ -77,26 +77,31 @@ class Column:
         return np.asarray(self.values.is_null().to_numpy(zero_copy_only=False), dtype=bool)
 
     def distinct(self) -> tuple[NDArray[np.int64], list[str]]:
-        """The different values as text, and for each row the place of its value there (-1: missing)."""
+        """The different values as text, and for each row the index of its value there (-1: missing)."""
         if self.kind == "unread":
             raise InputError("data", f"cells of type {self.values.type}", "numbers, text, dates or booleans")
         if self.kind == "text":
             encoded = self.values.dictionary_encode()
             codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
             return codes.astype(np.int64), encoded.dictionary.to_pylist()
-        known = ~self.missing
+        present = ~self.missing
         codes = np.full(len(self), -1, dtype=np.int64)
-        found, codes[known] = np.unique(self.values[known], return_inverse=True)
+        values, codes[present] = np.unique(self.values[present], return_inverse=True)
         write = number_text if self.kind == "number" else time_text
-        return codes, [write(one) for one in found]
+        return codes, [write(value) for value in values]
 
     def texts(self) -> Array:
         """Every cell as text, ``(n,)`` objects; None where missing."""
-        codes, found = self.distinct()
-        return np.array([*found, None], dtype=object)[codes]
+        codes, texts = self.distinct()
+        return np.array([*texts, None], dtype=object)[codes]
+
+    def labels(self) -> Array:
+        """As `texts`, in one spelling: ``1.0`` and ``1`` are one label, ``01`` is another."""
+        codes, texts = self.distinct()
+        return np.array([*tidy_labels(texts), None], dtype=object)[codes]
 
 
-def from_arrow(name: str, array: Any) -> Column:
+def from_arrow(array: Any) -> Column:
     """An Arrow array of any type."""
     if isinstance(array, pa.ChunkedArray):  # long texts: the pieces may not fit into one array of the small type
         array = array.cast(pa.large_string()) if pa.types.is_string(array.type) else array
@@ -104,34 +109,29 @@ def from_arrow(name: str, array: Any) -> Column:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_dictionary(array.type):
-        array = _decoded(array)
+        if pa.types.is_string_view(array.type.value_type):  # polars' categories, which Arrow cannot decode
+            array = pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(pa.large_string()))
+        array = array.dictionary_decode()
     kind = array.type
     if pa.types.is_null(kind):
         return Column("number", np.full(len(array), np.nan))
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         moments = array.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False).cast(pa.int64())
-        held = moments.fill_null(np.iinfo(np.int64).min)  # which datetime64 reads as "not a time"
-        return Column("time", np.array(held.to_numpy(zero_copy_only=False)).view("M8[us]"))
+        moments = moments.fill_null(np.iinfo(np.int64).min)  # which datetime64 reads as "not a time"
+        return Column("time", np.array(moments.to_numpy(zero_copy_only=False)).view("M8[us]"))
     if pa.types.is_duration(kind):
         return Column("number", _floats(array.cast(pa.duration("us"), safe=False).cast(pa.int64())) / 1e6)
     if pa.types.is_float64(kind) or (pa.types.is_integer(kind) and _held_exactly(array)):
         return Column("number", _floats(array))
     if pa.types.is_float32(kind):
         return Column("number", _floats(array.cast(pa.string()).cast(pa.float64())))
-    if pa.types.is_float16(kind):
-        return from_array(name, array.to_numpy(zero_copy_only=False))
+    if pa.types.is_float16(kind):  # Arrow prints these with all their digits
+        return Column("number", array.to_numpy(zero_copy_only=False).astype("U32").astype(np.float64))
     plain = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     exact = pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)
     if not (plain or exact or pa.types.is_time(kind)):
         return Column("unread", array)
     return Column("text", _stripped(array.cast(pa.large_string())))
-
-
-def _decoded(array: Any) -> Any:
-    """A category per cell as the category's value; Arrow cannot decode string views, which polars' categories are."""
-    if pa.types.is_string_view(array.type.value_type):
-        array = pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(pa.large_string()))
-    return array.dictionary_decode()
 
 
 def _floats(array: Any) -> NDArray[np.float64]:
@@ -159,8 +159,6 @@ def _stripped(array: Any) -> Any:
 def from_array(name: str, values: Array) -> Column:
     """A numpy array ``(n,)`` of any type."""
     values = np.asarray(values)
-    if values.dtype == np.float16:  # Arrow prints these with all their digits
-        return Column("number", values.astype("U32").astype(np.float64))
     if values.dtype.kind == "f" and values.dtype.itemsize >= 8:
         return Column("number", np.array(values, dtype=np.float64))
     if values.dtype.kind == "M":
@@ -169,7 +167,7 @@ def from_array(name: str, values: Array) -> Column:
         return from_objects(name, values.tolist())
     if values.dtype.kind not in "biufm":
         raise InputError("data", f"the column {name!r} of type {values.dtype}", "numbers, text, dates or booleans")
-    return from_arrow(name, pa.array(np.ascontiguousarray(values)))
+    return from_arrow(pa.array(np.ascontiguousarray(values)))
 
 
 def from_objects(name: str, values: Sequence[Any]) -> Column:
@@ -177,8 +175,8 @@ def from_objects(name: str, values: Sequence[Any]) -> Column:
     try:
         array = pa.array(values, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        array = pa.array([_cell_text(name, one) for one in values], pa.large_string())
-    return from_arrow(name, array)
+        array = pa.array([_cell_text(name, value) for value in values], pa.large_string())
+    return from_arrow(array)
 
 
 def _cell_text(name: str, value: Any) -> str | None:
@@ -204,3 +202,62 @@ def _cell_text(name: str, value: Any) -> str | None:
     raise InputError(
         "data", f"a {type(value).__name__} in the column {name!r}", "cells of numbers, text, dates or booleans"
     )
+
+
+def columns_of(data: Any) -> dict[str, Column]:
+    """Named columns of a data frame (pandas, polars, Arrow and others), a mapping of arrays or an ``(n, d)`` array.
+
+    Columns of an array are called ``x0``, ``x1``, ….
+
+    Raises:
+        InputError: Something else, no rows, repeated names, columns of different lengths or of a type without meaning.
+
+    Example:
+        >>> columns_of({"age": [31, None], "city": ["Bern", "Rome"]})["age"].values.tolist()
+        [31.0, nan]
+    """
+    if isinstance(data, Mapping):
+        pairs = [(key, _column(key, values)) for key, values in data.items()]
+    elif hasattr(data, "iloc") and hasattr(data, "columns"):  # pandas: cells of one column may differ in type
+        pairs = [(key, _column(key, data.iloc[:, i])) for i, key in enumerate(data.columns)]
+    elif isinstance(data, pa.Table | pa.RecordBatch) or hasattr(data, "__arrow_c_stream__"):
+        table = pa.table(data)
+        pairs = [(key, from_arrow(table.column(i))) for i, key in enumerate(table.column_names)]
+    elif getattr(data, "ndim", 0) == 2:
+        matrix = np.asarray(data)
+        pairs = [(f"x{i}", from_array(f"x{i}", matrix[:, i])) for i in range(matrix.shape[1])]
+    else:
+        raise InputError("data", f"a {type(data).__name__}", "a data frame, a mapping of columns or an (n, d) array")
+    return _named(pairs)
+
+
+def _named(pairs: list[tuple[Any, Column]]) -> dict[str, Column]:
+    """Columns by name. Names are text without space at the ends; a column without one is called by its number."""
+    names = [
+        unicodedata.normalize("NFC", without_control(str(key))).strip() or f"column {i + 1}"
+        for i, (key, _) in enumerate(pairs)
+    ]
+    repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if repeated:
+        raise InputError(
+            "data", f"the column name {repeated[0]!r} more than once", "column names that differ", "Rename one of them."
+        )
+    lengths = {len(column) for _, column in pairs}
+    if len(lengths) > 1:
+        raise InputError("data", f"columns of {min(lengths)} to {max(lengths)} rows", "columns of one length")
+    if lengths in (set(), {0}):
+        raise InputError("data", "0 rows", "at least one row")
+    return dict(zip(names, (column for _, column in pairs), strict=True))
+
+
+def _column(name: Any, values: Any) -> Column:
+    """Of a pandas series, an Arrow array, a numpy array or a list."""
+    if isinstance(values, Column):
+        return values
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return from_arrow(values)
+    if hasattr(values, "iloc"):
+        if not isinstance(values.dtype, np.dtype):
+            return from_arrow(pa.array(values, from_pandas=True))
+        values = values.to_numpy()
+    return from_array(str(name), values) if isinstance(values, np.ndarray) else from_objects(str(name), list(values))

@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ...errors import InputError, nearest
-from .categories import Category, fit_category
 from .cells import Column
-from .dates import Date, fit_date, read_dates
-from .kinds import Coder, Matrix, Remarks
-from .numbers import Number, fit_number, read_numbers
+from .coders import Category, Coder, Matrix, Remarks, Text, fit_category, override
+from .quantities import Date, Floats, Number, fit_date, fit_number, read_dates, read_numbers
 from .schema import Decision, check_requested, decide
-from .words import Text
 
 AnyCoder = Annotated[Number | Date | Category | Text, Field(discriminator="kind")]
 _CODERS: TypeAdapter[list[AnyCoder]] = TypeAdapter(Annotated[list[AnyCoder], Field(min_length=1)])
 #: Changes whenever a stored encoder would be read otherwise.
 VERSION = 2
+#: AUROC from which a column alone nearly decides the target, and the rows that are looked at.
+_NEARLY = 0.995
+_MOST_ROWS = 20_000
 
 
 @dataclass
@@ -63,8 +63,8 @@ class TableEncoder:
         Args:
             columns: Name and cells of each column.
             rows: Numbers of the training rows; all by default.
+            requested: What some columns are to be: ``{"when": "date:%d/%m/%Y", "zip": "category", "code": "ignore"}``.
             numbered: Whether a category of many levels has an output that is the number of the level.
-            wishes: What some columns are to be: ``{"when": "date:%d/%m/%Y", "zip": "category", "code": "ignore"}``.
 
         Raises:
             InputError: No column is of use, or a request that cannot be met.
@@ -74,12 +74,12 @@ class TableEncoder:
         encoder = cls([])
         for name, column in columns.items():
             decision = decide(name, column, requested.get(name))
-            part = column if rows is None else column.take(rows)
-            found = decision.note if decision.kind == "ignore" else _fit(name, part, decision, numbered)
-            if isinstance(found, str):
-                encoder.notes.append(f"column {name!r} left out: {found}")
+            cells = column if rows is None else column.take(rows)
+            coder = decision.note if decision.kind == "ignore" else _fit(name, cells, decision, numbered)
+            if isinstance(coder, str):
+                encoder.notes.append(f"column {name!r} left out: {coder}")
                 continue
-            encoder.columns.append(found)
+            encoder.columns.append(coder)
             if decision.note:
                 encoder.notes.append(f"column {name!r}: {decision.note}")
         if not encoder.columns:
@@ -92,7 +92,7 @@ class TableEncoder:
     @property
     def state(self) -> dict[str, Any]:
         """Plain JSON."""
-        columns = [coder.model_dump(mode="json") for coder in self.columns]
+        columns = [coder.model_dump(mode="json", by_alias=True) for coder in self.columns]
         return {"kind": self.kind, "version": VERSION, "columns": columns, "notes": self.notes}
 
     @classmethod
@@ -123,8 +123,8 @@ class TableEncoder:
     def levels(self) -> tuple[int, ...]:
         """Outputs that are numbers of levels."""
         last = np.cumsum([len(coder.parts) for coder in self.columns]) - 1
-        numbered = [isinstance(coder, Category) and coder.numbered for coder in self.columns]
-        return tuple(int(place) for place, yes in zip(last, numbered, strict=True) if yes)
+        numbered = np.array([isinstance(coder, Category) and coder.numbered for coder in self.columns], dtype=bool)
+        return tuple(last[numbered].tolist())
 
     @property
     def feature_names(self) -> list[str]:
@@ -166,14 +166,58 @@ class TableEncoder:
         return encoded
 
 
-def _fit(name: str, part: Column, decision: Decision, numbered: bool) -> Coder | str:
+def _fit(name: str, cells: Column, decision: Decision, numbered: bool) -> Coder | str:
     """The coder of one column, or why it is of no use."""
-    if decision.kind in ("number", "boolean"):
-        values, _ = read_numbers(part, decision.style)
-        kind: Any = decision.kind
-        return fit_number(name, values, decision.style, decision.words, kind)
+    if decision.kind == "number" or decision.kind == "boolean":
+        values, _ = read_numbers(cells, decision.style)
+        return fit_number(name, values, decision.style, decision.words, decision.kind)
     if decision.kind == "date":
-        return fit_date(name, read_dates(part, decision.form)[0], decision.form, decision.words)
+        return fit_date(name, read_dates(cells, decision.form)[0], decision.form, decision.words)
     if decision.kind == "text":
         return Text(name=name)
-    return fit_category(name, part, decision.exact, numbered)
+    return fit_category(name, cells, decision.exact, numbered)
+
+
+def near_perfect(encoder: TableEncoder, x: Matrix, ids: NDArray[np.int64]) -> list[str]:
+    """A sentence for each input column whose values alone tell the classes apart.
+
+    Args:
+        encoder: The encoder that gave ``x``.
+        x: Encoded training rows, ``(n, d)``.
+        ids: Their classes, ``(n,)``. With more than two, each is taken against the rest, and the worst one counts.
+    """
+    step = max(1, len(x) // _MOST_ROWS)
+    x, ids = x[::step], ids[::step]
+    classes, counts = np.unique(ids, return_counts=True)
+    if len(classes) < 2 or counts.min() < 10:  # fewer rows are told apart by chance
+        return []
+    sentences, at = [], 0
+    for coder in encoder.columns:
+        width = len(coder.parts)
+        worst = min(_best_auroc(x[:, at : at + width], ids == c) for c in classes[-1 if len(classes) == 2 else 0 :])
+        at += width
+        if worst >= _NEARLY:
+            sentences.append(
+                f"column {coder.name!r} alone nearly decides the target (AUROC {worst:.4f}): if it is only known "
+                f"afterwards, leave it out with {override(coder.name, 'ignore')}"
+            )
+    return sentences
+
+
+def _best_auroc(outputs: Matrix, positive: NDArray[np.bool_]) -> float:
+    """Of one output alone, or of the share of positives at each level of a category."""
+    if bool(((outputs == 0) | (outputs == 1)).all()) and outputs.shape[1] > 1:
+        indicators = outputs.astype(np.float64)
+        share = (indicators.T @ positive + 1e-9) / (indicators.sum(0) + 2e-9)
+        return _auroc(indicators @ share, positive)
+    return max(_auroc(column.astype(np.float64), positive) for column in outputs.T)
+
+
+def _auroc(values: Floats, positive: NDArray[np.bool_]) -> float:
+    """Of the values or of their negatives, whichever is larger."""
+    import torch
+
+    from ...metrics import AUROC
+
+    auroc = float(AUROC().value(torch.from_numpy(np.ascontiguousarray(values)), torch.from_numpy(positive).long()))
+    return max(auroc, 1 - auroc)

@@ -12,16 +12,13 @@ from numpy.typing import NDArray
 
 from ...errors import InputError, nearest
 from ...spelling import is_number
-from .categories import MOST_LEVELS, spelled_apart
 from .cells import Column
-from .dates import ISO, best_format, parse, read_dates
-from .kinds import override
-from .numbers import PLAIN, Style, best_style, plain_numbers, read_numbers
-from .words import wordy
+from .coders import MOST_LEVELS, override, spelled_apart, wordy
+from .quantities import ISO, PLAIN, Style, best_format, best_style, parse, plain_numbers, read_dates, read_numbers
 
 Kind = Literal["number", "boolean", "date", "category", "text", "ignore"]
 #: Kinds a user may ask for; a date also with its format, ``date:%d/%m/%Y``.
-WISHES = ("number", "category", "date", "text", "ignore")
+REQUESTS = ("number", "category", "date", "text", "ignore")
 #: Share of the cells that must read as numbers (or dates) for the rest to be taken as words for "unknown".
 _MOSTLY = 0.9
 _SAMPLE = 20_000
@@ -62,11 +59,11 @@ class _Cells:
 def parse_requested(name: str, requested_type: str) -> tuple[str, str | None]:
     """``"date:%d/%m/%Y"`` as kind and format. Raises `InputError` for an unknown kind."""
     kind, _, form = requested_type.strip().partition(":")
-    if kind not in WISHES or (form and kind != "date"):
+    if kind not in REQUESTS or (form and kind != "date"):
         raise InputError(
             "column",
             f"{name}={requested_type}",
-            f"one of {', '.join(WISHES)}, a date also with its format: date:%d/%m/%Y",
+            f"one of {', '.join(REQUESTS)}, a date also with its format: date:%d/%m/%Y",
         )
     if form and "%" not in form:
         raise InputError("column", f"{name}={requested_type}", "a format such as %d/%m/%Y")
@@ -80,7 +77,7 @@ def decide(name: str, column: Column, requested_type: str | None = None) -> Deci
         InputError: The request cannot be met: no cell reads as a number or a date.
     """
     if requested_type is not None:
-        return _as_wished(name, column, *parse_requested(name, requested_type))
+        return _as_requested(name, column, *parse_requested(name, requested_type))
     if column.kind == "unread":
         return Decision("ignore", note=f"its type, {column.values.type}, is not read")
     if column.kind == "number":
@@ -138,8 +135,8 @@ def _numbers(cells: _Cells, least: float = _MOSTLY) -> Decision | None:
     notes = []
     marked = [text for text in cells.texts if not is_number(text) and style.parse(text) is not None]
     if marked:
-        shown = max(marked, key=lambda text: text.count(".") + text.count(","))  # it shows what the words say
-        notes.append(f"{style.words} ({shown!r} is {style.parse(shown):.10g})")
+        sample = max(marked, key=lambda text: text.count(".") + text.count(","))  # it shows what the words say
+        notes.append(f"{style.words} ({sample!r} is {style.parse(sample):.10g})")
     if doubtful:
         notes.append("the comma might also be a decimal comma")
     if share < 1:
@@ -187,37 +184,36 @@ def _category(cells: _Cells) -> Decision:
     return Decision("category", exact=pair is not None, note=note)
 
 
-def _as_wished(name: str, column: Column, kind: str, form: str | None) -> Decision:
+def _as_requested(name: str, column: Column, kind: str, form: str | None) -> Decision:
     if kind == "ignore":
         return Decision("ignore", note="as asked")
     if column.kind == "unread":
         wanted = "a column of numbers, text, dates or booleans"
         raise InputError("column", f"{name}={kind} for the type {column.values.type}", wanted)
     cells = _Cells.of(name, column)
-    found: Decision | None
+    decision: Decision | None
     if kind == "text":
         return Decision("text")
     if kind == "category":
         return replace(_category(cells), note="")
     if kind == "number":
-        found = Decision("number") if column.kind == "number" else _numbers(cells, least=1e-9)
-    elif column.kind == "time" or form is None:
-        found = Decision("date") if column.kind == "time" else _dates(cells, least=1e-9)
+        decision = Decision("number") if column.kind == "number" else _numbers(cells, least=1e-9)
+    elif column.kind == "time":
+        decision = Decision("date")
+    elif form is None:
+        decision = _dates(cells, least=1e-9)
     else:
-        found = _dates_as_wished(cells, form)
-    if found is None:
+        readable = any(parse(text, form) is not None for text in cells.texts)
+        decision = Decision("date", form=form) if readable else None
+    if decision is None:
         sample = cells.texts[0] if cells.texts else "nothing"
         raise InputError("column", f"{name}={kind} for cells such as {sample[:40]!r}", f"cells that read as a {kind}")
-    return replace(_with_words(column, found), note="")
+    return replace(_with_words(column, decision), note="")
 
 
-def _dates_as_wished(cells: _Cells, form: str) -> Decision | None:
-    return Decision("date", form=form) if any(parse(text, form) is not None for text in cells.texts) else None
-
-
-def check_requested(requested: dict[str, str], known: list[str]) -> None:
+def check_requested(requested: dict[str, str], columns: list[str]) -> None:
     """Raises `InputError` for a request about a column that is not there."""
     for name, requested_type in requested.items():
         parse_requested(name, requested_type)
-        if name not in known:
-            raise InputError("column", f"{name}={requested_type}", "a column of the table", nearest(name, known))
+        if name not in columns:
+            raise InputError("column", f"{name}={requested_type}", "a column of the table", nearest(name, columns))

@@ -311,7 +311,7 @@ def run_cell(
     began, threads = time.monotonic(), torch.get_num_threads()
     torch.set_num_threads(1)  # the last bits must not depend on how many cores were free
     try:
-        train, held = table.trained(fold).first(member.columns), table.held(fold).first(member.columns)
+        train, held = table.trained(fold), table.held(fold)
         if table.levels:
             levels, train = table.levels_of(fold)
             held = replace(held, x=levels(held.x))

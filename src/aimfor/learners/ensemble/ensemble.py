@@ -16,7 +16,7 @@ from .calibration import Scale, Threshold
 from .cells import Kept
 from .choices import SILENT, Judged
 from .levels import Levels
-from .members import Fitted, Member, every_member
+from .members import Fitted, every_member
 from .weights import mixed
 
 _BY_NAME = {member.name: member for member in every_member()}
@@ -43,8 +43,6 @@ class WeightedMember:
     seconds: float
     #: What the folds' held-out rows said at every checkpoint; None for one that was restored.
     curves: dict[str, Any] | None = None
-    #: It sees only so many columns, from the left; None sees all.
-    columns: int | None = None
     #: Of each fold, what the target says about levels; the same for all members.
     levels: list[Levels] = field(default_factory=list)
 
@@ -57,7 +55,6 @@ class WeightedMember:
 
     def of_fold(self, x: Tensor, fold: int) -> Tensor:
         """Calibrated log-odds of the copy that learned without this fold."""
-        x = x if self.columns is None else x[:, : self.columns].contiguous()
         return self.scale(self.fitted[fold].scores(self.levels[fold](x) if self.levels else x))
 
 
@@ -163,7 +160,6 @@ class Ensemble:
                 "share": weighted.share,
                 "look": weighted.checkpoint,
                 "scale": weighted.scale.state,
-                "columns": weighted.columns,
             }
             for weighted in self.weighted_members
         ]
@@ -195,24 +191,22 @@ class Ensemble:
                     yield f"{weighted.name}-{fold}", one.state()
 
     @classmethod
-    def restore(cls, facts: dict[str, Any], get: Callable[[str], Kept], members: tuple[Member, ...] = ()) -> Ensemble:
-        """From `facts` and a function that gives the fitted members by name; ``members``: further ones."""
+    def restore(cls, facts: dict[str, Any], get: Callable[[str], Kept]) -> Ensemble:
+        """From `facts` and a function that gives the fitted members by name."""
         weighted_members = []
         levels = [Levels.restore(get(f"levels-{fold}")[0]) for fold in range(facts.get("levels", 0))]
-        known = {**_BY_NAME, **{member.name: member for member in members}}
         for one in facts["seats"]:
-            if one["name"] not in known:
+            if one["name"] not in _BY_NAME:
                 remedy = "Read the run by the version that config.json names."
                 raise InputError(
                     "run", f"a member {one['name']!r} in committee.json", "one that this version knows", remedy
                 )
-            member, loud = known[one["name"]], one["share"] >= SILENT
+            member, loud = _BY_NAME[one["name"]], one["share"] >= SILENT
             if loud and one["folds"] < 1:
                 raise ValueError(f"{one['name']} has a share of the vote and no model")
             fitted = [member.restore(*get(f"{one['name']}-{fold}")) for fold in range(one["folds"])] if loud else []
             scale, rest = Scale.restore(one["scale"]), (one["share"], one["look"], one.get("seconds", 0.0))
-            more = {"columns": one.get("columns"), "levels": levels}
-            weighted_members.append(WeightedMember(one["name"], one["title"], fitted, scale, *rest, **more))
+            weighted_members.append(WeightedMember(one["name"], one["title"], fitted, scale, *rest, levels=levels))
         objective = Objective.of(facts["metric"]).on_classes(max(2, facts["outputs"]))
         return cls(
             objective.by_list() if facts.get("ranked") else objective,

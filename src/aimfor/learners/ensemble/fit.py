@@ -219,9 +219,7 @@ def _weighted(
     curves["chosen"] = curves["ticks"][checkpoint]
     fitted = [cell.fitted.cut(min(checkpoint, cell.fitted.checkpoints - 1)) for cell in cells[stays]]
     seconds = sum(cell.seconds for cell in cells)
-    return WeightedMember(
-        member.name, member.title, fitted, scale, share, checkpoint, seconds, curves, member.columns, levels
-    )
+    return WeightedMember(member.name, member.title, fitted, scale, share, checkpoint, seconds, curves, levels)
 
 
 def check_lists(

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import InputError
-from ...targets.coco import IGNORED
 from ...targets.offsets import Offsets, fit_offsets
+from ...targets.pixels import IGNORED
 from ..ensemble.cells import MemoryStore, Store
 from ..networks.loop import descend, never_stop
 from .networks import PixelLoss, lovasz_loss, make_network, scores_of

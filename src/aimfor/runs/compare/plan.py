@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...data.backbones import is_backbone
-from ...data.chunks.table import is_stream
+from ...data.chunks import is_stream
 from ...data.executors import run_cells
 from ...data.features import Work
 from ...data.settings import Settings

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...data.columns import TableEncoder
-from ...data.columns.categories import Category
+from ...data.columns.coders import Category
 from ...learners.ensemble.members import Rows
 from ...targets.folds import make_folds
 from ...targets.objective import Objective

@@ -13,12 +13,10 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from ...data.chunks.staging import csv_blocks
-from ...data.chunks.table import columns_of_batch, open_table, partitions, tables_in
-from ...data.columns import TableEncoder
+from ...data.chunks import csv_blocks, open_table, partitions, tables_in
+from ...data.columns import TableEncoder, columns_of
 from ...data.columns.cells import Column
-from ...data.columns.kinds import Remarks
-from ...data.labels import labels_of
+from ...data.columns.coders import Remarks
 from ...errors import InputError
 from ..finished import Run, load_run
 from ..predict import TableWriter, evaluated, header, ids_in, lines, tell
@@ -58,7 +56,7 @@ def predict(
         writer = TableWriter(file, raw)
         writer.writerow(header(run, id_column or "row"))
         for block in _blocks(data, encoding, rows):
-            writer.writerows(work.lines(columns_of_batch(block), at))
+            writer.writerows(work.lines(columns_of(block), at))
             at += block.num_rows
         found = work.evaluated() if evaluate else None
     for sentence in [*run.warnings, *work.remarks.sentences]:
@@ -84,7 +82,7 @@ class _Scoring:
         scores = self.run.scores_of_encoded(torch.from_numpy(x))
         if self.evaluate:
             self.scores.append(scores)
-            self.labels += [labels_of(columns[self.target])] if self.target in columns else []
+            self.labels += [columns[self.target].labels()] if self.target in columns else []
         return lines(self.run, names, scores)
 
     def evaluated(self) -> dict[str, Any]:

@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...data.chunks.table import columns_of_batch, open_table, plan
-from ...data.columns import TableEncoder
+from ...data.chunks import open_table, plan
+from ...data.columns import TableEncoder, columns_of
 from ...data.columns.cells import Column
-from ...data.labels import tidy_labels
 from ...data.settings import Settings
 from ...data.source import groups_of, target_of
 from ...metrics.at_rate import AtRate
+from ...spelling import tidy_labels
 from ...targets.classes import Labels, labels_of_counts
 from ...targets.objective import Objective
 from ..folder import fingerprint_of
@@ -89,7 +89,7 @@ def prepare(settings: Settings, staged: Path) -> PreparedStream:
     encoder = survey.encoder(cut, settings.requested)
     train = dict(sorted(survey.train.items()))
     reader = Reader(table, cut, encoder, labels, train, survey.digests, settings.seed)
-    columns = {part: columns_of_batch(survey.held_out(part)) for part in (VALIDATION, TEST)}
+    columns = {part: columns_of(survey.held_out(part)) for part in (VALIDATION, TEST)}
     groups = None if settings.group is None else groups_of(columns[TEST], settings.group)
     floor = isinstance(objective.metric, AtRate)
     columns |= _halves(columns[VALIDATION], cut) if floor else {}

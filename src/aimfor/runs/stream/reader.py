@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...data.chunks.table import DiskTable, columns_of_batch
-from ...data.columns import TableEncoder
+from ...data.chunks import DiskTable
+from ...data.columns import TableEncoder, columns_of
 from ...data.columns.cells import from_arrow
-from ...data.labels import tidy_labels
 from ...errors import InputError
+from ...spelling import tidy_labels
 from ...targets.classes import Labels
 from .survey import TRAIN, Cut, digest
 
@@ -56,7 +56,7 @@ class Reader:
         whole = np.empty((*self.encoder.shape, unit.rows), np.float32)  # by columns, as they are read and encoded
         train, found = np.empty(unit.rows, bool), 0
         for begin in range(0, rows.num_rows, BLOCK):
-            columns = columns_of_batch(rows.slice(begin, BLOCK))
+            columns = columns_of(rows.slice(begin, BLOCK))
             _, part, hashes = self.cut.parts(columns)
             found += digest(hashes, begin)
             train[begin : begin + BLOCK] = part == TRAIN
@@ -71,7 +71,7 @@ class Reader:
     def _ids(self, rows: Any, places: NDArray[np.int64]) -> Tensor:
         """Class ids of the given rows, by way of the few different labels."""
         codes = rows.column(self.cut.target).combine_chunks().dictionary_encode()
-        found = from_arrow(str(self.cut.target), codes.dictionary).texts()
+        found = from_arrow(codes.dictionary).texts()
         known = np.array([text is not None for text in found], dtype=bool)
         ids = np.full(len(found) + 1, -1, np.int64)
         ids[:-1][known] = self.labels.encode(np.array(tidy_labels(found[known].tolist()), dtype=object))

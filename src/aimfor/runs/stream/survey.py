@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...data.chunks.table import SAMPLE, DiskTable, columns_of_batch, row_hashes
-from ...data.columns import TableEncoder
+from ...data.chunks import SAMPLE, DiskTable, row_hashes
+from ...data.columns import TableEncoder, columns_of
 from ...data.columns.cells import Column
-from ...data.labels import tidy_labels
 from ...data.source import target_of
 from ...errors import InputError, nearest
+from ...spelling import tidy_labels
 from ...targets.classes import Labels
 
 TRAIN, VALIDATION, TEST, UNLABELLED = 0, 1, 2, 3
@@ -90,7 +90,7 @@ class Survey:
 
     def add(self, table: DiskTable, number: int, cut: Cut) -> None:
         rows = table.arrow(number)
-        columns = columns_of_batch(rows)
+        columns = columns_of(rows)
         target, part, hashes = cut.parts(columns)
         codes, found = target.distinct()
         labels = tidy_labels(found)
@@ -121,7 +121,7 @@ class Survey:
 
     def sampled(self) -> dict[str, Column]:
         """The sample in the order of the hashes: files leave no trace in it."""
-        return columns_of_batch(self.sample.take(np.argsort(self.keys, kind="stable")))
+        return columns_of(self.sample.take(np.argsort(self.keys, kind="stable")))
 
     def encoder(self, cut: Cut, wishes: dict[str, str] | None) -> TableEncoder:
         """Fitted on the sample."""
@@ -140,7 +140,7 @@ class Survey:
     def held_out(self, part: int) -> Any:
         """The rows of validation or test, in an order of their own (by hash), as an Arrow table."""
         rows = pa.concat_tables(self.held[part])
-        return rows.take(np.argsort(row_hashes(columns_of_batch(rows)), kind="stable")) if rows.num_rows else rows
+        return rows.take(np.argsort(row_hashes(columns_of(rows)), kind="stable")) if rows.num_rows else rows
 
 
 def _lenient(coder: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...data.chunks.table import BASE
+from ...data.chunks import BASE
 from ...errors import InputError
 from ...learners.ensemble.members.base import Job
 from ...learners.ensemble.members.trees import FittedTrees, Trees, boosted

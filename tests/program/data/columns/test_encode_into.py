@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from aimfor.data.columns.cells import Column, from_arrow
-from aimfor.data.columns.kinds import LARGEST, Remarks, Scale
-from aimfor.data.columns.numbers import PLAIN, Number
+from aimfor.data.columns.coders import Remarks
+from aimfor.data.columns.quantities import LARGEST, PLAIN, Number, Scale
 
 ODD = (np.nan, np.inf, -np.inf, 1e300, -1e300, 1e10, 5e-324)
 
@@ -51,7 +51,7 @@ def test_no_rows_are_nothing_to_write() -> None:
 def test_a_column_of_one_piece_is_not_copied_and_one_of_several_is_whole() -> None:
     piece = pa.array(np.arange(8.0))
     (address,) = {pa.chunked_array([piece]).chunk(0).buffers()[1].address}
-    assert from_arrow("a", pa.chunked_array([piece])).values.__array_interface__["data"][0] == address
-    joined = from_arrow("a", pa.chunked_array([piece.slice(0, 3), piece.slice(3)]))
+    assert from_arrow(pa.chunked_array([piece])).values.__array_interface__["data"][0] == address
+    joined = from_arrow(pa.chunked_array([piece.slice(0, 3), piece.slice(3)]))
     assert joined.values.tolist() == list(range(8))
-    assert len(from_arrow("a", pa.chunked_array([], pa.float64()))) == 0
+    assert len(from_arrow(pa.chunked_array([], pa.float64()))) == 0

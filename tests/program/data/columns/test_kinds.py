@@ -11,11 +11,9 @@ import pandas as pd
 import pytest
 
 from aimfor.data.columns import TableEncoder, columns_of
-from aimfor.data.columns.dates import calendar, parse
-from aimfor.data.columns.encoder import VERSION
-from aimfor.data.columns.kinds import Remarks, Scale
-from aimfor.data.columns.numbers import PLAIN, STYLES, Style
-from aimfor.data.columns.suspects import near_perfect
+from aimfor.data.columns.coders import Remarks
+from aimfor.data.columns.encoder import VERSION, near_perfect
+from aimfor.data.columns.quantities import PLAIN, STYLES, Scale, Style, calendar, parse
 from aimfor.errors import InputError
 
 

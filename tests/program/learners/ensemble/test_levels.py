@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from aimfor.data.columns import TableEncoder, columns_of
-from aimfor.data.columns.categories import MISSING, UNSEEN
+from aimfor.data.columns.coders import MISSING, UNSEEN
 from aimfor.learners.ensemble import Ensemble, MemoryStore, fit_ensemble
 from aimfor.learners.ensemble.levels import Levels, Prior
 from aimfor.learners.ensemble.members import Rows

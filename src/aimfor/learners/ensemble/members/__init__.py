@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-
 from ....errors import InputError, nearest
 from .base import Fitted, Job, Member, Rows
 from .features import FeatureLinear, FeatureNetwork, FeatureTrees, Head
 from .linear import Linear
 from .network import Network
-from .pictures import PictureMetric, PictureNetwork, TunedTail
+from .pictures import PictureMetric, PictureNetwork
 from .ranked import RankedLinear, RankedNetwork
 from .trees import ExtraTrees, GradeTrees, LambdaTrees, Trees
 
@@ -26,6 +24,8 @@ KINDS: dict[str, tuple[Member, ...]] = {
 #: Who sits in it by default: on tables, and on features of a pretrained network.
 FOR_TABLES = ("linear", "trees", "network")
 FOR_FEATURES = ("features_linear", "features_head", "features_trees", "features_network")
+#: On pixels.
+FOR_PICTURES: tuple[Member, ...] = (PictureNetwork(), PictureMetric())
 
 
 #: The same kinds for ranked lists.
@@ -52,26 +52,12 @@ def members(names: tuple[str, ...] = tuple(KINDS), ranked: bool = False) -> tupl
 
 def every_member() -> tuple[Member, ...]:
     """Whoever may be named in a stored ensemble."""
-    return (*members(), *members(ranked=True), *for_pictures(), TunedTail())
-
-
-def for_tuning(kinds: tuple[str, ...], columns: int, tail: TunedTail) -> tuple[Member, ...]:
-    """Members on the first columns of rows that end with maps, and one that fine-tunes on the maps."""
-    found = []
-    for member in members(kinds):
-        one = copy.copy(member)
-        one.columns = columns
-        found.append(one)
-    return (*found, tail)
-
-
-def for_pictures(sort: str = "") -> tuple[Member, ...]:
-    """Who learns from pixels; ``sort`` says how pictures may be changed meanwhile."""
-    return PictureNetwork(sort), PictureMetric(sort)
+    return (*members(), *members(ranked=True), *FOR_PICTURES)
 
 
 __all__ = [
     "FOR_FEATURES",
+    "FOR_PICTURES",
     "FOR_TABLES",
     "KINDS",
     "ExtraTrees",
@@ -88,9 +74,6 @@ __all__ = [
     "RankedNetwork",
     "Rows",
     "Trees",
-    "TunedTail",
     "every_member",
-    "for_pictures",
-    "for_tuning",
     "members",
 ]

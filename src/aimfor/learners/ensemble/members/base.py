@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 from torch import Tensor
@@ -32,10 +32,6 @@ class Rows:
     weights: Tensor | None = None
     lists: Tensor | None = None
     clusters: Tensor | None = None
-
-    def first(self, columns: int | None) -> Rows:
-        """Only the first ``columns`` columns; None for all."""
-        return self if columns is None else replace(self, x=self.x[:, :columns].contiguous())
 
     def take(self, rows: Tensor) -> Rows:
         further = (self.weights, self.lists, self.clusters)
@@ -111,8 +107,6 @@ class Member(ABC):
     chosen_by_metric: bool = False
     #: What checkpoints are counted in.
     unit: str = "looks"
-    #: It sees only so many columns, from the left; None sees all.
-    columns: int | None = None
 
     #: What `fit` gives.
     fitted: type[Fitted]

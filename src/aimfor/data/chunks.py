@@ -1,6 +1,6 @@
 """A table on disk as units that are read one at a time: row groups of Parquet files, through `pyarrow.dataset`.
 
-CSV files have no row groups, so they are written as Parquet first, beside the run.
+CSV files have no row groups, so they are written as Parquet first, beside the run; or read in blocks, once.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ...errors import InputError
-from ..columns.cells import Column, from_arrow
-from ..columns.frames import named
-from ..pictures import SUFFIXES
-from .staging import stage
+from ..errors import InputError
+from .columns.cells import Column, columns_of
+from .pictures import SUFFIXES
+from .tables import csv_source, unread
 
 _PARQUET, _CSV = (".parquet", ".pq"), (".csv", ".tsv", ".txt", ".gz")
 #: What a damaged file makes Arrow raise.
 _DAMAGE = (OSError, pa.ArrowException)
+#: Rows of a row group that is written here.
+GROUP_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class DiskTable:
 
     def read(self, number: int) -> dict[str, Column]:
         """All columns of a unit. Raises `InputError` that names the file when it cannot be read."""
-        return columns_of_batch(self.arrow(number))
+        return columns_of(self.arrow(number))
 
     def arrow(self, number: int) -> Any:
         unit = self.units[number]
@@ -68,10 +69,6 @@ class DiskTable:
             raise unreadable(unit.name, error) from None
 
 
-def columns_of_batch(table: Any) -> dict[str, Column]:
-    return named([(name, from_arrow(name, table.column(i))) for i, name in enumerate(table.column_names)])
-
-
 def is_stream(data: str) -> bool:
     """Whether the data is a folder of tables, which is always read as a stream."""
     path = Path(data)
@@ -84,13 +81,13 @@ def _files(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
     """Tables in a folder and the folders in it; what begins with a dot or an underscore is not data."""
     if path.is_file():
         return iter([path])
-    found = ((one, one.relative_to(path).parts) for one in sorted(path.rglob("*")) if one.is_file())
-    return (one for one, parts in found if _is_table(one, endings) and not any(p.startswith((".", "_")) for p in parts))
-
-
-def _is_table(path: Path, endings: tuple[str, ...]) -> bool:
-    """A text that only tells people something is no table."""
-    return path.suffix.lower() in endings and path.stem.lower() not in ("readme", "license", "licence")
+    files = (file for file in sorted(path.rglob("*")) if file.suffix.lower() in endings and file.is_file())
+    return (
+        file
+        for file in files
+        if file.stem.lower() not in ("readme", "license", "licence")
+        and not any(name.startswith((".", "_")) for name in file.relative_to(path).parts)
+    )
 
 
 def tables_in(data: str) -> tuple[list[Path], bool]:
@@ -129,7 +126,7 @@ def open_table(data: str, encoding: str = "utf8", staged: Path | None = None) ->
         partitioning, base = ("hive", str(root)) if root.is_dir() else (None, None)
         names = [str(file) for file in files]
         dataset = ds.dataset(names, format="parquet", partitioning=partitioning, partition_base_dir=base)
-        fragments = sorted(dataset.get_fragments(), key=lambda one: one.path)
+        fragments = sorted(dataset.get_fragments(), key=lambda fragment: fragment.path)
     except _DAMAGE as error:
         raise _which(files, error) from None
     units: list[Unit] = []
@@ -143,7 +140,7 @@ def open_table(data: str, encoding: str = "utf8", staged: Path | None = None) ->
 def partitions(file: Path, root: Path) -> dict[str, str]:
     """The ``key=value`` folders between the root and the file."""
     inside = file.relative_to(root).parts[:-1] if root.is_dir() else ()
-    return {key: value for key, mark, value in (part.partition("=") for part in inside) if mark}
+    return {key: value for key, mark, value in (name.partition("=") for name in inside) if mark}
 
 
 def _units(fragment: Any, first: Any) -> list[Unit]:
@@ -160,7 +157,7 @@ def _units(fragment: Any, first: Any) -> list[Unit]:
 
 
 def _same_columns(fragment: Any, first: Any) -> None:
-    ours, theirs = ({field.name: field.type for field in one.physical_schema} for one in (fragment, first))
+    ours, theirs = ({field.name: field.type for field in each.physical_schema} for each in (fragment, first))
     if ours == theirs:
         return
     for name in [*theirs, *ours]:
@@ -175,14 +172,73 @@ def _which(files: list[Path], error: Exception) -> InputError:
     for file in files:
         try:
             pq.read_schema(file)
-        except _DAMAGE as found:
-            return unreadable(str(file), found)
+        except _DAMAGE as damage:
+            return unreadable(str(file), damage)
     return unreadable(str(files[0].parent), error)
 
 
 def unreadable(name: str, error: Exception) -> InputError:
     text = str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
     return InputError("data", f"{name}, which cannot be read ({text})", "a whole Parquet file", "Write it again.")
+
+
+def stage(texts: list[Path], root: Path, encoding: str, folder: Path) -> list[Path]:
+    """CSV to Parquet, cells as text; a file appears under its name only when it is complete.
+
+    ``root/year=2024/a.csv`` becomes ``folder/year=2024/a.csv.parquet``: messages name it, and partitions stay columns.
+    """
+    staged = []
+    for path in texts:
+        inside = path.relative_to(root) if root.is_dir() else Path(path.name)
+        done = folder / inside.with_name(f"{inside.name}.parquet")
+        staged.append(done)
+        # A copy that is older than the file is of other rows: a run that was started with them will say so.
+        if not done.exists() or done.stat().st_mtime_ns < path.stat().st_mtime_ns:
+            done.parent.mkdir(parents=True, exist_ok=True)
+            _write(path, encoding, done)
+    return staged
+
+
+def _write(path: Path, encoding: str, done: Path) -> None:
+    partial, writer = done.with_suffix(".part"), None
+    try:
+        for table in _grouped(csv_blocks(path, encoding)):
+            writer = writer or pq.ParquetWriter(partial, table.schema, compression="zstd", compression_level=1)
+            writer.write_table(table, row_group_size=GROUP_ROWS)
+        if writer is None:
+            raise InputError("data", f"{path} with 0 rows", "at least one row in every file", "Remove the file.")
+        writer.close()
+        partial.rename(done)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def csv_blocks(path: Path, encoding: str) -> Iterator[Any]:
+    """The rows as Arrow tables of some 16 MB. Raises `InputError` that names the file when it cannot be read."""
+    from pyarrow import csv
+
+    try:
+        with csv_source(path, encoding) as (stream, options), csv.open_csv(stream, **options) as reader:
+            for batch in reader:
+                yield pa.Table.from_batches([batch])
+    except pa.ArrowException as error:
+        raise unread(path, error) from None
+
+
+def _grouped(blocks: Iterator[Any]) -> Iterator[Any]:
+    """Blocks joined and cut to whole row groups; the last may be smaller."""
+    waiting: list[Any] = []
+    for block in blocks:
+        waiting.append(block)
+        rows = sum(block.num_rows for block in waiting)
+        if rows >= GROUP_ROWS:
+            joined = pa.concat_tables(waiting)
+            whole = rows - rows % GROUP_ROWS
+            yield joined.slice(0, whole)
+            waiting = [joined.slice(whole)]
+    rest = pa.concat_tables(waiting) if waiting else None
+    if rest is not None and rest.num_rows:
+        yield rest
 
 
 def row_hashes(columns: dict[str, Column]) -> NDArray[np.uint64]:

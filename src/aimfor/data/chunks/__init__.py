@@ -1,1 +1,0 @@
-"""A table larger than memory, read in chunks."""
