@@ -1,7 +1,7 @@
 """Every claim a command: the papers' tables and figures on real data, under one fair protocol.
 
-One experiment is one module of ``paper.experiments`` or ``paper.map`` with a module-level ``EXPERIMENT``, listed by
-name in `NAMES`.
+One experiment is one module of ``paper.experiments`` or ``paper.map`` with a module-level ``EXPERIMENT`` (or another
+name after a colon), listed by name in `NAMES`.
 ``python -m paper NAME`` runs it, from the root of the repository. None of this is part of the installed package.
 """
 
@@ -11,8 +11,9 @@ from .experiment import Cell, Experiment, Options, Result, data_folder
 #: are listed to the user.
 NAMES: dict[str, str] = {
     "map_masks": ".map.masks",
-    "map_rare": ".map.rare",
-    "map_untuned": ".map.untuned",
+    "map_rare": ".map.tables:RARE",
+    "map_untuned": ".map.tables:UNTUNED",
+    "map_tuned": ".map.tables:TUNED",
     "map_lists": ".map.lists",
     "map_unseen": ".map.unseen",
     "map_labels": ".map.labels",

@@ -46,7 +46,10 @@ def load(name: str) -> Experiment:
     name = name.replace("-", "_")
     if name not in NAMES:
         raise InputError("name", repr(name), "one of " + (", ".join(NAMES) or "(none yet)"), "See --list.")
-    experiment: Experiment = importlib.import_module(f".{NAMES[name]}", "paper.experiments").EXPERIMENT
+    module, _, attribute = NAMES[name].partition(":")
+    experiment: Experiment = getattr(
+        importlib.import_module(f".{module}", "paper.experiments"), attribute or "EXPERIMENT"
+    )
     return experiment
 
 

@@ -28,7 +28,7 @@ def grid(method: Method, rates: tuple[float, float]) -> list[Trial]:
     if not method.knobs:
         return [(low * (high / low) ** (k / 8), 0.0) for k in range(9)]
     middle = 3.0 * low, 10.0 * low, 30.0 * low
-    return [(rate, knob) for rate in middle for knob in method.knobs]
+    return [(rate, knob) for rate in method.rates or middle for knob in method.knobs]
 
 
 def train(run: Run, balanced: bool, twice: bool, parts: Sequence[str]) -> list[Checkpoint]:
@@ -68,6 +68,10 @@ def _trained(
     starts: Iterable[Start], trials: Sequence[Trial], method: Method, metric: str, *, final: bool
 ) -> Iterator[tuple[Task, list[Checkpoint]]]:
     """Trials are trained for the budget and scored on the choosing rows; final runs for twice that, on every part."""
+    if method.own is not None:
+        for (task, seed), (rate, knob) in zip(starts, trials, strict=True):
+            yield task, method.own(task, rate, knob, seed, final, tuple(task.parts) if final else ("choose",))
+        return
     runs = (
         Run(task, method.make(task.shares, knob, metric), rate, seed)
         for (task, seed), (rate, knob) in zip(starts, trials, strict=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,6 +27,8 @@ class Method:
         knobs: Three values that trials take; empty for a loss without one, which tries more learning rates.
         balanced: Half of every batch is drawn from the positives.
         ours: Trained for each metric by itself.
+        rates: Three learning rates of trials, where those of the task are not its scale.
+        own: Trains with an optimizer of its own, and does not ask for ``make``: see `libauc.train`.
     """
 
     name: str
@@ -33,6 +36,8 @@ class Method:
     knobs: tuple[float, ...] = ()
     balanced: bool = False
     ours: bool = False
+    rates: tuple[float, ...] = ()
+    own: Callable[..., Any] | None = None
 
 
 def entropy(scores: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -161,9 +166,4 @@ OURS: tuple[Method, ...] = (
     Method("metric", default, ours=True),
     Method("metric, direct", direct, (0.1, 1.0, 10.0), ours=True),
     Method("cross-entropy, then metric", then_default(plain), (0.25, 0.5, 0.75), ours=True),
-)
-#: For many small tables: the cross-entropies and ours.
-FEW: tuple[Method, ...] = (
-    *(one for one in OF_TWO_CLASSES if one.name in ENTROPIES),
-    *(one for one in OURS if "direct" not in one.name),
 )

@@ -1,8 +1,12 @@
-"""Rows of one data set, cut into parts by a seed, for `map_rare` and `map_untuned`."""
+"""Rows of one table or small picture: `map_rare` (curves), `map_untuned` (F1 at 0) and `map_tuned` (F1 at a threshold).
+
+Their data sets, the networks that learn them, and the parts into which a seed splits them.
+"""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +17,10 @@ from torch.nn import functional
 import aimfor
 
 from ..data.tables import arrays
-from .task import Rows, Task, best_of
+from . import libauc
+from .losses import OF_CLASSES, OF_TWO_CLASSES, OURS
+from .regimes import Entrants, regime
+from .task import Checkpoint, Rows, Task, best_of, chosen
 
 #: Training rows that are used at most, drawn once.
 MOST = 10_000
@@ -54,8 +61,8 @@ def read(folder: Path, name: str) -> tuple[Raw, Raw]:
     if source == SMALL:
         raw = arrays(folder / source / f"{variant}.npz")
         x, y = torch.from_numpy(raw["X"]).float(), torch.from_numpy(raw["y"]).long()
-        known = torch.from_numpy(raw["train"])
-        return (x[known], y[known]), (x[~known], y[~known])
+        train = torch.from_numpy(raw["train"])
+        return (x[train], y[train]), (x[~train], y[~train])
     parts = [_part(folder, source, split) for split in ("train", "test")]
     if variant == "long tail":
         parts = [_thinned(x, y, 0.6 ** torch.arange(10)) for x, y in parts]
@@ -80,8 +87,11 @@ def _thinned(x: Tensor, y: Tensor, kept: Tensor) -> Raw:
     return x[rows], y[rows]
 
 
-def load_task(folder: Path, name: str, metrics: tuple[str, ...], seed: int) -> Task:
-    """Three fifths of the training file to train, one to choose, one to judge; the test file to confirm."""
+def load_task(folder: Path, name: str, metrics: tuple[str, ...], seed: int, *, tuned: bool = False) -> Task:
+    """Three fifths of the training file to train, one to choose, one to judge; the test file to confirm.
+
+    With ``tuned`` the one metric is F1 at the threshold that is best on the choosing rows.
+    """
     (x, y), (x_test, y_test) = read(folder, name)
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(y), generator=generator)[:MOST]
@@ -104,11 +114,17 @@ def load_task(folder: Path, name: str, metrics: tuple[str, ...], seed: int) -> T
     make = (
         small_cnn if name.startswith("mnist ") and outputs == 1 else functools.partial(perceptron, x.shape[1], outputs)
     )
+
+    def evaluate(checkpoints: Sequence[Checkpoint]) -> dict[str, dict[str, float]]:
+        if tuned:
+            return {"f1": f1_at_tuned_threshold(checkpoints, parts)}
+        return {metric: best_of(checkpoints, parts, functools.partial(exact, metric)) for metric in metrics}
+
     return Task(
         train=rows(x[fit], y[fit]),
         parts=parts,
         network=make,
-        evaluate=lambda found: {one: best_of(found, parts, functools.partial(exact, one)) for one in metrics},
+        evaluate=evaluate,
         metrics=metrics,
         shares=shares,
         seed=seed,
@@ -120,3 +136,39 @@ def load_task(folder: Path, name: str, metrics: tuple[str, ...], seed: int) -> T
 def exact(metric: str, scores: Tensor, y: Tensor) -> float:
     """Of the scores as they are: a curve's number, or decisions at 0 and by argmax."""
     return float(aimfor.MetricLoss(metric).value(scores.double(), y))
+
+
+def f1_at_tuned_threshold(checkpoints: Sequence[Checkpoint], parts: dict[str, Rows]) -> dict[str, float]:
+    """The choosing rows choose the checkpoint and its threshold, on all parts the same."""
+    metric = aimfor.FBeta(1.0)
+    best, value = chosen(checkpoints, parts, lambda scores, y: float(metric.best_threshold(scores.double(), y).value))
+    if value != value:  # every checkpoint has diverged
+        return dict.fromkeys(best, value)
+    threshold = float(metric.best_threshold(best["choose"].double(), parts["choose"].y).threshold)
+    decided = aimfor.FBeta(1.0, threshold=threshold)
+    return {name: float(decided.value(scores.double(), parts[name].y)) for name, scores in best.items()}
+
+
+CURVES, TWO = ("ap", "tpr@fpr=0.01", "recall@precision=0.9"), (*OF_TWO_CLASSES, *OURS)
+BY_CURVES = (*TWO, *libauc.METHODS)
+_SMALL_BY_F1: Entrants = dict.fromkeys(SMALL_TABLES, (("f1",), TWO))
+RARE = regime(
+    "map_rare",
+    "The map: rare positives",
+    {
+        **dict.fromkeys(("mnist 8 against the rest", "creditcard_fraud", "covertype_4v2"), (CURVES, BY_CURVES)),
+        **dict.fromkeys(SMALL_TABLES, (("ap",), BY_CURVES)),
+    },
+    load_task,
+)
+UNTUNED = regime(
+    "map_untuned",
+    "The map: no threshold can be tuned",
+    {
+        **dict.fromkeys(("mammography", "bank_marketing", "creditcard_fraud"), (("f1",), TWO)),
+        **dict.fromkeys(("digits", "mnist long tail"), (("f1_macro",), (*OF_CLASSES, *OURS))),
+        **_SMALL_BY_F1,
+    },
+    load_task,
+)
+TUNED = regime("map_tuned", "The map: a threshold is tuned", _SMALL_BY_F1, functools.partial(load_task, tuned=True))

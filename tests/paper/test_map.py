@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ from paper.detection.data import Part, labelled
 from paper.evidence import _chosen, gathered
 from paper.experiments.ours.floors import holds
 from paper.experiments.song.detection import Windows
-from paper.map import board, curves, detection, labels, lists, masks, page, regret, unseen
+from paper.map import board, curves, detection, labels, libauc, lists, masks, page, regret, tables, unseen
 from paper.map.contest import TRIAL_SEED, contest, grid, train
 from paper.map.elsewhere import elsewhere_lines
 from paper.map.losses import (
@@ -123,7 +124,7 @@ def test_ious_leave_out_unlabelled_pixels_and_absent_classes() -> None:
     assert bool(found[2].isnan())
 
 
-@pytest.mark.parametrize("method", [*OF_TWO_CLASSES, *OURS], ids=lambda method: method.name)
+@pytest.mark.parametrize("method", [*OF_TWO_CLASSES, *OURS, *libauc.METHODS], ids=lambda method: method.name)
 def test_every_loss_has_nine_trials(method: Method) -> None:
     assert len(set(grid(method, (1e-4, 1e-2)))) == 9
 
@@ -153,6 +154,19 @@ def test_runs_together_are_the_runs_alone() -> None:
             for left, right in zip(alone, together, strict=True):
                 for a, b in zip(left, right, strict=True):
                     torch.testing.assert_close(a["choose"], b["choose"], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("libauc") is None, reason="LibAUC is not installed")
+@pytest.mark.parametrize("method", libauc.METHODS, ids=lambda method: method.name)
+def test_libaucs_losses_learn_what_two_numbers_separate(method: Method) -> None:
+    y = torch.arange(200) % 10 // 9
+    rows = Rows((torch.randn(200, 2, generator=torch.Generator().manual_seed(0)) + 3.0 * y[:, None],), y)
+    network = lambda: nn.Sequential(nn.Linear(2, 1), nn.Flatten(0))  # noqa: E731
+    task = Task(rows, {"choose": rows}, network, lambda found: {}, ("ap",), SHARES, 0, steps=100, batch=32)
+    assert method.own is not None
+    checkpoints = method.own(task, 0.1, method.knobs[1], 0, True, ("choose",))
+    assert len(checkpoints) == 10
+    assert tables.exact("auroc", checkpoints[-1]["choose"], y) > 0.99
 
 
 def test_a_run_that_diverges_leaves_the_others_alone() -> None:
@@ -316,6 +330,18 @@ def test_the_checkpoint_is_chosen_by_the_choosing_rows() -> None:
     assert found == {"choose": 0.0, "judge": -2.0}
 
 
+def test_f1_is_decided_at_the_threshold_that_the_choosing_rows_prefer() -> None:
+    """The second checkpoint separates the choosing rows at 1.5; one judging row on each side of it is wrong."""
+    y = torch.tensor([0, 0, 1, 1])
+    parts = {name: Rows((), y) for name in ("choose", "judge")}
+    first = {name: torch.tensor([3.0, 2.0, 1.0, 0.0]) for name in parts}
+    second = {"choose": torch.tensor([0.0, 1.0, 2.0, 3.0]), "judge": torch.tensor([1.0, 2.0, 1.0, 2.0])}
+    found = tables.f1_at_tuned_threshold([first, second], parts)
+    assert found == {"choose": 1.0, "judge": pytest.approx(0.5)}
+    gone = {name: torch.full((4,), torch.nan) for name in parts}
+    assert all(value != value for value in tables.f1_at_tuned_threshold([gone], parts).values())
+
+
 def test_a_run_that_diverged_is_chosen_only_where_all_did() -> None:
     rows, value = _values(best_on_judge=4)
     gone = {name: torch.tensor(torch.nan) for name in rows}
@@ -420,7 +446,10 @@ def test_the_evidence_page_begins_with_the_regimes_that_were_run(tmp_path: Any) 
     assert "### Rare positives (`map_rare`)" in text
     assert "+10.4 [+" in text
     assert "### Documents" not in text
-    assert "not run yet: `map_regret`, `map_masks`, `map_untuned`, `map_lists`, `map_unseen`, `map_labels`" in text
+    assert (
+        "not run yet: `map_regret`, `map_masks`, `map_untuned`, `map_tuned`, `map_lists`, `map_unseen`, `map_labels`"
+        in text
+    )
     assert page.map_lines({}) == []
     page.draw({"map_rare": entries}, tmp_path / "map.svg")
     assert "rare positives: d, ap" in (tmp_path / "map.svg").read_text()
