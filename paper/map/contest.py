@@ -1,25 +1,30 @@
-"""Trials, seeds and checkpoints, the same for every loss of the map."""
+"""Trials, seeds and checkpoints, the same for every loss of the map; and the regimes that are made of them."""
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import nn
 
-from ..experiment import Result
-from .losses import Method
-from .task import CHECKPOINTS, CLIP, Checkpoint, Inputs, Task
-from .together import Run, train_together
+from ..experiment import Cell, Experiment, Options, Result, data_folder
+from .board import report_of
+from .losses import Method, has_direct
+from .task import CHECKPOINTS, Checkpoint, Task
+from .training import Run, train, train_together
 
 TRIAL_SEED, SEEDS = 100, 5
 #: First weights of each fold that makes its own trials.
 STARTS = 3
 #: Learning rate and knob.
 Trial = tuple[float, float]
+#: A task and the seed of the first weights.
+Start = tuple[Task, int]
+#: The data sets of a regime, each with the metrics it is judged by and the losses that are tried.
+Entrants = Mapping[str, tuple[tuple[str, ...], tuple[Method, ...]]]
 
 
 def grid(method: Method, rates: tuple[float, float]) -> list[Trial]:
@@ -29,39 +34,6 @@ def grid(method: Method, rates: tuple[float, float]) -> list[Trial]:
         return [(low * (high / low) ** (k / 8), 0.0) for k in range(9)]
     middle = 3.0 * low, 10.0 * low, 30.0 * low
     return [(rate, knob) for rate in method.rates or middle for knob in method.knobs]
-
-
-def train(run: Run, balanced: bool, twice: bool, parts: Sequence[str]) -> list[Checkpoint]:
-    """Scores of the parts at every fifth of the budget, for once or twice the steps; NaN from where it diverges."""
-    task = run.task
-    torch.manual_seed(run.seed)
-    network = task.network()
-    optimizer = torch.optim.Adam(network.parameters(), run.rate)
-    generator = torch.Generator().manual_seed(task.seed)
-    some, found = task.draw(task, balanced, generator), []
-    for step in range(task.steps * (2 if twice else 1)):
-        rows = task.augment(task.train.at(next(some)), generator)
-        optimizer.zero_grad()
-        scores, y = task.loss_inputs(network(*rows.x), rows.y)
-        if bool(scores.isfinite().all()):  # else it has diverged, and stays as it is
-            run.loss(scores, y, step / task.steps).backward()
-            torch.nn.utils.clip_grad_norm_(network.parameters(), CLIP)
-            optimizer.step()
-        if (step + 1) % (task.steps // CHECKPOINTS) == 0:
-            found.append({name: scores_of(network, task.parts[name].x) for name in parts})
-    return found
-
-
-def scores_of(network: nn.Module, x: Inputs, block: int = 4096) -> torch.Tensor:
-    network.eval()
-    with torch.no_grad():
-        found = [network(*(one[start : start + block] for one in x)) for start in range(0, len(x[0]), block)]
-    network.train()
-    return torch.cat(found)
-
-
-#: A task and the seed of the first weights.
-Start = tuple[Task, int]
 
 
 def _trained(
@@ -80,75 +52,115 @@ def _trained(
     parts = tuple(first.task.parts) if final else ("choose",)
     if first.task.together:
         everyone = [first, *runs]
-        for run, found in zip(everyone, train_together(everyone, method.balanced, final, parts), strict=True):
-            yield run.task, found
+        for run, checkpoints in zip(everyone, train_together(everyone, method.balanced, final, parts), strict=True):
+            yield run.task, checkpoints
         return
     for run in (first, *runs):
         yield run.task, train(run, method.balanced, final, parts)
 
 
-def _tried(task: Task, method: Method, metric: str) -> tuple[list[Trial], list[dict[str, Any]]]:
-    trials = grid(method, task.rates)
-    found = _trained([(task, task.seed)] * len(trials), trials, method, metric, final=False)
-    return trials, [one.evaluate(checkpoints) for one, checkpoints in found]
-
-
-def _finished(starts: Iterable[Start], trial: Trial, method: Method, metric: str, runs: int) -> list[tuple[Any, Any]]:
-    """Of each run, what it is worth at the budget and at twice the budget."""
-    found = _trained(starts, [trial] * runs, method, metric, final=True)
-    return [(task.evaluate(some[:CHECKPOINTS]), task.evaluate(some)) for task, some in found]
-
-
-def _best(values: Sequence[float]) -> int:
-    """A trial that diverged is chosen only where all did."""
-    return max(range(len(values)), key=lambda k: -math.inf if values[k] != values[k] else values[k])
-
-
-def _wanted(task: Task, method: Method, metric: str) -> tuple[str, ...]:
-    return (metric,) if method.ours else task.metrics
+def _contest(
+    trial_task: Task,
+    starts: Callable[[], Iterable[Start]],
+    runs: int,
+    method: Method,
+    metric: str,
+    gather: Callable[[list[Any]], Any],
+) -> Result:
+    """Nine trials; then, for each metric, the best one from every start, at the budget and at twice the budget."""
+    trials = grid(method, trial_task.rates)
+    trained = _trained([(trial_task, trial_task.seed)] * len(trials), trials, method, metric, final=False)
+    tried = [task.evaluate(checkpoints) for task, checkpoints in trained]
+    by_trial: dict[int, dict[str, list[dict[str, dict[str, Any]]]]] = {}
+    result: Result = {}
+    for name in (metric,) if method.ours else trial_task.metrics:
+        values = [trial[name]["choose"] for trial in tried]
+        # A trial that diverged is chosen only where all did.
+        best = max(range(len(values)), key=lambda k: -math.inf if math.isnan(values[k]) else values[k])
+        if best not in by_trial:
+            final = list(_trained(starts(), [trials[best]] * runs, method, metric, final=True))
+            by_trial[best] = {
+                "once": [task.evaluate(checkpoints[:CHECKPOINTS]) for task, checkpoints in final],
+                "twice": [task.evaluate(checkpoints) for task, checkpoints in final],
+            }
+        result[name] = {"trials": values, "rate": trials[best][0], "knob": trials[best][1]}
+        for when, each in by_trial[best].items():
+            result[name][when] = {part: gather([run[name][part] for run in each]) for part in trial_task.parts}
+    return result
 
 
 def contest(load: Callable[[int], Task], method: Method, metric: str, seeds: int = SEEDS) -> Result:
     """Nine trials on a seed of their own, then the chosen one on every seed.
 
     Returns:
-        By metric the chosen trial, and its values on the five seeds at the budget and at twice the budget.
+        By metric the chosen trial, and its values on the seeds at the budget and at twice the budget.
     """
-    task = load(TRIAL_SEED)
-    trials, tried = _tried(task, method, metric)
-    by_trial: dict[int, list[tuple[Any, Any]]] = {}
-    result: Result = {}
-    for name in _wanted(task, method, metric):
-        values = [one[name]["choose"] for one in tried]
-        best = _best(values)
-        if best not in by_trial:
-            starts = ((load(seed), seed) for seed in range(seeds))
-            by_trial[best] = _finished(starts, trials[best], method, metric, seeds)
-        result[name] = {
-            "trials": values,
-            "rate": trials[best][0],
-            "knob": trials[best][1],
-            **{
-                when: {part: [seed[place][name][part] for seed in by_trial[best]] for part in task.parts}
-                for place, when in enumerate(("once", "twice"))
-            },
-        }
-    return result
+    return _contest(load(TRIAL_SEED), lambda: ((load(s), s) for s in range(seeds)), seeds, method, metric, list)
 
 
 def contest_of_folds(task: Task, method: Method, metric: str) -> Result:
     """A fold that makes its own trials; the best on its choosing rows is judged item by item, mean of the starts."""
-    trials, tried = _tried(task, method, metric)
-    result: Result = {}
-    for name in _wanted(task, method, metric):
-        values = [one[name]["choose"] for one in tried]
-        best = _best(values)
-        starts = [(task, 10 * task.seed + start) for start in range(STARTS)]
-        runs = _finished(starts, trials[best], method, metric, STARTS)
-        result[name] = {"trials": values, "rate": trials[best][0], "knob": trials[best][1]}
-        for place, when in enumerate(("once", "twice")):
-            result[name][when] = {
-                part: np.atleast_1d(np.mean([run[place][name][part] for run in runs], 0)).tolist()
-                for part in task.parts
-            }
-    return result
+    starts = [(task, 10 * task.seed + start) for start in range(STARTS)]
+
+    def mean(values: list[Any]) -> list[float]:
+        return [float(value) for value in np.atleast_1d(np.mean(values, 0))]
+
+    return _contest(task, lambda: starts, STARTS, method, metric, mean)
+
+
+def _metrics(method: Method, metrics: Sequence[str]) -> list[str]:
+    """Our losses are trained for each metric."""
+    if not method.ours:
+        return ["all"]
+    return [metric for metric in metrics if "direct" not in method.name or has_direct(metric)]
+
+
+def regime(
+    name: str, title: str, entrants: Entrants, load: Callable[[Path, str, tuple[str, ...], int], Task]
+) -> Experiment:
+    """One cell for each data set and loss, trials and seeds included."""
+
+    def cells(options: Options) -> list[Cell]:
+        return [
+            {"data": data, "method": method.name, "metric": metric}
+            for data, (metrics, methods) in entrants.items()
+            for method in methods
+            for metric in _metrics(method, metrics)
+        ]
+
+    def run(cell: Cell, options: Options) -> Result:
+        metrics, methods = entrants[cell["data"]]
+        needed = [folder for folder in (cell["data"].split()[0],) if folder != "digits"]
+        make = functools.partial(load, data_folder(options, *needed), cell["data"], metrics)
+        method = next(method for method in methods if method.name == cell["method"])
+        return contest(make, method, cell["metric"], options.seeds)
+
+    return Experiment(name, title, "aimfor", cells, run, report_of(title))
+
+
+def regime_of_folds(
+    name: str,
+    title: str,
+    folds: Mapping[str, Sequence[int]],
+    metrics: tuple[str, ...],
+    methods: tuple[Method, ...],
+    load: Callable[[Path, str, int], Task],
+) -> Experiment:
+    """One cell for each loss and fold of a data set, in the order of the losses."""
+    loaded = functools.cache(load)
+
+    def cells(options: Options) -> list[Cell]:
+        return [
+            {"data": data, "fold": fold, "method": method.name, "metric": metric}
+            for method in methods
+            for data, numbers in folds.items()
+            for metric in _metrics(method, metrics)
+            for fold in numbers
+        ]
+
+    def run(cell: Cell, options: Options) -> Result:
+        method = next(method for method in methods if method.name == cell["method"])
+        task = loaded(data_folder(options, cell["data"]), cell["data"], cell["fold"])
+        return contest_of_folds(task, method, cell["metric"])
+
+    return Experiment(name, title, "aimfor", cells, run, report_of(title))

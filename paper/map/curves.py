@@ -20,7 +20,7 @@ from ..report.scoreboard import markdown
 from . import regret, tables
 from .losses import OF_TWO_CLASSES, OURS, Method
 from .task import CHECKPOINTS, Task
-from .together import Run, train_together
+from .training import Run, train_together
 
 PATHS, CRIME = "shortest path", "imbalanced_small us_crime"
 #: Data → its number, its splits, and the learning rate of each loss.

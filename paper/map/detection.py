@@ -19,11 +19,9 @@ from torch.nn import functional
 import aimfor
 
 from ..detection.boxes import overlaps
-from ..experiment import Cell, Experiment, Options, Result, data_folder
 from ..experiments.song.detection import KEPT, OBJECTS, Windows, windows
-from .board import report_of
-from .contest import contest_of_folds
-from .losses import Loss, MakeLoss, Method
+from .contest import regime_of_folds
+from .losses import Loss, MakeLoss, Method, then
 from .task import Checkpoint, Rows, Task, chosen
 
 DATA, METRIC = "voc2012_detection", "ap of boxes"
@@ -78,25 +76,17 @@ def _ours(direct: bool) -> MakeLoss:
     return make
 
 
-def _then(shares: Tensor, knob: float, metric: str) -> Loss:
-    before, after = _softmax(shares, 0.0, metric), _ours(False)(shares, 0.0, metric)
-    return lambda scores, y, done: (before if done < knob else after)(scores, y, done)
-
-
 # In the order in which they are run.
-METHODS = {
-    one.name: one
-    for one in (
-        Method("metric", _ours(False)),
-        Method("softmax", _softmax),
-        Method("1/√frequency", _logistic(0.5)),
-        Method("1/frequency", _logistic(1.0)),
-        Method("logistic", _logistic(0.0)),
-        Method("softmax, then metric", _then, (0.25, 0.5, 0.75)),
-        Method("focal", _focal, (0.5, 1.0, 2.0)),
-        Method("metric, direct", _ours(True), (0.1, 1.0, 10.0)),
-    )
-}
+METHODS = (
+    Method("metric", _ours(False)),
+    Method("softmax", _softmax),
+    Method("1/√frequency", _logistic(0.5)),
+    Method("1/frequency", _logistic(1.0)),
+    Method("logistic", _logistic(0.0)),
+    Method("softmax, then metric", then(_softmax, _ours(False)), (0.25, 0.5, 0.75)),
+    Method("focal", _focal, (0.5, 1.0, 2.0)),
+    Method("metric, direct", _ours(True), (0.1, 1.0, 10.0)),
+)
 
 
 class Judge:
@@ -169,8 +159,7 @@ def draw(task: Task, balanced: bool, generator: torch.Generator) -> Iterator[Ten
         )
 
 
-@functools.cache
-def load(folder: Path) -> Task:
+def load(folder: Path, name: str, fold: int) -> Task:
     known, unseen = windows(folder)
     order = np.random.default_rng(1).permutation(len(known.ends)).tolist()
     judges = {"choose": Judge(known, sorted(order[:CHOOSERS])), "judge": Judge(unseen, range(len(unseen.ends)))}
@@ -206,13 +195,4 @@ def evaluate(
     return {METRIC: found}
 
 
-def cells(options: Options) -> list[Cell]:
-    return [{"data": DATA, "fold": 0, "method": name, "metric": "all"} for name in METHODS]
-
-
-def run(cell: Cell, options: Options) -> Result:
-    return contest_of_folds(load(data_folder(options, DATA)), METHODS[cell["method"]], cell["metric"])
-
-
-TITLE = "The map: objects in pictures"
-EXPERIMENT = Experiment("map_detection", TITLE, "aimfor", cells, run, report_of(TITLE))
+EXPERIMENT = regime_of_folds("map_detection", "The map: objects in pictures", {DATA: (0,)}, (METRIC,), METHODS, load)

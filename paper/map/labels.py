@@ -15,8 +15,8 @@ import aimfor
 from aimfor.data.components import Components
 
 from ..data import frozen, voc
-from .losses import Loss, MakeLoss, Method
-from .regimes import Entrants, regime
+from .contest import regime
+from .losses import Loss, MakeLoss, Method, then
 from .task import Checkpoint, Rows, Task, chosen
 
 METRICS, DATA, SIDE, WIDTH = ("multilabel_ap", "multilabel_f1"), "voc2012_action_large", 160, 256
@@ -57,11 +57,6 @@ def _default(shares: Tensor, knob: float, metric: str) -> Loss:
     return lambda scores, y, done: loss(scores, y.clamp_min(0), where=y >= 0)
 
 
-def _then(shares: Tensor, knob: float, metric: str) -> Loss:
-    before, after = _weighted(0.0)(shares, 0.0, metric), _default(shares, 0.0, metric)
-    return lambda scores, y, done: (before if done < knob else after)(scores, y, done)
-
-
 METHODS = (
     Method("metric", _default, ours=True),
     Method("cross-entropy", _weighted(0.0)),
@@ -69,7 +64,7 @@ METHODS = (
     Method("1/√frequency", _weighted(0.5)),
     Method("focal", focal, (0.5, 1.0, 2.0)),
     Method("asymmetric", asymmetric, (1.0, 2.0, 4.0)),
-    Method("cross-entropy, then metric", _then, (0.25, 0.5, 0.75), ours=True),
+    Method("cross-entropy, then metric", then(_weighted(0.0), _default), (0.25, 0.5, 0.75), ours=True),
 )
 
 
@@ -139,5 +134,4 @@ def thresholds(scores: Tensor, y: Tensor) -> Tensor:
     return torch.stack([f1.best_threshold(one[known >= 0], known[known >= 0]).threshold for one, known in columns])
 
 
-LABELS: Entrants = {DATA: (METRICS, METHODS)}
-EXPERIMENT = regime("map_labels", "The map: several labels", LABELS, load)
+EXPERIMENT = regime("map_labels", "The map: several labels", {DATA: (METRICS, METHODS)}, load)

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from .contest import scores_of
 from .losses import Method, plain
 from .task import CHECKPOINTS, Checkpoint, Task
+from .training import scores_of
 
 NAMES = ("LibAUC AUCM", "LibAUC AP", "LibAUC pAUC")
 
@@ -36,7 +36,7 @@ def _loss_and_optimizer(name: str, network: nn.Module, rate: float, knob: float,
 def train(
     name: str, task: Task, rate: float, knob: float, seed: int, twice: bool, parts: Sequence[str]
 ) -> list[Checkpoint]:
-    """As `contest.train`, on sigmoids of balanced batches (what LibAUC's `DualSampler` draws)."""
+    """As `training.train`, on sigmoids of balanced batches (what LibAUC's `DualSampler` draws)."""
     torch.manual_seed(seed)
     network = task.network()
     loss, optimizer = _loss_and_optimizer(name, network, rate, knob, task.train.y)

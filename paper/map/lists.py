@@ -13,11 +13,9 @@ from torch.nn import functional
 
 import aimfor
 
-from ..experiment import Cell, Experiment, Options, Result, data_folder
 from ..experiments.ours.mq2008 import fold
-from .board import report_of
-from .contest import contest_of_folds
-from .losses import Loss, MakeLoss, Method, has_direct
+from .contest import regime_of_folds
+from .losses import Loss, MakeLoss, Method, then
 from .task import Checkpoint, Rows, Task, chosen
 
 METRICS, DATA = ("ndcg@10", "mrr"), "mq2008"
@@ -107,27 +105,19 @@ def _targets(metric: str, grades: Tensor) -> Tensor:
     return grades.clamp_min(0) if metric.startswith("ndcg") else (grades > 0).long()
 
 
-def _then(shares: Tensor, knob: float, metric: str) -> Loss:
-    after = _ours(False)(shares, 0.0, metric)
-    return lambda scores, grades, done: (listnet if done < knob else after)(scores, grades, done)
-
-
 # In the order in which they are run.
-METHODS = {
-    one.name: one
-    for one in (
-        Method("metric", _ours(False), ours=True),
-        Method("pointwise logistic", _rival(logistic)),
-        Method("ListNet", _rival(listnet)),
-        Method("RankNet", _rival(ranknet)),
-        Method("LambdaLoss", _rival(lambdaloss)),
-        Method("ListMLE", _rival(listmle)),
-        Method("ApproxNDCG", approx_ndcg, (0.1, 0.5, 1.0)),
-        Method("pointwise squared", _rival(squared)),
-        Method("metric, direct", _ours(True), (0.1, 1.0, 10.0), ours=True),
-        Method("ListNet, then metric", _then, (0.25, 0.5, 0.75), ours=True),
-    )
-}
+METHODS = (
+    Method("metric", _ours(False), ours=True),
+    Method("pointwise logistic", _rival(logistic)),
+    Method("ListNet", _rival(listnet)),
+    Method("RankNet", _rival(ranknet)),
+    Method("LambdaLoss", _rival(lambdaloss)),
+    Method("ListMLE", _rival(listmle)),
+    Method("ApproxNDCG", approx_ndcg, (0.1, 0.5, 1.0)),
+    Method("pointwise squared", _rival(squared)),
+    Method("metric, direct", _ours(True), (0.1, 1.0, 10.0), ours=True),
+    Method("ListNet, then metric", then(_rival(listnet), _ours(False)), (0.25, 0.5, 0.75), ours=True),
+)
 
 
 class Scorer(nn.Module):
@@ -151,7 +141,7 @@ def trimmed(scores: Tensor, grades: Tensor) -> tuple[Tensor, Tensor]:
     return scores[:, :longest], grades[:, :longest]
 
 
-def load(folder: Path, number: int) -> Task:
+def load(folder: Path, name: str, number: int) -> Task:
     parts = [(part.x, part.y) for part in fold(folder, number)]
     known = parts[0][0][parts[0][1] >= 0]
     mean, deviation = known.mean(0), known.std(0)
@@ -188,20 +178,6 @@ def exact(metric: str, scores: Tensor, grades: Tensor) -> float:
     return float(loss.value(scores.double(), _targets(metric, grades), where=grades >= 0))
 
 
-def cells(options: Options) -> list[Cell]:
-    return [
-        {"data": DATA, "fold": number, "method": method.name, "metric": metric}
-        for method in METHODS.values()
-        for metric in (METRICS if method.ours else ("all",))
-        for number in range(1, 6)
-        if "direct" not in method.name or has_direct(metric)
-    ]
-
-
-def run(cell: Cell, options: Options) -> Result:
-    task = load(data_folder(options, DATA), cell["fold"])
-    return contest_of_folds(task, METHODS[cell["method"]], cell["metric"])
-
-
-TITLE = "The map: documents ranked for queries"
-EXPERIMENT = Experiment("map_lists", TITLE, "aimfor", cells, run, report_of(TITLE))
+EXPERIMENT = regime_of_folds(
+    "map_lists", "The map: documents ranked for queries", {DATA: range(1, 6)}, METRICS, METHODS, load
+)

@@ -129,11 +129,11 @@ def direct(shares: Tensor, knob: float, metric: str) -> Loss:
     return lambda scores, y, done: loss(scores, y)
 
 
-def then_default(first: MakeLoss) -> MakeLoss:
-    """Another loss for a share of the budget, then the default."""
+def then(first: MakeLoss, second: MakeLoss) -> MakeLoss:
+    """One loss for a share of the budget, which is the knob, and another from there on."""
 
     def make(shares: Tensor, knob: float, metric: str) -> Loss:
-        before, after = first(shares, 0.0, metric), default(shares, 0.0, metric)
+        before, after = first(shares, 0.0, metric), second(shares, 0.0, metric)
         return lambda scores, y, done: (before if done < knob else after)(scores, y, done)
 
     return make
@@ -165,5 +165,5 @@ OF_TWO_CLASSES: tuple[Method, ...] = (
 OURS: tuple[Method, ...] = (
     Method("metric", default, ours=True),
     Method("metric, direct", direct, (0.1, 1.0, 10.0), ours=True),
-    Method("cross-entropy, then metric", then_default(plain), (0.25, 0.5, 0.75), ours=True),
+    Method("cross-entropy, then metric", then(plain, default), (0.25, 0.5, 0.75), ours=True),
 )

@@ -18,8 +18,8 @@ from aimfor.targets.offsets import class_ratios, fit_offsets
 from ..data.mask_data import CLASSES, IGNORED
 from ..data.tables import arrays
 from ..rivals.mask_rivals import dice, lovasz
-from .losses import Loss, Method, entropy, focal, plain, weighted
-from .regimes import Entrants, regime
+from .contest import regime
+from .losses import Loss, Method, entropy, focal, plain, then, weighted
 from .task import Checkpoint, Rows, Task
 
 #: Scores and masks that networks see: a quarter of the picture's height and width.
@@ -72,11 +72,6 @@ def _default(shares: Tensor, knob: float, metric: str) -> Loss:
     return lambda scores, y, done: loss(scores, y)
 
 
-def _then(shares: Tensor, knob: float, metric: str) -> Loss:
-    after = _default(shares, 0.0, metric)
-    return lambda scores, y, done: entropy(scores, y) if done < knob else after(scores, y, done)
-
-
 # One network serves all four numbers, so that ours is trained once too. In the order in which they are run.
 METHODS = (
     Method("metric", _default),
@@ -88,7 +83,7 @@ METHODS = (
     Method("Dice", _dice),
     Method("Tversky", tversky, (0.5, 0.7, 0.9)),
     Method("cross-entropy + Dice", _entropy_and_dice),
-    Method("cross-entropy, then metric", _then, (0.25, 0.5, 0.75)),
+    Method("cross-entropy, then metric", then(plain, _default), (0.25, 0.5, 0.75)),
     Method("focal", focal, (0.5, 1.0, 2.0)),
 )
 
@@ -186,5 +181,9 @@ def evaluate(parts: dict[str, Rows], rare: Tensor, checkpoints: Sequence[Checkpo
     return found
 
 
-MASKS: Entrants = dict.fromkeys(("camvid", "stanford_background"), (METRICS, METHODS))
-EXPERIMENT = regime("map_masks", "The map: masks with rare classes", MASKS, load)
+EXPERIMENT = regime(
+    "map_masks",
+    "The map: masks with rare classes",
+    dict.fromkeys(("camvid", "stanford_background"), (METRICS, METHODS)),
+    load,
+)

@@ -15,9 +15,8 @@ from ..data.mask_data import CLASSES, IGNORED
 from ..data.tables import arrays
 from ..experiment import Options, data_folder, find_data
 from ..report.figures import drawing
-from .contest import train
 from .masks import METHODS, METRICS, load
-from .together import Run
+from .training import Run, train
 
 #: Loss → learning rate that its trials chose (`paper/results/map_masks`).
 SHOWN = {"cross-entropy": 0.009486833, "1/√frequency": 0.005334838, "metric": 0.005334838}

@@ -18,8 +18,8 @@ import aimfor
 
 from ..data.tables import arrays
 from . import libauc
+from .contest import Entrants, regime
 from .losses import OF_CLASSES, OF_TWO_CLASSES, OURS
-from .regimes import Entrants, regime
 from .task import Checkpoint, Rows, Task, best_of, chosen
 
 #: Training rows that are used at most, drawn once.

@@ -15,12 +15,10 @@ import aimfor
 from aimfor.data.components import Components
 from aimfor.learners.networks.per_class import PerClassBatchSampler
 
-from ..experiment import Cell, Experiment, Options, Result, data_folder
 from ..experiments.ours.retrieval_features import SETS, SPLITS, data
 from ..experiments.ours.retrieval_losses import multi_similarity, of_package, smooth_ap, supervised_contrastive
-from .board import report_of
-from .contest import contest_of_folds
-from .losses import Loss, MakeLoss, Method
+from .contest import regime_of_folds
+from .losses import Loss, MakeLoss, Method, then
 from .task import Checkpoint, Rows, Task, chosen
 
 METRICS, SIZE = ("map@r", "recall@1"), 64
@@ -55,6 +53,10 @@ def _cosine_softmax(shares: Tensor, knob: float, metric: str) -> Loss:
     return lambda outputs, y, done: functional.cross_entropy(knob * _parts(outputs)[2], y)
 
 
+def _cosine_softmax_of_8(shares: Tensor, knob: float, metric: str) -> Loss:
+    return _cosine_softmax(shares, 8.0, metric)
+
+
 def _of_vectors(make: Callable[[float], VectorLoss]) -> MakeLoss:
     def made(shares: Tensor, knob: float, metric: str) -> Loss:
         loss = make(knob)
@@ -74,34 +76,30 @@ def _with_classes(shares: Tensor, knob: float, metric: str) -> Loss:
     return lambda outputs, y, done: 0.9 * lists(outputs, y, done) + 0.1 * classes(outputs, y, done)
 
 
-def _then(shares: Tensor, knob: float, metric: str) -> Loss:
-    before, after = _cosine_softmax(shares, 8.0, metric), _of_vectors(_ours)(shares, 0.05, metric)
-    return lambda outputs, y, done: (before if done < knob else after)(outputs, y, done)
-
-
 def _partial(loss: Callable[[float, Tensor, Tensor], Tensor]) -> MakeLoss:
     return _of_vectors(lambda knob: functools.partial(loss, knob))
 
 
-METHODS = {
-    one.name: one
-    for one in (
-        Method("softmax", _softmax),
-        Method("cosine softmax", _cosine_softmax, (4.0, 8.0, 16.0)),
-        Method("metric", _of_vectors(lambda knob: aimfor.RetrievalLoss("map@r"))),
-        Method("metric, temperature", _of_vectors(_ours), (0.02, 0.05, 0.1)),
-        Method("metric + classes", _with_classes, (0.02, 0.05, 0.1)),
-        Method("supervised contrastive", _partial(supervised_contrastive), (0.05, 0.1, 0.2)),
-        Method("multi-similarity", _partial(multi_similarity), (0.3, 0.5, 0.7)),
-        Method("SmoothAP", _partial(smooth_ap), (0.02, 0.05, 0.1)),
-        Method(
-            "FastAP (package)",
-            _of_vectors(lambda knob: of_package("FastAPLoss", num_bins=int(knob))),
-            (5.0, 10.0, 20.0),
-        ),
-        Method("cosine softmax, then metric", _then, (0.25, 0.5, 0.75)),
-    )
-}
+METHODS = (
+    Method("softmax", _softmax),
+    Method("cosine softmax", _cosine_softmax, (4.0, 8.0, 16.0)),
+    Method("metric", _of_vectors(lambda knob: aimfor.RetrievalLoss("map@r"))),
+    Method("metric, temperature", _of_vectors(_ours), (0.02, 0.05, 0.1)),
+    Method("metric + classes", _with_classes, (0.02, 0.05, 0.1)),
+    Method("supervised contrastive", _partial(supervised_contrastive), (0.05, 0.1, 0.2)),
+    Method("multi-similarity", _partial(multi_similarity), (0.3, 0.5, 0.7)),
+    Method("SmoothAP", _partial(smooth_ap), (0.02, 0.05, 0.1)),
+    Method(
+        "FastAP (package)",
+        _of_vectors(lambda knob: of_package("FastAPLoss", num_bins=int(knob))),
+        (5.0, 10.0, 20.0),
+    ),
+    Method(
+        "cosine softmax, then metric",
+        then(_cosine_softmax_of_8, _of_vectors(lambda knob: _ours(0.05))),
+        (0.25, 0.5, 0.75),
+    ),
+)
 
 
 def per_class(task: Task, balanced: bool, generator: torch.Generator) -> Iterator[Tensor]:
@@ -163,24 +161,6 @@ def by_class(outputs: Tensor, y: Tensor) -> dict[str, Tensor]:
     return {name: torch.stack([value[y == one].mean() for one in classes]) for name, value in each.items()}
 
 
-def cells(options: Options) -> list[Cell]:
-    return [
-        {"data": name, "fold": fold, "method": method, "metric": "all"}
-        for method in METHODS
-        for name in SETS
-        for fold in range(SPLITS)
-    ]
-
-
-@functools.cache
-def _loaded(folder: Path, name: str, fold: int) -> Task:
-    return load(folder, name, fold)
-
-
-def run(cell: Cell, options: Options) -> Result:
-    task = _loaded(data_folder(options, cell["data"]), cell["data"], cell["fold"])
-    return contest_of_folds(task, METHODS[cell["method"]], cell["metric"])
-
-
-TITLE = "The map: neighbours of unseen classes"
-EXPERIMENT = Experiment("map_unseen", TITLE, "aimfor", cells, run, report_of(TITLE))
+EXPERIMENT = regime_of_folds(
+    "map_unseen", "The map: neighbours of unseen classes", dict.fromkeys(SETS, range(SPLITS)), METRICS, METHODS, load
+)

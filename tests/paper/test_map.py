@@ -26,7 +26,7 @@ from paper.evidence import _chosen, gathered
 from paper.experiments.ours.floors import holds
 from paper.experiments.song.detection import Windows
 from paper.map import board, curves, detection, labels, libauc, lists, masks, page, regret, tables, unseen
-from paper.map.contest import TRIAL_SEED, contest, grid, train
+from paper.map.contest import TRIAL_SEED, contest, grid
 from paper.map.elsewhere import elsewhere_lines
 from paper.map.losses import (
     OF_CLASSES,
@@ -40,7 +40,7 @@ from paper.map.losses import (
     plain,
 )
 from paper.map.task import Checkpoint, Rows, Task, best_of
-from paper.map.together import Run, train_together
+from paper.map.training import Run, train, train_together
 from paper.report.pictures_board import default_gap
 from paper.run import load
 
