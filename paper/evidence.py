@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +22,17 @@ from .report.committee_board import summary_lines
 from .report.constraints_board import constraints_board
 from .report.guarantee_board import guarantee_board
 from .report.meng_board import MENG, meng_lines
+from .report.pages import folded
 from .report.pictures_board import FEATURES, MASKS, SMOOTH, mask_lines, smooth_voc_lines, voc_lines
 from .report.scoreboard import Score, lines, markdown, score_table, scores
 from .run import gathered_cells, load
 
 INTRO = """# Evidence
 
-What the four papers claim, what we measured, and what follows. Every number on this page is computed from the cached
-cells in `paper/results/` by `python -m paper --evidence`; `python -m paper NAME` measures them again. Intervals are
-95 %, paired by seed (Student's t). Data sets and networks are cut down to fit a small machine; each table states the
-sizes, and `--full` runs the larger ones.
+Where a loss for the metric pays, what became of the four papers' claims, and how the program does. Every number is
+computed from the cells in `paper/results/` by `python -m paper --evidence`; `python -m paper NAME` measures those of
+a section again. Intervals are 95 %, paired by seed (Student's t). Data sets and networks are small; `--full` runs the
+larger ones.
 """
 VERDICTS = """Three verdicts. Margins and distances were set when earlier numbers were known. *Confirmed*: the
 interval of the claimed difference lies above zero; for "as good as", the whole interval lies within a margin of half a
@@ -91,18 +94,27 @@ def render(results: dict[str, Entries]) -> str:
     """The whole page as Markdown."""
     judged = [(claim, claim.judged(results)) for claim in CLAIMS]
     rows = [(c.paper, c.where, c.claim, c.setting, c.distance, j.numbers or "–", f"**{j.verdict}**") for c, j in judged]
-    counts: dict[str, int] = {}
-    for _, judgement in judged:
-        key = judgement.verdict.split(":")[0]
-        counts[key] = counts.get(key, 0) + 1
-    ordered = sorted(counts.items(), key=lambda kv: -kv[1])
-    summary = ", ".join(f"{count} {verdict}" for verdict, count in ordered)
+    counts = Counter(judgement.verdict.split(":")[0] for _, judgement in judged)
+    summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
     head = ("paper", "where", "claim", "our setting", "how far from the paper's", "our numbers", "verdict")
-    claims = f"## The papers' claims: {summary}\n\n{markdown(head, rows)}\n"
+    claims = [f"## The papers' claims: {summary}", "", VERDICTS, *folded("Every claim", [markdown(head, rows)])]
     near = _papers_tables(results)
     ours = [*_from_scratch(results), *_committee(results), *_lists(results), *_pictures(results)]
     boards = [*_scoreboards(results), *guarantee_board(results)]
-    return "\n".join([INTRO, *map_lines(results), claims, VERDICTS, *near, OURS, *ours, EARLIER, *boards])
+    rest = [*near, OURS, *ours, EARLIER, *boards]
+    return "\n".join([INTRO, *map_lines(results), *claims, *_sections_folded("\n".join(rest))])
+
+
+def _sections_folded(text: str) -> list[str]:
+    """Each section of the third level: its heading, and the rest behind a fold."""
+    page: list[str] = []
+    for section in re.split(r"^(?=##? )|^(?=### )", text, flags=re.MULTILINE):
+        heading, _, body = section.partition("\n")
+        if heading.startswith("### ") and body.strip():
+            page += [heading, "", *folded("Setting and tables", [body.strip()])]
+        elif section.strip():
+            page += [section.rstrip(), ""]
+    return page
 
 
 def _papers_tables(results: dict[str, Entries]) -> list[str]:
@@ -209,17 +221,15 @@ KINDS = (
 
 def _chosen(entries: Entries) -> str:
     """How often each kind of candidate was the default."""
-    counts: dict[str, int] = {}
-    total = 0
-    for entry in entries:
-        for found in entry["result"].values():
-            name = str(found["default"]["name"])
-            kind = next((words for start, words in KINDS if name.startswith(start)), None)
-            kind = kind or ("the rival's own loss, on all data" if name.endswith("all data") else "the rival as it is")
-            counts[kind] = counts.get(kind, 0) + 1
-            total += 1
-    parts = ", ".join(f"{kind} in {count / total:.0%}" for kind, count in sorted(counts.items(), key=lambda kv: -kv[1]))
-    return f"The default was {parts} of {total} runs."
+    names = [str(metric["default"]["name"]) for entry in entries for metric in entry["result"].values()]
+    counts = Counter(_kind(name) for name in names)
+    shares = ", ".join(f"{kind} in {count / len(names):.0%}" for kind, count in counts.most_common())
+    return f"The default was {shares} of {len(names)} runs."
+
+
+def _kind(candidate: str) -> str:
+    named = next((words for start, words in KINDS if candidate.startswith(start)), None)
+    return named or ("the rival's own loss, on all data" if candidate.endswith("all data") else "the rival as it is")
 
 
 def write(results: Path, page: Path) -> None:

@@ -30,16 +30,23 @@ OTHER_ENTROPIES = (
 )
 #: What is trained on where nobody thinks about it, one of them in each regime.
 PLAIN = ("cross-entropy", "pointwise logistic", "softmax", "squared error")
-#: Data sets of one contrast: their name starts with the first word.
-TOGETHER = {"imbalanced_small ": "small tables"}
+#: Data sets of one contrast: how their names start, and what they are together.
+SMALL, SMALL_TABLES = "imbalanced_small ", "small tables"
+WHENS = ("once", "twice")
 Entries = Sequence[dict[str, Any]]
-#: By data set and metric, by loss, what `contest` found.
-Found = dict[tuple[str, str], dict[str, dict[str, Any]]]
+#: What `contest` measured of one loss; by loss; and by data set and metric.
+Values = dict[str, Any]
+Losses = dict[str, Values]
+Board = dict[tuple[str, str], Losses]
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """The default against tuned cross-entropy on one data set (or many small ones) by one metric, in points."""
+    """The default against a rival on one data set (or many small ones) by one metric, in points.
+
+    Attributes:
+        p: After Holm over the regime, at the budget and at twice the steps.
+    """
 
     data: str
     metric: str
@@ -49,7 +56,6 @@ class Contrast:
     twice: Difference
     plain: Difference
     confirmed: float | None
-    #: After Holm over the regime, at the budget and at twice the steps.
     p: tuple[float, float] = (1.0, 1.0)
 
     @property
@@ -68,149 +74,168 @@ def _verdict(gap: Difference, p: float) -> str:
     return "level" if gap.low > -MARGIN and gap.high < MARGIN else "undecided"
 
 
-def found_in(entries: Entries) -> Found:
+def board_of(entries: Entries) -> Board:
     """Items of the folds of one data set (queries, classes) are put together; each is judged once, as is each draw.
 
     A loss that some folds lack is left out.
     """
-    found: Found = {}
+    board: Board = {}
     for entry in entries:
         cell = entry["cell"]
         for metric, values in entry["result"].items():
-            methods = found.setdefault((cell["data"], metric), {})
-            if cell["method"] not in methods:
-                methods[cell["method"]] = {key: values[key] for key in ("trials", "once", "twice")}
+            losses = board.setdefault((cell["data"], metric), {})
+            earlier = losses.get(cell["method"])
+            if earlier is None:
+                losses[cell["method"]] = {key: values[key] for key in ("trials", *WHENS)}
                 if {"fold", "draws"} & cell.keys():
-                    methods[cell["method"]]["share"] = 0.0
+                    losses[cell["method"]]["share"] = 0.0
                 continue
-            known = methods[cell["method"]]
-            known["trials"] = [max(known["trials"]) + max(values["trials"])]
-            for when in ("once", "twice"):
-                known[when] = {part: known[when][part] + more for part, more in values[when].items()}
-    return {key: _complete(methods) for key, methods in found.items()}
+            earlier["trials"] = [max(earlier["trials"]) + max(values["trials"])]
+            for when in WHENS:
+                earlier[when] = {part: earlier[when][part] + more for part, more in values[when].items()}
+    return {key: _complete(losses) for key, losses in board.items()}
 
 
-def _complete(methods: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    most = max(len(one["once"]["judge"]) for one in methods.values())
-    return {name: one for name, one in methods.items() if len(one["once"]["judge"]) == most}
+def _complete(losses: Losses) -> Losses:
+    most = max(len(values["once"]["judge"]) for values in losses.values())
+    return {name: values for name, values in losses.items() if len(values["once"]["judge"]) == most}
 
 
-def tuned_entropy(methods: dict[str, dict[str, Any]]) -> str | None:
-    """Of the cross-entropies, the one with the best trial."""
-    there = [name for name in (*ENTROPIES, *OTHER_ENTROPIES) if name in methods]
-    return max(there, key=lambda name: max(one for one in methods[name]["trials"] if one is not None), default=None)
+def best_by_trial(losses: Losses, names: Sequence[str]) -> str | None:
+    def best_trial(name: str) -> float:
+        return max(float(value) for value in losses[name]["trials"] if value is not None)
+
+    return max((name for name in names if name in losses), key=best_trial, default=None)
 
 
-def contrasts(found: Found) -> list[Contrast]:
-    """With p-values after Holm over the regime. Small tables make one contrast, with a table as a unit."""
+def contrasts(board: Board, rivals: Sequence[str] = (*ENTROPIES, *OTHER_ENTROPIES)) -> list[Contrast]:
+    """With p-values after Holm over the regime. Small tables make one contrast, with a table as a unit.
+
+    Args:
+        board: Of one regime.
+        rivals: The one with the best trial is the rival of a data set and metric.
+    """
     made: list[Contrast] = []
-    many: dict[tuple[str, str], list[list[dict[str, Any]]]] = {}
-    for (data, metric), methods in found.items():
-        rival = tuned_entropy(methods)
-        if rival is None or DEFAULT not in methods:
+    tables: dict[str, list[tuple[Values, ...]]] = {}
+    for (data, metric), losses in board.items():
+        rival = best_by_trial(losses, rivals)
+        if rival is None or DEFAULT not in losses:
             continue
-        sides = [methods[DEFAULT], methods[rival], methods[next(name for name in PLAIN if name in methods)]]
-        group = _group(data)
-        if group is None:
-            made.append(_contrast(data, metric, rival, *sides))
+        sides = losses[DEFAULT], losses[rival], losses[next(name for name in PLAIN if name in losses)]
+        if data.startswith(SMALL):
+            tables.setdefault(metric, []).append(sides)
         else:
-            many.setdefault((group, metric), []).append(sides)
-    for (group, metric), sides_of in many.items():
-        together = (by_unit(one) for one in zip(*sides_of, strict=True))
-        made.append(_contrast(f"{len(sides_of)} {group}", metric, "the best of each", *together))
-    adjusted = (holm([getattr(one, when).p for one in made]) for when in ("once", "twice"))
-    return [replace(one, p=p) for one, p in zip(made, zip(*adjusted, strict=True), strict=True)]
+            made.append(_contrast(data, metric, rival, *sides))
+    for metric, sides_of in tables.items():
+        together = (by_unit(values) for values in zip(*sides_of, strict=True))
+        made.append(_contrast(f"{len(sides_of)} {SMALL_TABLES}", metric, "the best of each", *together))
+    once, twice = (holm([getattr(contrast, when).p for contrast in made]) for when in WHENS)
+    return [replace(contrast, p=p) for contrast, p in zip(made, zip(once, twice, strict=True), strict=True)]
 
 
-def _group(data: str) -> str | None:
-    return next((name for start, name in TOGETHER.items() if data.startswith(start)), None)
-
-
-def _contrast(
-    data: str, metric: str, rival: str, ours: dict[str, Any], theirs: dict[str, Any], plain: dict[str, Any]
-) -> Contrast:
+def _contrast(data: str, metric: str, rival: str, ours: Values, theirs: Values, plain: Values) -> Contrast:
     share = ours.get("share", SHARE)
-    once, twice = (_difference(ours[when], theirs[when], share) for when in ("once", "twice"))
-    confirm = [one["once"].get("confirm") for one in (ours, theirs)]
+    once, twice = (_difference(ours[when], theirs[when], share) for when in WHENS)
+    confirm = [values["once"].get("confirm") for values in (ours, theirs)]
     confirmed = None if confirm[0] is None else 100 * float(np.mean(confirm[0]) - np.mean(confirm[1]))
     against = _difference(ours["once"], plain["once"], share)
     return Contrast(data, metric, rival, 100 * float(np.mean(ours["once"]["judge"])), once, twice, against, confirmed)
 
 
-def by_unit(each: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def by_unit(each: Sequence[Values]) -> Values:
     """The mean over splits of each data set, as if it were a split; data sets share no rows."""
-    whens = {
-        when: {part: [float(np.mean(one[when][part])) for one in each] for part in each[0][when]}
-        for when in ("once", "twice")
+    means: Values = {
+        when: {part: [float(np.mean(values[when][part])) for values in each] for part in each[0][when]}
+        for when in WHENS
     }
-    return {**whens, "share": 0.0}
+    return {**means, "share": 0.0}
 
 
 def _difference(ours: dict[str, list[float]], theirs: dict[str, list[float]], share: float) -> Difference:
-    a, b = ([100 * value for value in one["judge"]] for one in (ours, theirs))
+    a, b = ([100 * value for value in side["judge"]] for side in (ours, theirs))
     return paired_difference(a, b, test_share=share)
 
 
-def ranks(found: Found) -> dict[str, float]:
+def ranks(board: Board) -> dict[str, float]:
     """Mean rank of each loss over the data sets and metrics where it was run."""
-    places: dict[str, list[float]] = {}
-    for methods in found.values():
-        means = {name: float(np.mean(one["once"]["judge"])) for name, one in methods.items()}
+    by_loss: dict[str, list[float]] = {}
+    for losses in board.values():
+        means = {name: float(np.mean(values["once"]["judge"])) for name, values in losses.items()}
         for name, mean in means.items():
             above = sum(other > mean for other in means.values())
             ties = sum(other == mean for other in means.values())
-            places.setdefault(name, []).append(above + (ties + 1) / 2)
-    return dict(sorted(((name, float(np.mean(one))) for name, one in places.items()), key=lambda pair: pair[1]))
+            by_loss.setdefault(name, []).append(above + (ties + 1) / 2)
+    means = {name: float(np.mean(each)) for name, each in by_loss.items()}
+    return dict(sorted(means.items(), key=lambda pair: pair[1]))
 
 
-def summary_lines(entries: Entries) -> Iterator[str]:
-    found = found_in(entries)
-    head = ("data", "metric", "the metric's loss", "tuned cross-entropy", "difference [95 %]", "verdict",
-            "at twice the steps", "verdict", "on test files", "against plain")  # fmt: skip
-    yield markdown(head, [_row(one) for one in contrasts(found)])
+def contrast_lines(entries: Entries) -> Iterator[str]:
+    """The table of contrasts; after it, where LibAUC was run, the default against the best of its losses."""
+    board = board_of(entries)
+    head = ("data", "metric", "the metric's loss", "tuned cross-entropy", "difference [95 %]", "at twice the steps",
+            "on test files", "against plain")  # fmt: skip
+    yield markdown(head, [_row(contrast) for contrast in contrasts(board)])
+    libauc = {name for losses in board.values() for name in losses if name.startswith("LibAUC")}
+    against = [contrast for contrast in contrasts(board, sorted(libauc)) if SMALL_TABLES in contrast.data]
+    for contrast in against:
+        yield ""
+        yield (
+            f"Against the best of LibAUC's losses by trial, over {contrast.data} by {contrast.metric}: "
+            f"{interval(contrast.once)}, at twice the steps {interval(contrast.twice)}."
+        )
+
+
+def rank_line(entries: Entries) -> str:
+    means = ", ".join(f"{name} {rank:.1f}" for name, rank in ranks(board_of(entries)).items())
+    return f"Mean rank over data sets and metrics: {means}."
+
+
+def value_lines(entries: Entries) -> Iterator[str]:
+    """Every loss on every data set."""
+    board = board_of(entries)
+    names = list(ranks(board))
+    rows = [
+        (f"{data}, {metric}", *(_mean(losses.get(name)) for name in names))
+        for (data, metric), losses in _small_tables_in_one(board).items()
+    ]
+    yield rank_line(entries)
     yield ""
     yield "Values on the judging rows, mean, ×100; at twice the steps in brackets:"
     yield ""
-    names = list(ranks(found))
-    rows = [
-        (f"{data}, {metric}", *(_mean(methods.get(name)) for name in names))
-        for (data, metric), methods in _rows(found).items()
-    ]
-    yield markdown(("", *names), [*rows, ("mean rank", *(f"{rank:.1f}" for rank in ranks(found).values()))])
+    yield markdown(("", *names), rows)
 
 
-def _rows(found: Found) -> Found:
+def _small_tables_in_one(board: Board) -> Board:
     """Small tables are one row, of the losses that were run on all of them."""
-    alone = {key: methods for key, methods in found.items() if _group(key[0]) is None}
-    groups: dict[tuple[str, str], list[dict[str, dict[str, Any]]]] = {}
-    for (data, metric), methods in found.items():
-        if (group := _group(data)) is not None:
-            groups.setdefault((group, metric), []).append(methods)
-    for (group, metric), each in groups.items():
-        everywhere = [name for name in each[0] if all(name in one for one in each)]
-        alone[f"{len(each)} {group}", metric] = {name: by_unit([one[name] for one in each]) for name in everywhere}
-    return alone
+    rows = {key: losses for key, losses in board.items() if not key[0].startswith(SMALL)}
+    for metric in dict.fromkeys(metric for data, metric in board if data.startswith(SMALL)):
+        each = [losses for (data, name), losses in board.items() if data.startswith(SMALL) and name == metric]
+        everywhere = [name for name in each[0] if all(name in losses for losses in each)]
+        together = {name: by_unit([losses[name] for losses in each]) for name in everywhere}
+        rows[f"{len(each)} {SMALL_TABLES}", metric] = together
+    return rows
 
 
-def _row(one: Contrast) -> tuple[str, ...]:
-    confirmed = "–" if one.confirmed is None else f"{one.confirmed:+.1f}"
-    return (one.data, one.metric, f"{one.value:.1f}", one.rival, interval(one.once), f"**{one.verdict}**",
-            interval(one.twice), f"**{one.ending}**", confirmed, interval(one.plain))  # fmt: skip
+def _row(contrast: Contrast) -> tuple[str, ...]:
+    confirmed = "–" if contrast.confirmed is None else f"{contrast.confirmed:+.1f}"
+    return (contrast.data, contrast.metric, f"{contrast.value:.1f}", contrast.rival,
+            f"{interval(contrast.once)} **{contrast.verdict}**", f"{interval(contrast.twice)} **{contrast.ending}**",
+            confirmed, interval(contrast.plain))  # fmt: skip
 
 
 def interval(gap: Difference) -> str:
     return f"{gap.mean:+.1f} [{gap.low:+.1f}, {gap.high:+.1f}]"
 
 
-def _mean(values: dict[str, Any] | None) -> str:
+def _mean(values: Values | None) -> str:
     if values is None:
         return ""
-    once, twice = (100 * float(np.mean(values[when]["judge"])) for when in ("once", "twice"))
+    once, twice = (100 * float(np.mean(values[when]["judge"])) for when in WHENS)
     return f"{once:.1f} ({twice:.1f})"
 
 
 def report_of(title: str) -> Callable[[list[dict[str, Any]], Path], None]:
     def report(results: list[dict[str, Any]], folder: Path) -> None:
-        write_table(folder, [f"# {title}", "", *summary_lines(results)])
+        write_table(folder, [f"# {title}", "", *contrast_lines(results), "", *value_lines(results)])
 
     return report

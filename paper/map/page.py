@@ -1,18 +1,23 @@
-"""What pages say of the map: the chapter of EVIDENCE.md, its figure, and the table of docs/choosing.md."""
+"""What pages say of the map: the chapter of EVIDENCE.md, its figure, and the tables of docs/choosing.md."""
 
 from __future__ import annotations
 
 import collections
+import statistics
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from aimfor.runs.compare.statistics import paired_difference
+
+from ..experiments.ours.retrieval import OURS, complete
+from ..experiments.ours.retrieval_losses import METHODS
 from ..report.figures import COLOURS, drawing, tidy
+from ..report.pages import folded
 from ..report.pictures_board import default_gap
-from ..report.scoreboard import markdown
+from ..report.scoreboard import Score, lines, markdown, scores
 from . import curves
-from .board import Entries, contrasts, found_in, interval, summary_lines
-from .elsewhere import elsewhere_lines
+from .board import Contrast, Entries, board_of, contrast_lines, contrasts, interval, rank_line
 
 REGIMES = {
     "map_regret": "predict, then optimise",
@@ -51,15 +56,15 @@ ADVICE = {
 }
 MAP = """## The map: where a loss for the metric pays
 
-The same networks, steps, batches and choices for every loss, nine trials each on a seed that judges nothing, five
-paired splits; the protocol (`paper/map/PROTOCOL.md`) was written before the first run. The
-contrast is `MetricLoss(name)` as it comes against *tuned cross-entropy*: whichever of plain, 1/frequency, 1/√frequency
-and balanced batches did best in the trials (for costs: squared or absolute error). "helps" and "hurts" are significant
-after Holm over the contrasts of a regime; "level" means that the 95 % interval lies within ± 1 point. "Against plain"
-is the difference to what is trained on where nobody thinks about it; no verdict rests on it.
+The same networks, steps, batches and choices for every loss, nine trials each on a seed that judges nothing; the
+protocol (`paper/map/PROTOCOL.md`) was written before the first run. The contrast is `MetricLoss(name)` as it comes
+against *tuned cross-entropy*: whichever of plain, 1/frequency, 1/√frequency and balanced batches did best in the
+trials (for costs: squared or absolute error). "helps" and "hurts" are significant after Holm over the contrasts of a
+regime; "level" means that the 95 % interval lies within ± 1 point. *Plain* is what is trained on where nobody thinks
+about it; no verdict rests on it.
+
+![Points gained or lost against tuned cross-entropy](docs/map.svg)
 """
-
-
 SCENE = """The rarest classes in one test picture, the one that has most of them (`python -m paper.map.scene`):
 
 ![Truth, the metric's loss, cross-entropy and 1/√frequency: cross-entropy hardly finds a cyclist](docs/map_masks.png)"""
@@ -72,20 +77,27 @@ ahead at first and then overfits: its best checkpoint is an early one, and twent
 
 
 def map_lines(results: Mapping[str, Entries]) -> list[str]:
-    """The chapter of the evidence page: a table for each regime that was run."""
-    there = {name: results[name] for name in REGIMES if results.get(name)}
-    if not there:
+    """The chapter of the evidence page: what to do on one screen, then each regime's tables behind a fold."""
+    measured = {name: results[name] for name in REGIMES if results.get(name)}
+    if not measured:
         return []
-    text = [MAP, "![Points gained or lost against tuned cross-entropy](docs/map.svg)", ""]
-    for name, entries in there.items():
+    text = [MAP, choice_lines(results)]
+    for name, entries in measured.items():
         advice = [*textwrap.wrap(" ".join(ADVICE[name].split()), 120), ""] if name in ADVICE else []
-        text += [f"### {REGIMES[name].capitalize()} (`{name}`)", "", *advice, *summary_lines(entries), ""]
-        text += [SCENE, ""] if name == "map_masks" else []
-    if missing := [f"`{name}`" for name in REGIMES if name not in there]:
+        scene = ["", SCENE] if name == "map_masks" else []
+        values = f"{rank_line(entries)} All values: `paper/results/{name}/table.md`."
+        tables = [*contrast_lines(entries), "", values, *scene]
+        text += [f"### {REGIMES[name].capitalize()} (`{name}`)", "", *advice, *folded("Contrasts and ranks", tables)]
+    if missing := [f"`{name}`" for name in REGIMES if name not in measured]:
         text += [f"In the protocol and not run yet: {', '.join(missing)} (`python -m paper NAME`).", ""]
     if results.get("map_curves"):
-        text += ["### How it is learned (`map_curves`)", "", CURVES, *curves.lines(results["map_curves"])]
+        drawn = [CURVES, *curves.lines(results["map_curves"])]
+        text += ["### How it is learned (`map_curves`)", "", *folded("Two curves", drawn)]
     return text
+
+
+def _contrasts(results: Mapping[str, Entries], name: str) -> list[Contrast]:
+    return contrasts(board_of(results.get(name, [])))
 
 
 #: Of each regime: the task and the loss.
@@ -103,7 +115,7 @@ CHOICES = {
 #: Points that the default of masks may lose on one set.
 LOSES = -0.5
 #: What a reader does about a verdict at twice the steps.
-SAID = {
+WORDS_OF_VERDICTS = {
     "helps": "**Helps** at twice the steps, so it is not speed",
     "level": "**Level** within a point at twice the steps",
     "hurts": "**Hurts** at twice the steps",
@@ -114,20 +126,21 @@ SAID = {
 def choice_lines(results: Mapping[str, Entries]) -> str:
     """What was decided; then your task, the loss and what to expect of it, a row for each regime."""
     rows = []
-    by_verdict: dict[str, list[str]] = {verdict: [] for verdict in SAID}
+    by_verdict: dict[str, list[str]] = {verdict: [] for verdict in WORDS_OF_VERDICTS}
     for name, (task, loss) in CHOICES.items():
-        made = contrasts(found_in(results.get(name, [])))
+        made = _contrasts(results, name)
         if made:
-            gains = (_range([getattr(one, when).mean for one in made]) for when in ("plain", "once", "twice"))
-            verdicts = (_counted([getattr(one, which) for one in made]) for which in ("verdict", "ending"))
-            (plain, once, twice), (early, late) = gains, verdicts
+            plain, once, twice = (
+                _range([getattr(contrast, when).mean for contrast in made]) for when in ("plain", "once", "twice")
+            )
+            early, late = (_counted([getattr(contrast, which) for contrast in made]) for which in ("verdict", "ending"))
             rows.append((task, loss, plain, f"{once}: {early}", f"{twice}: {late}"))
-        for one in made:
-            text = task if one.ending == "undecided" else f"{one.data} by {one.metric} ({interval(one.twice)})"
-            by_verdict[one.ending].append(text)
-    said = [f"- {SAID[verdict]}: {_said(each)}." for verdict, each in by_verdict.items() if each]
+        for contrast in made:
+            decided = f"{contrast.data} by {contrast.metric} ({interval(contrast.twice)})"
+            by_verdict[contrast.ending].append(task if contrast.ending == "undecided" else decided)
+    verdicts = [f"- {WORDS_OF_VERDICTS[verdict]}: {_joined(each)}." for verdict, each in by_verdict.items() if each]
     head = ("your task", "loss", "above plain", "above tuned", "above tuned, at twice the steps")
-    return "\n".join([*said, "", markdown(head, rows), "", masks_line(results)])
+    return "\n".join([*verdicts, "", markdown(head, rows), "", masks_line(results)])
 
 
 def masks_line(results: Mapping[str, Entries]) -> str:
@@ -157,15 +170,15 @@ def _counted(verdicts: Sequence[str]) -> str:
     return ", ".join(f"{verdict} in {count}" for verdict, count in collections.Counter(verdicts).most_common())
 
 
-def _said(each: Sequence[str]) -> str:
-    """What is said several times is said once, with how often."""
+def _joined(each: Sequence[str]) -> str:
+    """What comes several times is printed once, with how often."""
     counts = collections.Counter(each)
     return "; ".join(text if count == 1 else f"{text} ({count})" for text, count in counts.items())
 
 
 def caption(results: Mapping[str, Entries]) -> str:
     """What the figure shows to those who cannot see it: verdicts at the budget."""
-    made = [one.verdict for name in REGIMES for one in contrasts(found_in(results.get(name, [])))]
+    made = [contrast.verdict for name in REGIMES for contrast in _contrasts(results, name)]
     return f"Points gained or lost by the metric's loss against tuned cross-entropy, with intervals: {_counted(made)}"
 
 
@@ -174,34 +187,73 @@ def _range(values: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+#: Other experiments → where they were; the rival there had the same last phase.
+ELSEWHERE = {
+    "tables": "tables of rare positives",
+    "meng_table1": "two classes of pictures",
+    "voc_action": "VOC actions, networks that are fine-tuned",
+    "mq2008": "documents ranked for queries",
+}
+
+
+def elsewhere_lines(results: Mapping[str, Entries]) -> str:
+    """What other experiments say of a metric's loss: one line each, computed from their cells."""
+    rows = [
+        (f"{where} ({score.cells}), {score.metric}", _points(*score.alike), _points(*score.over_plain), f"`{name}`")
+        for name, where in ELSEWHERE.items()
+        for score in _scores(results.get(name, []))
+    ]
+    for name in ("omniglot", "cifar100"):
+        runs = complete(list(results.get("retrieval", [])), name)
+        if runs:
+            best = max((method for method in METHODS if "softmax" in method), key=lambda method: _mean(runs, method))
+            rows.append((f"neighbours of unseen classes, {name}, `{OURS}`", _gap(runs, best), _gap(runs, "softmax"),
+                         "`retrieval`"))  # fmt: skip
+    head = ("where", "above the rival with the same last phase, or the better softmax", "above plain cross-entropy", "")
+    return markdown(head, rows) + "\n"
+
+
+def _scores(entries: Entries) -> list[Score]:
+    return scores(lines(list(entries), lambda cell: " ".join(str(v) for k, v in cell.items() if k != "seed")))
+
+
+def _points(middle: float, low: float, high: float) -> str:
+    return f"{100 * middle:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+
+
+def _mean(runs: Entries, method: str) -> float:
+    return statistics.mean(float(run[method]["map@r"]) for run in runs)
+
+
+def _gap(runs: Entries, method: str) -> str:
+    sides = ([run[name]["map@r"] for run in runs] for name in (OURS, method))
+    gap = paired_difference(*sides, test_share=1 / 3)
+    return _points(gap.mean, gap.low, gap.high)
+
+
 def write_choices(results: Mapping[str, Entries], page: Path) -> None:
     """Puts them between the marks of a page, and what other experiments say."""
     text = page.read_text(encoding="utf8")
-    for mark, lines in (("map", choice_lines(results)), ("elsewhere", elsewhere_lines(results))):
-        before, _, rest = text.partition(f"<!-- {mark} -->\n")
-        text = (
-            before + f"<!-- {mark} -->\n" + lines + f"<!-- {mark} end -->" + rest.partition(f"<!-- {mark} end -->")[2]
-        )
+    for mark, table in (("map", choice_lines(results)), ("elsewhere", elsewhere_lines(results))):
+        start, end = f"<!-- {mark} -->\n", f"<!-- {mark} end -->"
+        text = text.partition(start)[0] + start + table + end + text.partition(end)[2]
     page.write_text(text, encoding="utf8")
 
 
 def draw(results: Mapping[str, Entries], path: Path) -> None:
     """One row for each contrast: the difference with its interval, and the one at twice the steps as a ring."""
-    rows = [
-        (f"{REGIMES[name]}: {one.data}, {one.metric}", one)
-        for name in REGIMES
-        if results.get(name)
-        for one in contrasts(found_in(results[name]))
-    ]
+    rows = [(f"{words}: {contrast.data}, {contrast.metric}", contrast)
+            for name, words in REGIMES.items() for contrast in _contrasts(results, name)]  # fmt: skip
     if not rows:
         return
     colours = {"helps": COLOURS[2], "hurts": COLOURS[5], "level": COLOURS[0], "undecided": "#8a8a8a"}
     with drawing(path, (8.0, 0.9 + 0.24 * len(rows))) as figure:
         axes = figure.subplots()
-        for place, (_, one) in enumerate(rows):
-            axes.plot([one.once.low, one.once.high], [place, place], color=colours[one.verdict], linewidth=2)
-            axes.plot(one.once.mean, place, "o", color=colours[one.verdict], markersize=5)
-            axes.plot(one.twice.mean, place, "o", color=colours[one.verdict], markersize=8, fillstyle="none")
+        for row, (_, contrast) in enumerate(rows):
+            once, colour = contrast.once, colours[contrast.verdict]
+            axes.plot([once.low, once.high], [row, row], color=colour, linewidth=2)
+            axes.plot(once.mean, row, "o", color=colour, markersize=5)
+            axes.plot(contrast.twice.mean, row, "o", color=colour, markersize=8, fillstyle="none")
         for verdict, colour in colours.items():
             axes.plot([], [], "o", color=colour, label=verdict)
         axes.plot([], [], "o", color="black", fillstyle="none", markersize=8, label="at twice the steps")

@@ -1,7 +1,8 @@
-"""What an experiment writes: ``table.md`` in its folder of results."""
+"""What an experiment writes, ``table.md`` in its folder of results; and folds of longer pages."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -9,3 +10,9 @@ from pathlib import Path
 def write_table(folder: Path, lines: Iterable[str]) -> None:
     """Replaces the experiment's page by these lines."""
     (folder / "table.md").write_text("\n".join(lines) + "\n", encoding="utf8")
+
+
+def folded(summary: str, lines: Iterable[str]) -> list[str]:
+    """Lines behind a summary that opens them. Headings among them become bold: a fold lies within one section."""
+    body = [re.sub(r"^#+ (.*)$", r"**\1**", line, flags=re.MULTILINE) for line in lines]
+    return [f"<details><summary>{summary}</summary>", "", *body, "", "</details>", ""]

@@ -27,7 +27,6 @@ from paper.experiments.ours.floors import holds
 from paper.experiments.song.detection import Windows
 from paper.map import board, curves, detection, labels, libauc, lists, masks, page, regret, tables, unseen
 from paper.map.contest import TRIAL_SEED, contest, grid
-from paper.map.elsewhere import elsewhere_lines
 from paper.map.losses import (
     OF_CLASSES,
     OF_TWO_CLASSES,
@@ -401,9 +400,9 @@ def test_the_rival_is_the_cross_entropy_of_the_best_trial(ours: list[float], ver
         _entry("1/frequency", [0.5] * 5, [0.4]),
         _entry("focal", [0.99] * 5, [0.99]),  # no cross-entropy
     ]
-    (found,) = board.contrasts(board.found_in(entries))
+    (found,) = board.contrasts(board.board_of(entries))
     assert (found.rival, found.verdict, found.ending) == ("1/frequency", verdict, verdict)
-    assert "1/frequency" in "\n".join(board.summary_lines(entries))
+    assert "1/frequency" in "\n".join(board.value_lines(entries))
 
 
 def test_small_tables_make_one_contrast_with_a_table_as_a_unit() -> None:
@@ -412,7 +411,7 @@ def test_small_tables_make_one_contrast_with_a_table_as_a_unit() -> None:
         for method, value in (("metric", ours), ("cross-entropy", theirs)):
             entry = _entry(method, [value - 0.1, value + 0.1], [0.9])
             entries.append({**entry, "cell": {**entry["cell"], "data": f"imbalanced_small {table}"}})
-    (found,) = board.contrasts(board.found_in(entries))
+    (found,) = board.contrasts(board.board_of(entries))
     deviation = 10 / 3**0.5 / 3**0.5  # of 10, 10 and 0 points, over √3
     half = 4.302653 * deviation
     assert found.data == "3 small tables"
@@ -425,7 +424,7 @@ def test_folds_are_put_together_item_by_item() -> None:
         fold["cell"]["fold"] = 1
     other = _entry("cross-entropy", [0.3, 0.3], [0.5])
     other["cell"]["fold"] = 0
-    (methods,) = board.found_in([*folds, other]).values()
+    (methods,) = board.board_of([*folds, other]).values()
     assert set(methods) == {"metric"}  # the other has been run on one fold of three
     assert methods["metric"]["once"]["judge"] == pytest.approx([0.0, 0.5, 0.1, 0.5, 0.2, 0.5])
     assert methods["metric"]["share"] == 0.0  # no item is judged twice
@@ -460,7 +459,7 @@ def test_the_page_on_choosing_shows_the_stored_map() -> None:
     stored = gathered(root / "paper" / "results")
     choosing = (root / "docs" / "choosing.md").read_text(encoding="utf8")
     assert page.choice_lines(stored) in choosing
-    assert elsewhere_lines(stored) in choosing
+    assert page.elsewhere_lines(stored) in choosing
     outcomes = [one for entry in stored["floors"] for one in entry["result"]["floors"].values() if one["given"]]
     kept = sum(holds(one) for one in outcomes)
     assert f"of {len(outcomes)} thresholds that `aimfor train` gave with a promise, {kept} kept it" in choosing
