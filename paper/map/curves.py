@@ -24,7 +24,7 @@ from .training import Run, train_together
 
 PATHS, CRIME = "shortest path", "imbalanced_small us_crime"
 #: Data → its number, its splits, and the learning rate of each loss.
-SHOWN: dict[str, tuple[str, int, dict[str, float]]] = {
+CURVES: dict[str, tuple[str, int, dict[str, float]]] = {
     PATHS: ("regret", regret.DRAWS, {"metric": 0.03162278, "squared error": 0.01778279}),
     CRIME: ("f1", 5, {"metric": 0.001, "balanced batches": 0.001}),
 }
@@ -33,20 +33,21 @@ SHOWN: dict[str, tuple[str, int, dict[str, float]]] = {
 def cells(options: Options) -> list[Cell]:
     return [
         {"data": data, "method": name, "rate": rate}
-        for data, (_, _, rates) in SHOWN.items()
+        for data, (_, _, rates) in CURVES.items()
         for name, rate in rates.items()
     ]
 
 
 def run(cell: Cell, options: Options) -> Result:
     data = cell["data"]
-    metric, splits, _ = SHOWN[data]
+    metric, splits, _ = CURVES[data]
     method, load, value = _of_paths(cell) if data == PATHS else _of_tables(cell, options)
     tasks = [load(seed) for seed in range(splits)]
     runs = [Run(task, method.make(task.shares, 0.0, metric), cell["rate"], task.seed) for task in tasks]
-    found = train_together(runs, method.balanced, True, ("judge",))
+    checkpoints = train_together(runs, method.balanced, True, ("judge",))
     values = [
-        [value(one["judge"], task.parts["judge"].y) for one in each] for task, each in zip(tasks, found, strict=True)
+        [value(scores["judge"], task.parts["judge"].y) for scores in each]
+        for task, each in zip(tasks, checkpoints, strict=True)
     ]
     return {"steps": [tasks[0].steps * (k + 1) // CHECKPOINTS for k in range(2 * CHECKPOINTS)], "values": values}
 
@@ -61,7 +62,7 @@ def _of_paths(cell: Cell) -> Loaded:
 
 
 def _of_tables(cell: Cell, options: Options) -> Loaded:
-    made = next(one for one in (*OF_TWO_CLASSES, *OURS) if one.name == cell["method"])
+    made = next(method for method in (*OF_TWO_CLASSES, *OURS) if method.name == cell["method"])
     folder = data_folder(options, tables.SMALL)
     return made, functools.partial(tables.load_task, folder, CRIME, ("f1",)), functools.partial(tables.exact, "f1")
 
@@ -69,7 +70,7 @@ def _of_tables(cell: Cell, options: Options) -> Loaded:
 def lines(results: Sequence[dict[str, Any]]) -> list[str]:
     """The mean over splits at each checkpoint, ×100."""
     text: list[str] = []
-    for data, (metric, _, _) in SHOWN.items():
+    for data, (metric, _, _) in CURVES.items():
         mine = [entry for entry in results if entry["cell"]["data"] == data]
         if mine:
             head = (f"{data}, {metric}: after steps", *(str(step) for step in mine[0]["result"]["steps"]))
@@ -84,7 +85,7 @@ def _mean(entry: dict[str, Any]) -> list[float]:
 
 def draw(results: Sequence[dict[str, Any]], path: Path) -> None:
     """A panel for each data set: the mean over its splits."""
-    there = [data for data in SHOWN if any(entry["cell"]["data"] == data for entry in results)]
+    there = [data for data in CURVES if any(entry["cell"]["data"] == data for entry in results)]
     if not there:
         return
     with drawing(path, (8.0, 2.8)) as figure:
@@ -94,7 +95,7 @@ def draw(results: Sequence[dict[str, Any]], path: Path) -> None:
             for colour, entry in zip(COLOURS, mine, strict=False):
                 axes.plot(entry["result"]["steps"], _mean(entry), "o-", color=colour, label=entry["cell"]["method"])
             axes.axvline(mine[0]["result"]["steps"][CHECKPOINTS - 1], color="black", linewidth=0.6, linestyle=":")
-            tidy(axes, "steps (the budget is dotted)", SHOWN[data][0] + ", ×100", data)
+            tidy(axes, "steps (the budget is dotted)", CURVES[data][0] + ", ×100", data)
             axes.legend(frameon=False)
 
 

@@ -21,8 +21,9 @@ import aimfor
 from ..detection.boxes import overlaps
 from ..experiments.song.detection import KEPT, OBJECTS, Windows, windows
 from .contest import regime_of_folds
+from .labels import focal, weighted
 from .losses import Loss, MakeLoss, Method, then
-from .task import Checkpoint, Rows, Task, chosen
+from .task import Checkpoint, Rows, Task, items_of_best
 
 DATA, METRIC = "voc2012_detection", "ap of boxes"
 #: Pictures of the training part that choose; the most that two boxes of one class may overlap; from where one is found.
@@ -30,7 +31,7 @@ CHOOSERS, MOST, LEAST = 300, 0.3, 0.5
 Array = np.ndarray[Any, Any]
 
 
-def _known(labels: Tensor, classes: int) -> Tensor:
+def is_class(labels: Tensor, classes: int) -> Tensor:
     """``(n, c)``: 1 in the column of its class, nowhere for background (−1)."""
     return functional.one_hot(labels + 1, classes + 1)[:, 1:]
 
@@ -40,30 +41,14 @@ def _softmax(shares: Tensor, knob: float, metric: str) -> Loss:
     return lambda s, y, done: functional.cross_entropy(torch.cat((torch.zeros_like(s[:, :1]), s), 1), y + 1)
 
 
-def _logistic(power: float) -> MakeLoss:
-    """Each class against the rest; yes and no weigh 1/their share in batches to a power, mean 1."""
+def _class_by_class(make: MakeLoss) -> MakeLoss:
+    """A loss of several labels: each class against the rest."""
 
-    def make(shares: Tensor, knob: float, metric: str) -> Loss:
-        def loss(scores: Tensor, labels: Tensor, done: float) -> Tensor:
-            y = _known(labels, scores.shape[1]).to(scores)
-            weights = torch.where(y > 0, shares, 1.0 - shares) ** -power
-            each = functional.binary_cross_entropy_with_logits(scores, y, reduction="none")
-            return (weights * each).sum() / weights.sum()
+    def made(shares: Tensor, knob: float, metric: str) -> Loss:
+        loss = make(shares, knob, metric)
+        return lambda scores, labels, done: loss(scores, is_class(labels, scores.shape[1]), done)
 
-        return loss
-
-    return make
-
-
-def _focal(shares: Tensor, knob: float, metric: str) -> Loss:
-    """Lin 2017: ``(1 − p)^γ`` times cross-entropy, each class against the rest."""
-
-    def loss(scores: Tensor, labels: Tensor, done: float) -> Tensor:
-        y = _known(labels, scores.shape[1]).to(scores)
-        each = functional.binary_cross_entropy_with_logits(scores, y, reduction="none")
-        return ((1.0 - torch.exp(-each)).clamp_min(1e-6) ** knob * each).mean()
-
-    return loss
+    return made
 
 
 def _ours(direct: bool) -> MakeLoss:
@@ -71,7 +56,7 @@ def _ours(direct: bool) -> MakeLoss:
 
     def make(shares: Tensor, knob: float, metric: str) -> Loss:
         loss = aimfor.MetricLoss("ap", aimfor.DirectEngine(epsilon=knob) if direct else None)
-        return lambda scores, y, done: loss(scores.T, _known(y, scores.shape[1]).T)
+        return lambda scores, y, done: loss(scores.T, is_class(y, scores.shape[1]).T)
 
     return make
 
@@ -80,11 +65,11 @@ def _ours(direct: bool) -> MakeLoss:
 METHODS = (
     Method("metric", _ours(False)),
     Method("softmax", _softmax),
-    Method("1/√frequency", _logistic(0.5)),
-    Method("1/frequency", _logistic(1.0)),
-    Method("logistic", _logistic(0.0)),
+    Method("1/√frequency", _class_by_class(weighted(0.5))),
+    Method("1/frequency", _class_by_class(weighted(1.0))),
+    Method("logistic", _class_by_class(weighted(0.0))),
     Method("softmax, then metric", then(_softmax, _ours(False)), (0.25, 0.5, 0.75)),
-    Method("focal", _focal, (0.5, 1.0, 2.0)),
+    Method("focal", _class_by_class(focal), (0.5, 1.0, 2.0)),
     Method("metric, direct", _ours(True), (0.1, 1.0, 10.0)),
 )
 
@@ -92,26 +77,26 @@ METHODS = (
 class Judge:
     """Average precision of boxes of each class over some pictures: `average_precision.box_ap` after `suppressed`."""
 
-    def __init__(self, w: Windows, places: Sequence[int]) -> None:
+    def __init__(self, w: Windows, pictures: Sequence[int]) -> None:
         begins = [0, *w.ends]
-        self.spans = [(begins[place], begins[place + 1]) for place in places]
-        self.rows = w.of(list(places))
-        self.crowded = [overlaps(boxes, boxes) > MOST for boxes in (w.part.windows[place] for place in places)]
+        self.spans = [(begins[picture], begins[picture + 1]) for picture in pictures]
+        self.rows = w.of(list(pictures))
+        self.crowded = [overlaps(boxes, boxes) > MOST for boxes in (w.part.windows[picture] for picture in pictures)]
         classes, number = len(w.part.names), 0
         self.counts = np.zeros(classes, dtype=np.int64)
         self.matches: list[Array] = []
-        for place in places:
-            match = np.full((len(w.part.windows[place]), classes), -1)
-            for one in range(classes):
-                mine = w.part.classes[place] == one
+        for picture in pictures:
+            match = np.full((len(w.part.windows[picture]), classes), -1)
+            for class_id in range(classes):
+                mine = w.part.classes[picture] == class_id
                 if mine.any():
                     overlap, hard = (
-                        overlaps(w.part.windows[place], w.part.boxes[place][mine]),
-                        w.part.difficult[place][mine],
+                        overlaps(w.part.windows[picture], w.part.boxes[picture][mine]),
+                        w.part.difficult[picture][mine],
                     )
                     best = overlap.argmax(1)
-                    match[:, one] = np.where(overlap.max(1) < LEAST, -1, np.where(hard[best], -2, number + best))
-                    number, self.counts[one] = number + len(hard), self.counts[one] + (~hard).sum()
+                    match[:, class_id] = np.where(overlap.max(1) < LEAST, -1, np.where(hard[best], -2, number + best))
+                    number, self.counts[class_id] = number + len(hard), self.counts[class_id] + (~hard).sum()
             self.matches.append(match)
 
     def __call__(self, scores: Tensor) -> Array:
@@ -121,18 +106,18 @@ class Judge:
         alive, crowded = np.zeros(size, dtype=bool), np.zeros((*size, KEPT), dtype=bool)
         value, match = np.zeros(size, dtype=np.float32), np.full(size, -1)
         begin, columns = 0, np.arange(classes)[:, None]
-        for place, (start, end) in enumerate(self.spans):
+        for picture, (start, end) in enumerate(self.spans):
             mine = scores[begin : begin + end - start].numpy().T
             top = np.argsort(-mine, 1, kind="stable")[:, :KEPT]
             n = top.shape[1]
-            alive[place, :, :n] = True
-            crowded[place, :, :n, :n] = self.crowded[place][top[:, :, None], top[:, None, :]]
-            value[place, :, :n], match[place, :, :n] = mine[columns, top], self.matches[place][top, columns]
+            alive[picture, :, :n] = True
+            crowded[picture, :, :n, :n] = self.crowded[picture][top[:, :, None], top[:, None, :]]
+            value[picture, :, :n], match[picture, :, :n] = mine[columns, top], self.matches[picture][top, columns]
             begin += end - start
         for k in range(KEPT - 1):
             alive[..., k + 1 :] &= ~(alive[..., k, None] & crowded[..., k, k + 1 :])
         alive &= match != -2  # a difficult box neither counts nor is punished
-        each = (one.transpose(1, 0, 2) for one in (alive, value, match))
+        each = (array.transpose(1, 0, 2) for array in (alive, value, match))
         return np.array([_ap(v[a], m[a], n) for a, v, m, n in zip(*each, self.counts, strict=True)])
 
 
@@ -142,8 +127,8 @@ def _ap(scores: Array, match: Array, count: int) -> float:
         return float("nan")
     match = match[np.argsort(-scores, kind="stable")]
     hit = np.zeros(len(match), dtype=bool)
-    found, first = np.unique(match, return_index=True)
-    hit[first[found >= 0]] = True
+    boxes_found, first = np.unique(match, return_index=True)
+    hit[first[boxes_found >= 0]] = True
     precision = hit.cumsum() / np.arange(1, len(hit) + 1)
     falling = np.maximum.accumulate(precision[::-1])[::-1]
     return float(falling[hit].sum() / count)
@@ -160,19 +145,19 @@ def draw(task: Task, balanced: bool, generator: torch.Generator) -> Iterator[Ten
 
 
 def load(folder: Path, name: str, fold: int) -> Task:
-    known, unseen = windows(folder)
-    order = np.random.default_rng(1).permutation(len(known.ends)).tolist()
-    judges = {"choose": Judge(known, sorted(order[:CHOOSERS])), "judge": Judge(unseen, range(len(unseen.ends)))}
-    rows = known.of(order[CHOOSERS:])
+    train, val = windows(folder)
+    order = np.random.default_rng(1).permutation(len(train.ends)).tolist()
+    judges = {"choose": Judge(train, sorted(order[:CHOOSERS])), "judge": Judge(val, range(len(val.ends)))}
+    rows = train.of(order[CHOOSERS:])
     parts = {name: Rows((w.x[judges[name].rows],), w.labels[judges[name].rows]) for name, w in
-             (("choose", known), ("judge", unseen))}  # fmt: skip
-    classes, batch = len(known.part.names), 2048
-    labels = known.labels[rows]
+             (("choose", train), ("judge", val))}  # fmt: skip
+    classes, batch = len(train.part.names), 2048
+    labels = train.labels[rows]
     shares = torch.bincount(labels[labels >= 0], minlength=classes) / (labels >= 0).sum() * OBJECTS / batch
     return Task(
-        train=Rows((known.x[rows],), labels),
+        train=Rows((train.x[rows],), labels),
         parts=parts,
-        network=functools.partial(nn.Linear, known.x.shape[1], classes),
+        network=functools.partial(nn.Linear, train.x.shape[1], classes),
         evaluate=functools.partial(evaluate, parts, judges),
         metrics=(METRIC,),
         shares=shares,
@@ -188,11 +173,11 @@ def evaluate(
     parts: dict[str, Rows], judges: Mapping[str, Callable[[Tensor], Array]], checkpoints: Sequence[Checkpoint]
 ) -> dict[str, dict[str, Any]]:
     """Judged class by class."""
-    best, value = chosen(checkpoints, parts, lambda scores, y: float(np.nanmean(judges["choose"](scores))))
-    found: dict[str, Any] = {"choose": value}
-    if "judge" in best:
-        found["judge"] = judges["judge"](best["judge"]).tolist()
-    return {METRIC: found}
+
+    def mean(scores: Tensor, y: Tensor) -> float:
+        return float(np.nanmean(judges["choose"](scores)))
+
+    return {METRIC: items_of_best(checkpoints, parts, mean, lambda scores, y: judges["judge"](scores).tolist())}
 
 
 EXPERIMENT = regime_of_folds("map_detection", "The map: objects in pictures", {DATA: (0,)}, (METRIC,), METHODS, load)

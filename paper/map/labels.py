@@ -30,7 +30,7 @@ def entropy(scores: Tensor, y: Tensor, shares: Tensor, power: float) -> Tensor:
     return (each * weights).sum() / weights.sum()
 
 
-def _weighted(power: float) -> MakeLoss:
+def weighted(power: float) -> MakeLoss:
     return lambda shares, knob, metric: lambda scores, y, done: entropy(scores, y, shares, power)
 
 
@@ -59,12 +59,12 @@ def _default(shares: Tensor, knob: float, metric: str) -> Loss:
 
 METHODS = (
     Method("metric", _default, ours=True),
-    Method("cross-entropy", _weighted(0.0)),
-    Method("1/frequency", _weighted(1.0)),
-    Method("1/√frequency", _weighted(0.5)),
+    Method("cross-entropy", weighted(0.0)),
+    Method("1/frequency", weighted(1.0)),
+    Method("1/√frequency", weighted(0.5)),
     Method("focal", focal, (0.5, 1.0, 2.0)),
     Method("asymmetric", asymmetric, (1.0, 2.0, 4.0)),
-    Method("cross-entropy, then metric", then(_weighted(0.0), _default), (0.25, 0.5, 0.75), ours=True),
+    Method("cross-entropy, then metric", then(weighted(0.0), _default), (0.25, 0.5, 0.75), ours=True),
 )
 
 
@@ -76,7 +76,7 @@ TWICE = {"2011_006818": "2010_006097"}
 def read(folder: Path, split: str) -> Raw:
     """Features, labels, and the image of each person."""
     persons = voc.load_large(folder, split)
-    images = np.array([TWICE.get(one, one) for one in persons.images.tolist()])
+    images = np.array([TWICE.get(image, image) for image in persons.images.tolist()])
     return frozen.features(persons.crops, SIDE), torch.from_numpy(persons.labels).long(), images
 
 
@@ -109,21 +109,21 @@ def load(folder: Path, name: str, metrics: tuple[str, ...], seed: int) -> Task:
 
 def evaluate(parts: dict[str, Rows], checkpoints: Sequence[Checkpoint]) -> dict[str, dict[str, float]]:
     """Average precision, and F1 at thresholds that are best on the choosing persons."""
-    found: dict[str, dict[str, float]] = {}
+    values: dict[str, dict[str, float]] = {}
     best, value = chosen(checkpoints, parts, mean_ap)
-    found["multilabel_ap"] = {n: value if n == "choose" else mean_ap(s, parts[n].y) for n, s in best.items()}
+    values["multilabel_ap"] = {n: value if n == "choose" else mean_ap(s, parts[n].y) for n, s in best.items()}
     best, value = chosen(checkpoints, parts, lambda scores, y: mean_f1(scores, y, thresholds(scores, y)))
-    cuts = thresholds(best["choose"], parts["choose"].y)
-    found["multilabel_f1"] = {n: value if n == "choose" else mean_f1(s, parts[n].y, cuts) for n, s in best.items()}
-    return found
+    tuned = thresholds(best["choose"], parts["choose"].y)
+    values["multilabel_f1"] = {n: value if n == "choose" else mean_f1(s, parts[n].y, tuned) for n, s in best.items()}
+    return values
 
 
 def mean_ap(scores: Tensor, y: Tensor) -> float:
     return float(aimfor.MetricLoss("multilabel_ap").value(scores.double(), y.clamp_min(0), where=y >= 0))
 
 
-def mean_f1(scores: Tensor, y: Tensor, cuts: Tensor) -> float:
-    moved = scores.double() - cuts
+def mean_f1(scores: Tensor, y: Tensor, tuned: Tensor) -> float:
+    moved = scores.double() - tuned
     return float(aimfor.MetricLoss("multilabel_f1").value(moved, y.clamp_min(0), where=y >= 0))
 
 
@@ -131,7 +131,9 @@ def thresholds(scores: Tensor, y: Tensor) -> Tensor:
     """The best of each label."""
     columns = zip(scores.double().unbind(1), y.unbind(1), strict=True)
     f1 = aimfor.FBeta(1.0)
-    return torch.stack([f1.best_threshold(one[known >= 0], known[known >= 0]).threshold for one, known in columns])
+    return torch.stack(
+        [f1.best_threshold(column[labels >= 0], labels[labels >= 0]).threshold for column, labels in columns]
+    )
 
 
 EXPERIMENT = regime("map_labels", "The map: several labels", {DATA: (METRICS, METHODS)}, load)

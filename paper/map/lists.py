@@ -16,7 +16,7 @@ import aimfor
 from ..experiments.ours.mq2008 import fold
 from .contest import regime_of_folds
 from .losses import Loss, MakeLoss, Method, then
-from .task import Checkpoint, Rows, Task, chosen
+from .task import Checkpoint, Rows, Task, items_of_best
 
 METRICS, DATA = ("ndcg@10", "mrr"), "mq2008"
 
@@ -26,13 +26,13 @@ def _rival(loss: Loss) -> MakeLoss:
 
 
 def squared(scores: Tensor, grades: Tensor, done: float) -> Tensor:
-    known = grades >= 0
-    return functional.mse_loss(scores[known], grades[known].float())
+    graded = grades >= 0
+    return functional.mse_loss(scores[graded], grades[graded].float())
 
 
 def logistic(scores: Tensor, grades: Tensor, done: float) -> Tensor:
-    known = grades >= 0
-    return functional.binary_cross_entropy_with_logits(scores[known], (grades[known] > 0).float())
+    graded = grades >= 0
+    return functional.binary_cross_entropy_with_logits(scores[graded], (grades[graded] > 0).float())
 
 
 def listnet(scores: Tensor, grades: Tensor, done: float) -> Tensor:
@@ -45,8 +45,8 @@ def listnet(scores: Tensor, grades: Tensor, done: float) -> Tensor:
 def _pairs(grades: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """List, better and worse document of every pair with two grades."""
     above = (grades[:, :, None] > grades[:, None, :]) & (grades[:, None, :] >= 0)
-    found = above.nonzero()
-    return found[:, 0], found[:, 1], found[:, 2]
+    pairs = above.nonzero()
+    return pairs[:, 0], pairs[:, 1], pairs[:, 2]
 
 
 def ranknet(scores: Tensor, grades: Tensor, done: float) -> Tensor:
@@ -77,10 +77,10 @@ def approx_ndcg(shares: Tensor, knob: float, metric: str) -> Loss:
 
     def loss(scores: Tensor, grades: Tensor, done: float) -> Tensor:
         gains, _ = _gains(grades)
-        known = (grades >= 0).float()
-        above = torch.sigmoid((scores[:, None, :] - scores[:, :, None]) / knob) * known[:, None, :]
+        graded = (grades >= 0).float()
+        above = torch.sigmoid((scores[:, None, :] - scores[:, :, None]) / knob) * graded[:, None, :]
         ranks = 0.5 + above.sum(2)  # an item is half above itself
-        return 1.0 - (gains * known / torch.log2(1.0 + ranks)).sum(1).mean()
+        return 1.0 - (gains * graded / torch.log2(1.0 + ranks)).sum(1).mean()
 
     return loss
 
@@ -88,9 +88,9 @@ def approx_ndcg(shares: Tensor, knob: float, metric: str) -> Loss:
 def listmle(scores: Tensor, grades: Tensor, done: float) -> Tensor:
     """Xia 2008: the likelihood of an order by grade, ties broken by the order of the file."""
     order = grades.argsort(dim=1, descending=True, stable=True)
-    sorted_scores, known = scores.gather(1, order), grades.gather(1, order) >= 0
-    tail = sorted_scores.masked_fill(~known, -1e9).flip(1).logcumsumexp(1).flip(1)
-    return ((tail - sorted_scores) * known).sum(1).mean() / 10.0
+    sorted_scores, graded = scores.gather(1, order), grades.gather(1, order) >= 0
+    tail = sorted_scores.masked_fill(~graded, -1e9).flip(1).logcumsumexp(1).flip(1)
+    return ((tail - sorted_scores) * graded).sum(1).mean() / 10.0
 
 
 def _ours(engine: bool) -> MakeLoss:
@@ -142,15 +142,15 @@ def trimmed(scores: Tensor, grades: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def load(folder: Path, name: str, number: int) -> Task:
-    parts = [(part.x, part.y) for part in fold(folder, number)]
-    known = parts[0][0][parts[0][1] >= 0]
-    mean, deviation = known.mean(0), known.std(0)
+    parts = [(rows.x, rows.y) for rows in fold(folder, number)]
+    documents = parts[0][0][parts[0][1] >= 0]
+    mean, deviation = documents.mean(0), documents.std(0)
     deviation = torch.where(deviation > 0, deviation, 1.0)
     train, choose, judge = (Rows((((x - mean) / deviation).clamp(-10, 10), y >= 0), y) for x, y in parts)
     return Task(
         train=train,
         parts={"choose": choose, "judge": judge},
-        network=functools.partial(Scorer, known.shape[1]),
+        network=functools.partial(Scorer, documents.shape[1]),
         evaluate=functools.partial(evaluate, {"choose": choose, "judge": judge}),
         metrics=METRICS,
         shares=torch.ones(1),
@@ -163,14 +163,14 @@ def load(folder: Path, name: str, number: int) -> Task:
 
 def evaluate(parts: dict[str, Rows], checkpoints: Sequence[Checkpoint]) -> dict[str, dict[str, Any]]:
     """Judged query by query."""
-    found: dict[str, dict[str, Any]] = {}
-    for metric in METRICS:
-        best, value = chosen(checkpoints, parts, functools.partial(exact, metric))
-        found[metric] = {"choose": value}
-        if "judge" in best:
-            lists = zip(best["judge"].split(1), parts["judge"].y.split(1), strict=True)
-            found[metric]["judge"] = [exact(metric, scores, grades) for scores, grades in lists]
-    return found
+    return {
+        metric: items_of_best(checkpoints, parts, functools.partial(exact, metric), functools.partial(by_query, metric))
+        for metric in METRICS
+    }
+
+
+def by_query(metric: str, scores: Tensor, grades: Tensor) -> list[float]:
+    return [exact(metric, *query) for query in zip(scores.split(1), grades.split(1), strict=True)]
 
 
 def exact(metric: str, scores: Tensor, grades: Tensor) -> float:

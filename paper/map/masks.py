@@ -25,7 +25,7 @@ from .task import Checkpoint, Rows, Task
 #: Scores and masks that networks see: a quarter of the picture's height and width.
 STRIDE = 4
 METRICS = ("mean IoU", "rare IoU", "mean IoU, offsets", "rare IoU, offsets")
-Found = tuple[tuple[Tensor, ...], Tensor]
+Maps = tuple[tuple[Tensor, ...], Tensor]
 
 
 def _dice(shares: Tensor, knob: float, metric: str) -> Loss:
@@ -96,20 +96,20 @@ class OnMaps(nn.Module):
         self.decoder = Decoder(channels, classes)
 
     def forward(self, *maps: Tensor) -> Tensor:
-        found: Tensor = self.decoder([one.float().contiguous() for one in maps])
-        return found
+        scores: Tensor = self.decoder([level.float().contiguous() for level in maps])
+        return scores
 
 
 @functools.cache
-def read(folder: Path, name: str, split: str) -> Found:
+def read(folder: Path, name: str, split: str) -> Maps:
     """Maps in half precision, and class ids at the size of the scores."""
-    parts = [split, "val"] if split == "train" and (folder / name / "val.npz").exists() else [split]
-    raw = [arrays(folder / name / f"{one}.npz") for one in parts]
-    maps = load_backbone(LITE0).maps(np.concatenate([one["x"] for one in raw]))
-    ids = np.concatenate([one["mask"] for one in raw])
+    splits = [split, "val"] if split == "train" and (folder / name / "val.npz").exists() else [split]
+    files = [arrays(folder / name / f"{each}.npz") for each in splits]
+    maps = load_backbone(LITE0).maps(np.concatenate([file["x"] for file in files]))
+    ids = np.concatenate([file["mask"] for file in files])
     fine = torch.from_numpy(np.where(ids < CLASSES[name], ids, IGNORED).astype(np.int64))
     half = STRIDE // 2
-    return tuple(one.half() for one in maps), fine[:, half::STRIDE, half::STRIDE].contiguous()
+    return tuple(level.half() for level in maps), fine[:, half::STRIDE, half::STRIDE].contiguous()
 
 
 def load(folder: Path, name: str, metrics: tuple[str, ...], seed: int) -> Task:
@@ -123,12 +123,12 @@ def load(folder: Path, name: str, metrics: tuple[str, ...], seed: int) -> Task:
         "judge": everything.at(order[fifth == 1]),
         "confirm": Rows(test_maps, test_y),
     }
-    known = train.y[train.y != IGNORED]
-    shares = torch.bincount(known, minlength=CLASSES[name]).float() / len(known)
+    labelled = train.y[train.y != IGNORED]
+    shares = torch.bincount(labelled, minlength=CLASSES[name]).float() / len(labelled)
     return Task(
         train=train,
         parts=parts,
-        network=functools.partial(OnMaps, [one.shape[1] for one in maps], CLASSES[name]),
+        network=functools.partial(OnMaps, [level.shape[1] for level in maps], CLASSES[name]),
         evaluate=functools.partial(evaluate, parts, shares.argsort()[:3]),
         metrics=METRICS,
         shares=shares,
@@ -151,7 +151,7 @@ def known_pixels(scores: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 def flipped(rows: Rows, generator: torch.Generator) -> Rows:
     if torch.rand((), generator=generator) < 0.5:
         return rows
-    return Rows(tuple(one.flip(3) for one in rows.x), rows.y.flip(2))
+    return Rows(tuple(level.flip(3) for level in rows.x), rows.y.flip(2))
 
 
 def ious(called: Tensor, y: Tensor, classes: int) -> Tensor:
@@ -165,20 +165,22 @@ def ious(called: Tensor, y: Tensor, classes: int) -> Tensor:
 def evaluate(parts: dict[str, Rows], rare: Tensor, checkpoints: Sequence[Checkpoint]) -> dict[str, dict[str, float]]:
     """The checkpoint of the highest mean IoU by argmax serves all four numbers; offsets are fitted on the same rows."""
     classes = checkpoints[0]["choose"].shape[1]
-    checkpoints = [one for one in checkpoints if bool(one["choose"].isfinite().all())]
+    checkpoints = [checkpoint for checkpoint in checkpoints if bool(checkpoint["choose"].isfinite().all())]
     if not checkpoints:
         return {name: dict.fromkeys(parts, float("nan")) for name in METRICS}
-    chosen = [float(ious(one["choose"].argmax(1), parts["choose"].y, classes).nanmean()) for one in checkpoints]
+    chosen = [
+        float(ious(checkpoint["choose"].argmax(1), parts["choose"].y, classes).nanmean()) for checkpoint in checkpoints
+    ]
     best = checkpoints[max(range(len(chosen)), key=chosen.__getitem__)]
     ids = parts["choose"].y.to(torch.uint8)
     offsets = fit_offsets([best["choose"].log_softmax(1)], [ids], ignore=IGNORED)
-    found: dict[str, dict[str, float]] = {name: {} for name in METRICS}
+    values: dict[str, dict[str, float]] = {name: {} for name in METRICS}
     for name, scores in best.items():
         for words, called in (("", scores.argmax(1)), (", offsets", offsets.decide(scores.log_softmax(1)))):
             each = ious(called.long(), parts[name].y, classes)
-            found[f"mean IoU{words}"][name] = float(each.nanmean())
-            found[f"rare IoU{words}"][name] = float(each[rare].nanmean())
-    return found
+            values[f"mean IoU{words}"][name] = float(each.nanmean())
+            values[f"rare IoU{words}"][name] = float(each[rare].nanmean())
+    return values
 
 
 EXPERIMENT = regime(

@@ -41,41 +41,43 @@ def shortest_path(costs: Tensor) -> Tensor:
         by_right.append(left <= above)
     came, row = torch.stack(by_right, 1), torch.arange(len(costs))
     steps = torch.tensor([right.get(i, 0) for i in range(n * n)])
-    node, found = torch.full_like(row, n * n - 1), torch.zeros_like(costs)
+    node, steps_taken = torch.full_like(row, n * n - 1), torch.zeros_like(costs)
     for _ in range(2 * n - 2):
         across = came[row, node]
         before = torch.where(across, node - 1, node - n)
-        found[row, torch.where(across, steps[before], rights + before)] = 1.0
+        steps_taken[row, torch.where(across, steps[before], rights + before)] = 1.0
         node = before
-    return found
+    return steps_taken
 
 
 def portfolio(costs: Tensor) -> Tensor:
     """Shares of assets that sum to 1, at most 0.4 a sector: the best of each of the best three sectors."""
     least, asset = costs.view(len(costs), SECTORS, EACH).min(2)
     sectors = least.argsort(1)[:, :3]
-    found = torch.zeros_like(costs)
+    bought = torch.zeros_like(costs)
     shares = torch.tensor([0.4, 0.4, 0.2], dtype=costs.dtype).expand(len(costs), 3)
-    return found.scatter_(1, sectors * EACH + asset.gather(1, sectors), shares)
+    return bought.scatter_(1, sectors * EACH + asset.gather(1, sectors), shares)
 
 
 def knapsack(costs: Tensor) -> Tensor:
     """Whether each item is taken: the least sum of costs within both capacities, item by item over what is left."""
     best = costs.new_zeros(len(costs), CAPACITY + 1, CAPACITY + 1)
     taken = []
-    for cost, (one, two) in zip(costs.unbind(1), WEIGHTS, strict=True):
+    for cost, (first, second) in zip(costs.unbind(1), WEIGHTS, strict=True):
         better = torch.zeros_like(best, dtype=torch.bool)
-        better[:, one:, two:] = (lower := best[:, :-one, :-two] + cost[:, None, None]) < best[:, one:, two:]
+        better[:, first:, second:] = (lower := best[:, :-first, :-second] + cost[:, None, None]) < best[
+            :, first:, second:
+        ]
         best = best.clone()
-        best[:, one:, two:] = torch.minimum(lower, best[:, one:, two:])
+        best[:, first:, second:] = torch.minimum(lower, best[:, first:, second:])
         taken.append(better)
-    found, row = torch.zeros_like(costs), torch.arange(len(costs))
+    chosen, row = torch.zeros_like(costs), torch.arange(len(costs))
     left = torch.full((len(costs), 2), CAPACITY)
     for item in reversed(range(len(WEIGHTS))):
         takes = taken[item][row, left[:, 0], left[:, 1]]
-        found[:, item] = takes.to(costs.dtype)
+        chosen[:, item] = takes.to(costs.dtype)
         left = left - takes[:, None] * torch.tensor(WEIGHTS[item])
-    return found
+    return chosen
 
 
 #: By name: how many costs, their sign, and the solver.
@@ -86,20 +88,17 @@ PROBLEMS: dict[str, tuple[int, float, Solver]] = {
 }
 
 
-def draw(name: str, seed: int) -> dict[str, Rows]:
+def draw(problem: str, seed: int) -> dict[str, Rows]:
     """PyEPO's polynomial costs with multiplicative noise of a half, beside the decisions that were best."""
-    size, sign, solve = PROBLEMS[name]
+    size, sign, solve = PROBLEMS[problem]
     random, rows = np.random.default_rng(seed), sum(PARTS.values())
     x = random.normal(size=(rows, FEATURES))
     mixing = random.binomial(1, 0.5, size=(FEATURES, size))
     smooth = sign * ((x @ mixing / math.sqrt(FEATURES) + 3) ** DEGREE + 1) / 3.5**DEGREE
     costs = torch.from_numpy(smooth * random.uniform(0.5, 1.5, size=smooth.shape)).float()
-    both = torch.cat((costs, solve(costs)), 1)
+    targets = torch.cat((costs, solve(costs)), 1).split(list(PARTS.values()))
     features = torch.from_numpy(x).float().split(list(PARTS.values()))
-    return {
-        part: Rows((one,), two)
-        for part, one, two in zip(PARTS, features, both.split(list(PARTS.values())), strict=True)
-    }
+    return {name: Rows((of_x,), of_y) for name, of_x, of_y in zip(PARTS, features, targets, strict=True)}
 
 
 def minus_regret(solve: Solver, predicted: Tensor, y: Tensor) -> float:
@@ -155,7 +154,7 @@ def load(name: str, seed: int) -> Task:
         train=train,
         parts=parts,
         network=functools.partial(nn.Linear, FEATURES, size),
-        evaluate=lambda found: {"regret": best_of(found, parts, functools.partial(minus_regret, solve))},
+        evaluate=lambda checkpoints: {"regret": best_of(checkpoints, parts, functools.partial(minus_regret, solve))},
         metrics=("regret",),
         shares=torch.ones(1),
         seed=seed,

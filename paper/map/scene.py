@@ -19,7 +19,7 @@ from .masks import METHODS, METRICS, load
 from .training import Run, train
 
 #: Loss → learning rate that its trials chose (`paper/results/map_masks`).
-SHOWN = {"cross-entropy": 0.009486833, "1/√frequency": 0.005334838, "metric": 0.005334838}
+RATES = {"cross-entropy": 0.009486833, "1/√frequency": 0.005334838, "metric": 0.005334838}
 #: Of the three rarest classes.
 INKS = ((0.85, 0.2, 0.1), (0.05, 0.35, 0.75), (0.9, 0.7, 0.0))
 
@@ -29,20 +29,20 @@ def main(path: Path = Path("docs/map_masks.png")) -> None:
     task = load(folder, "camvid", METRICS, 0)
     rare, truth = task.shares.argsort()[:3], task.parts["confirm"].y
     row = int(torch.isin(truth, rare).flatten(1).sum(1).argmax())
-    classes, shown = CLASSES["camvid"], {"truth": truth[row]}
+    classes, masks = CLASSES["camvid"], {"truth": truth[row]}
     for method in METHODS:
-        if method.name in SHOWN:
-            run = Run(task, method.make(task.shares, 0.0, ""), SHOWN[method.name], 0)
+        if method.name in RATES:
+            run = Run(task, method.make(task.shares, 0.0, ""), RATES[method.name], 0)
             scores = train(run, False, False, ("confirm",))[-1]["confirm"]
-            shown[method.name] = scores[row].argmax(0)
+            masks[method.name] = scores[row].argmax(0)
     names = arrays(folder / "camvid" / "test.npz")["classes"].tolist()
     with drawing(path, (10.0, 2.6)) as figure:
-        for axes, (name, ids) in zip(figure.subplots(1, len(shown)), shown.items(), strict=True):
+        for axes, (name, ids) in zip(figure.subplots(1, len(masks)), masks.items(), strict=True):
             axes.imshow(painted(ids, classes, rare))
             axes.set_title(name, fontsize=9)
             axes.set_axis_off()
-        for ink, one in zip(INKS, rare.tolist(), strict=True):
-            axes.plot([], [], "s", color=ink, label=names[one])
+        for ink, class_id in zip(INKS, rare.tolist(), strict=True):
+            axes.plot([], [], "s", color=ink, label=names[class_id])
         figure.legend(loc="outside lower center", ncols=3, frameon=False)
 
 
@@ -50,8 +50,8 @@ def painted(ids: Tensor, classes: int, rare: Tensor) -> Tensor:
     """Rare classes in their inks, the others in greys, white where nobody knows."""
     colours = torch.linspace(0.55, 0.85, classes)[:, None].expand(-1, 3).clone()
     colours[rare] = torch.tensor(INKS)
-    known = ids.long().clamp_max(classes - 1)
-    return torch.where((ids == IGNORED)[:, :, None], 1.0, colours[known])
+    clipped = ids.long().clamp_max(classes - 1)
+    return torch.where((ids == IGNORED)[:, :, None], 1.0, colours[clipped])
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def read(folder: Path, name: str) -> tuple[Raw, Raw]:
         x, y = torch.from_numpy(raw["X"]).float(), torch.from_numpy(raw["y"]).long()
         train = torch.from_numpy(raw["train"])
         return (x[train], y[train]), (x[~train], y[~train])
-    parts = [_part(folder, source, split) for split in ("train", "test")]
+    parts = [_split(folder, source, split) for split in ("train", "test")]
     if variant == "long tail":
         parts = [_thinned(x, y, 0.6 ** torch.arange(10)) for x, y in parts]
     elif variant:  # one digit against the rest, its positives thinned to a share
@@ -74,7 +74,7 @@ def read(folder: Path, name: str) -> tuple[Raw, Raw]:
     return parts[0], parts[1]
 
 
-def _part(folder: Path, source: str, split: str) -> Raw:
+def _split(folder: Path, source: str, split: str) -> Raw:
     raw = arrays(folder / source / f"{split}.npz")
     if "X" in raw:
         return torch.from_numpy(raw["X"]).float(), torch.from_numpy(np.asarray(raw["y"])).long()

@@ -25,7 +25,7 @@ class Rows:
         return len(self.y)
 
     def at(self, index: Tensor) -> Rows:
-        return Rows(tuple(one[index] for one in self.x), self.y[index])
+        return Rows(tuple(column[index] for column in self.x), self.y[index])
 
 
 #: Scores of the choosing and of each judging part at one checkpoint.
@@ -81,10 +81,12 @@ def chosen(
     checkpoints: Sequence[Checkpoint], parts: dict[str, Rows], value: Callable[[Tensor, Tensor], float]
 ) -> tuple[Checkpoint, float]:
     """The checkpoint that has the highest value on the choosing rows, and that value; a diverged one where all are."""
-    finite = [one for one in checkpoints if all(bool(scores.isfinite().all()) for scores in one.values())]
+    finite = [
+        checkpoint for checkpoint in checkpoints if all(bool(scores.isfinite().all()) for scores in checkpoint.values())
+    ]
     if not finite:
         return checkpoints[0], math.nan
-    values = [value(one["choose"], parts["choose"].y) for one in finite]
+    values = [value(checkpoint["choose"], parts["choose"].y) for checkpoint in finite]
     best = max(range(len(finite)), key=values.__getitem__)
     return finite[best], values[best]
 
@@ -93,5 +95,20 @@ def best_of(
     checkpoints: Sequence[Checkpoint], parts: dict[str, Rows], value: Callable[[Tensor, Tensor], float]
 ) -> dict[str, float]:
     """A metric at the chosen checkpoint, for each part that was scored."""
-    best, at = chosen(checkpoints, parts, value)
-    return {name: at if name == "choose" or at != at else value(best[name], parts[name].y) for name in best}
+    best, value_there = chosen(checkpoints, parts, value)
+    return {
+        part: value_there if part == "choose" or math.isnan(value_there) else value(scores, parts[part].y)
+        for part, scores in best.items()
+    }
+
+
+def items_of_best(
+    checkpoints: Sequence[Checkpoint],
+    parts: dict[str, Rows],
+    value: Callable[[Tensor, Tensor], float],
+    items: Callable[[Tensor, Tensor], list[float]],
+) -> dict[str, Any]:
+    """A metric at the chosen checkpoint; of the judging part, if it was scored, item by item (queries, classes)."""
+    best, value_there = chosen(checkpoints, parts, value)
+    judged = {"judge": items(best["judge"], parts["judge"].y)} if "judge" in best else {}
+    return {"choose": value_there, **judged}

@@ -19,7 +19,7 @@ from ..experiments.ours.retrieval_features import SETS, SPLITS, data
 from ..experiments.ours.retrieval_losses import multi_similarity, of_package, smooth_ap, supervised_contrastive
 from .contest import regime_of_folds
 from .losses import Loss, MakeLoss, Method, then
-from .task import Checkpoint, Rows, Task, chosen
+from .task import Checkpoint, Rows, Task, items_of_best
 
 METRICS, SIZE = ("map@r", "recall@1"), 64
 #: Vectors and labels to a scalar.
@@ -136,17 +136,17 @@ def load(folder: Path, name: str, fold: int) -> Task:
 
 def evaluate(parts: dict[str, Rows], checkpoints: Sequence[Checkpoint]) -> dict[str, dict[str, Any]]:
     """Judged class by class."""
-    found: dict[str, dict[str, Any]] = {}
-    for metric in METRICS:
-        best, value = chosen(checkpoints, parts, functools.partial(_mean, metric))
-        found[metric] = {"choose": value}
-        if "judge" in best:
-            found[metric]["judge"] = by_class(best["judge"], parts["judge"].y)[metric].tolist()
-    return found
 
+    def items(metric: str, outputs: Tensor, y: Tensor) -> list[float]:
+        return [float(value) for value in by_class(outputs, y)[metric]]
 
-def _mean(metric: str, outputs: Tensor, y: Tensor) -> float:
-    return float(by_class(outputs, y)[metric].mean())
+    def mean(metric: str, outputs: Tensor, y: Tensor) -> float:
+        return float(by_class(outputs, y)[metric].mean())
+
+    return {
+        metric: items_of_best(checkpoints, parts, functools.partial(mean, metric), functools.partial(items, metric))
+        for metric in METRICS
+    }
 
 
 def by_class(outputs: Tensor, y: Tensor) -> dict[str, Tensor]:
@@ -154,11 +154,11 @@ def by_class(outputs: Tensor, y: Tensor) -> dict[str, Tensor]:
     unit = functional.normalize(outputs[:, :SIZE])
     relevant = (y[:, None] == y).sum(1) - 1
     nearest = (unit @ unit.T).fill_diagonal_(-torch.inf).topk(int(relevant.max()), 1).indices
-    hits, places = (y[nearest] == y[:, None]).double(), torch.arange(1, nearest.shape[1] + 1)
-    precision = hits.cumsum(1) / places * hits * (places <= relevant[:, None])
+    hits, rank = (y[nearest] == y[:, None]).double(), torch.arange(1, nearest.shape[1] + 1)
+    precision = hits.cumsum(1) / rank * hits * (rank <= relevant[:, None])
     each = {"map@r": precision.sum(1) / relevant, "recall@1": hits[:, 0]}
     classes = y.unique()
-    return {name: torch.stack([value[y == one].mean() for one in classes]) for name, value in each.items()}
+    return {name: torch.stack([value[y == label].mean() for label in classes]) for name, value in each.items()}
 
 
 EXPERIMENT = regime_of_folds(

@@ -524,7 +524,7 @@ def test_the_curves_pass_through_the_values_of_their_regimes(tmp_path: Path) -> 
     regimes = {curves.PATHS: "map_regret", curves.CRIME: "map_untuned"}
     for entry in stored["map_curves"]:
         data, method = entry["cell"]["data"], entry["cell"]["method"]
-        metric = curves.SHOWN[data][0]
+        metric = curves.CURVES[data][0]
         (values,) = (
             other["result"][metric]
             for other in stored[regimes[data]]
