@@ -12,7 +12,7 @@ import numpy as np
 from common import record
 
 from paper.detection import data
-from paper.detection.average_precision import Found, Truth, box_ap
+from paper.detection.average_precision import Detected, Truth, box_ap
 from paper.experiment import Options, data_folder, find_data
 
 
@@ -62,7 +62,7 @@ def main() -> None:
     record("boxes", "Average precision of boxes, COCO's rule", "python paper/benchmarks/bench_boxes.py", rows)
 
 
-def ours(known: Any, found: dict[int, Found], order: list[int], number: int, overlap: float) -> float:
+def ours(known: Any, found: dict[int, Detected], order: list[int], number: int, overlap: float) -> float:
     """Of one class, pictures in pycocotools' order."""
     real = {picture: [one["box"] for one in known[picture] if one["class"] == number] for picture in order}
     truth = [Truth(np.array(some).reshape(-1, 4), np.zeros(len(some), dtype=bool)) for some in real.values()]

@@ -201,7 +201,7 @@ def memory() -> None:
 
 def resnet18() -> nn.Module:
     """ResNet-18 with its published first layer, and group norm."""
-    from paper.data.images import Residual
+    from paper.networks.models import Residual
 
     torch.manual_seed(0)
     widths = (64, 64, 64, 128, 128, 256, 256, 512, 512)

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import aimfor
-from paper.data.images import own_resnet20, small_cnn
 from paper.networks.mask_networks import SegNet
+from paper.networks.models import own_resnet20, small_cnn
 from paper.rivals.mask_rivals import soft_iou
 
 Loss = Callable[[Tensor], Tensor]

@@ -14,7 +14,7 @@ from aimfor.data.backbones import LITE0, load_backbone
 from aimfor.data.features import FeatureStore, features_of
 from aimfor.data.pictures import Pictures
 
-from .formats import read_split
+from .images import read_split
 
 
 @functools.cache
@@ -22,8 +22,8 @@ def frozen_split(folder: Path, name: str, split: str, most: int, side: int) -> t
     """Features ``(n, 1280)`` of EfficientNet-Lite0 and class ids of at most ``most`` images, drawn evenly by class."""
     images, labels = read_split(folder, name, split)
     rows = evenly(labels, most)
-    found = features(np.ascontiguousarray(images[rows]), side)
-    return found, torch.from_numpy(np.asarray(labels)[rows]).long()
+    of_pictures = features(np.ascontiguousarray(images[rows]), side)
+    return of_pictures, torch.from_numpy(np.asarray(labels)[rows]).long()
 
 
 def features(images: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], side: int) -> Tensor:
@@ -39,5 +39,5 @@ def evenly(labels: np.ndarray[tuple[int, ...], np.dtype[np.int64]], most: int) -
     """Rows with about as many of each class, at most ``most`` of all, always the same, in order."""
     random, classes = np.random.default_rng(0), np.unique(labels)
     each = max(1, most // len(classes))
-    picked = [random.permutation(np.flatnonzero(labels == one))[:each] for one in classes]
-    return sorted(int(row) for part in picked for row in part)
+    picked = [random.permutation(np.flatnonzero(labels == label))[:each] for label in classes]
+    return sorted(int(row) for of_class in picked for row in of_class)

@@ -1,31 +1,132 @@
-"""Small image sets as tensors, the imbalances of Meng's tables, and the networks that train on them."""
+"""Small image sets: read in the formats they are published in, as tensors, and with the imbalances of Meng's tables.
+
+The small ``.npz`` copies are looked for first; a user who has the full sets (CIFAR's python batches, STL-10's binaries,
+MNIST's idx files) points ``--data`` at them.
+"""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
-from functools import partial
+import gzip
+import io
+import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from ..experiment import Options
-from ..networks.models import library_resnet18, library_resnet20
+from aimfor.errors import InputError
+
 from ..protocol.protocol import Split
-from .formats import read_split
-from .tables import stratified
+from .tables import arrays, stratified
 
 #: Classes of each set; cats and dogs are two.
 CLASSES = {"cats_vs_dogs": 2, "cifar10": 10, "cifar100": 100, "stl10": 10}
+Images = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """CIFAR's batches are pickles; nothing but numpy arrays may be made from them."""
+
+    ALLOWED = frozenset({"_reconstruct", "ndarray", "dtype", "scalar", "_frombuffer"})
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module.split(".")[0] == "numpy" and name in self.ALLOWED:
+            return super().find_class(module.replace("numpy.core", "numpy._core"), name)
+        if (module, name) == ("_codecs", "encode"):  # how bytes are written for old readers
+            return super().find_class(module, name)
+        raise InputError("data", f"a pickle that wants {module}.{name}", "a CIFAR batch, which holds arrays alone")
+
+
+def cifar_batches(paths: list[Path], key: str) -> Images:
+    """``(n, 32, 32, 3)`` uint8 images and labels from python batches; ``key`` is "labels" or "fine_labels"."""
+    images, labels = [], []
+    for path in paths:
+        batch = _ArraysOnly(io.BytesIO(path.read_bytes()), encoding="latin1").load()
+        if not isinstance(batch, dict) or "data" not in batch or key not in batch:
+            raise InputError("data", f"{path.name} without 'data' and {key!r}", "a CIFAR python batch")
+        images.append(np.asarray(batch["data"], dtype=np.uint8).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+        labels.append(np.asarray(batch[key], dtype=np.int64))
+    return np.concatenate(images), np.concatenate(labels)
+
+
+def stl10_binary(images: Path, labels: Path) -> Images:
+    """``(n, 96, 96, 3)`` uint8 images (stored by column) and labels 0 … 9 (stored from 1)."""
+    raw = np.fromfile(images, dtype=np.uint8)
+    if raw.size % (3 * 96 * 96):
+        raise InputError("data", f"{images.name} of {raw.size} bytes", "a multiple of 3 × 96 × 96")
+    return raw.reshape(-1, 3, 96, 96).transpose(0, 3, 2, 1), np.fromfile(labels, dtype=np.uint8).astype(np.int64) - 1
+
+
+def idx(path: Path) -> np.ndarray[Any, Any]:
+    """An array of bytes in MNIST's own format, plain or gzipped."""
+    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    if len(raw) < 4 or raw[:3] != b"\0\0\x08":
+        raise InputError("data", f"{path.name}, which does not start as one", "an idx file of unsigned bytes")
+    dimensions = raw[3]
+    shape = np.frombuffer(raw, dtype=">i4", count=dimensions, offset=4)
+    body = np.frombuffer(raw, dtype=np.uint8, offset=4 + 4 * dimensions)
+    if body.size != int(shape.prod()):
+        raise InputError("data", f"{path.name} with {body.size} values", f"{int(shape.prod())}, as its head says")
+    return body.reshape(tuple(int(side) for side in shape))
+
+
+def read_split(folder: Path, name: str, split: str) -> Images:
+    """Images and labels of ``<name>/<split>.npz``, or of that split in the set's published format.
+
+    Raises:
+        InputError: Neither is there.
+    """
+    path = folder / name / f"{split}.npz"
+    if path.exists():
+        raw = arrays(path)
+        return raw["x"], raw["y"]
+    arrays_of_split = published(folder, name, split)
+    if arrays_of_split is None:
+        remedy = f"Give the folder that holds {name}/{split}.npz or the set's published files."
+        raise InputError("data", f"{folder}, without {name} ({split})", "a folder that holds it", remedy)
+    return arrays_of_split
+
+
+def published(folder: Path, name: str, split: str) -> Images | None:
+    """One split of a set in its published format, or None when it is not there."""
+    if name == "cifar10":
+        batches = [f"data_batch_{number}" for number in range(1, 6)] if split == "train" else ["test_batch"]
+        paths = [folder / "cifar-10-batches-py" / batch for batch in batches]
+        return cifar_batches(paths, "labels") if all(path.exists() for path in paths) else None
+    if name == "cifar100":
+        path = folder / "cifar-100-python" / split
+        return cifar_batches([path], "fine_labels") if path.exists() else None
+    if name == "stl10":
+        parts = [folder / "stl10_binary" / f"{split}_{kind}.bin" for kind in ("X", "y")]
+        return stl10_binary(*parts) if all(path.exists() for path in parts) else None
+    if name == "mnist":
+        return _mnist(folder / "mnist", "train" if split == "train" else "t10k")
+    return None
+
+
+def _mnist(folder: Path, prefix: str) -> Images | None:
+    """``(n, 28, 28)`` uint8 images and labels from idx files, gzipped or not, with either spelling of their names."""
+    files = []
+    for kind in ("images-idx3-ubyte", "labels-idx1-ubyte"):
+        names = [f"{prefix}-{kind}", f"{prefix}-{kind.replace('-idx', '.idx')}"]
+        paths = [folder / (name + suffix) for name in names for suffix in ("", ".gz")]
+        path = next((path for path in paths if path.exists()), None)
+        if path is None:
+            return None
+        files.append(idx(path))
+    images, labels = files
+    if images.ndim != 3 or labels.shape != images.shape[:1]:
+        raise InputError("data", f"images {images.shape} and labels {labels.shape}", "(n, rows, columns) and (n,)")
+    return images, labels.astype(np.int64)
 
 
 def load(folder: Path, name: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Training and test images ``(n, 3, 32, 32)`` in [−1, 1] with their class ids.
 
-    From ``<name>/train.npz`` and ``<name>/test.npz``, or from the set's published files (see `formats`).
+    From ``<name>/train.npz`` and ``<name>/test.npz``, or from the set's published files.
 
     Raises:
         InputError: Neither is there.
@@ -83,72 +184,3 @@ def three_class_parts(folder: Path, name: str, drop: float, seed: int, size: int
 def _split(x: Tensor, y: Tensor, seed: int) -> tuple[Split, Split]:
     fit, judge = stratified(y, 0.25, seed)
     return Split(x[fit], y[fit]), Split(x[judge], y[judge])
-
-
-def small_cnn(outputs: int = 1, halve: bool = True) -> nn.Module:
-    """Images halved, three strided convolutions, a linear layer: 24 thousand weights, milliseconds a step."""
-    return nn.Sequential(
-        nn.AvgPool2d(2) if halve else nn.Identity(),
-        nn.Conv2d(3, 16, 3, 2, 1),
-        nn.ReLU(),
-        nn.Conv2d(16, 32, 3, 2, 1),
-        nn.ReLU(),
-        nn.Conv2d(32, 64, 3, 2, 1),
-        nn.ReLU(),
-        nn.AdaptiveAvgPool2d(2),
-        nn.Flatten(),
-        nn.Linear(256, outputs),
-    )
-
-
-class Residual(nn.Module):
-    """Two convolutions with the input carried around them (He 2016); group norm, which needs no batch statistics."""
-
-    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
-        super().__init__()
-        self.first = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
-        self.second = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
-        self.norms = nn.ModuleList([nn.GroupNorm(8, outputs), nn.GroupNorm(8, outputs)])
-        self.carry = nn.Identity() if inputs == outputs else nn.Conv2d(inputs, outputs, 1, stride, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        inner = self.norms[1](self.second(functional.relu(self.norms[0](self.first(x)))))
-        return functional.relu(inner + self.carry(x))
-
-
-def resnet20(outputs: int = 1) -> nn.Module:
-    """The residual network of twenty layers for 32 × 32 images (0.27 million weights): a library's, or else ours."""
-    found = library_resnet20(outputs)
-    return own_resnet20(outputs) if found is None else found
-
-
-def resnet18(outputs: int = 1) -> nn.Module:
-    """The residual network of eighteen layers (11 million weights), images of any size: a library's, or else ours."""
-    found = library_resnet18(outputs)
-    return own_resnet18(outputs) if found is None else found
-
-
-def own_resnet20(outputs: int = 1) -> nn.Module:
-    """ResNet-20 with group norm, in torch alone."""
-    return _residual_network((16, 16, 16, 16, 32, 32, 32, 64, 64, 64), outputs)
-
-
-def own_resnet18(outputs: int = 1) -> nn.Module:
-    """ResNet-18 with group norm and a first layer for small images, in torch alone."""
-    return _residual_network((64, 64, 64, 128, 128, 256, 256, 512, 512), outputs)
-
-
-def _residual_network(widths: tuple[int, ...], outputs: int) -> nn.Module:
-    """A first convolution, a block from each width to the next (a wider one halves the image), a linear layer."""
-    blocks = [Residual(a, b, 1 if a == b else 2) for a, b in itertools.pairwise(widths)]
-    stem = [nn.Conv2d(3, widths[0], 3, 1, 1, bias=False), nn.GroupNorm(8, widths[0]), nn.ReLU()]
-    return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], outputs))
-
-
-#: What ``--model`` can name.
-NETWORKS: dict[str, Callable[[int], nn.Module]] = {"small": small_cnn, "resnet20": resnet20, "resnet18": resnet18}
-
-
-def network(options: Options, outputs: int = 1) -> Callable[[], nn.Module]:
-    """What makes the network that was asked for: by name, else ResNet-20 at full size and the small one otherwise."""
-    return partial(NETWORKS[options.model or ("resnet20" if options.full else "small")], outputs)

@@ -41,10 +41,10 @@ def table(folder: Path, name: str, seed: int) -> tuple[Split, Split, Split]:
     """One small table: standardised by its training part; a third of the training rows is for validation."""
     raw = arrays(folder / "imbalanced_small" / f"{name}.npz")
     x, y = torch.from_numpy(raw["X"]).float(), torch.from_numpy(raw["y"]).long()
-    known = torch.from_numpy(raw["train"])
-    inside = known.nonzero().squeeze(1)
+    train = torch.from_numpy(raw["train"])
+    inside = train.nonzero().squeeze(1)
     fit, judge = stratified(y[inside], 1 / 3, seed)
-    return standardised_parts(x, y, inside[fit], inside[judge], (~known).nonzero().squeeze(1))
+    return standardised_parts(x, y, inside[fit], inside[judge], (~train).nonzero().squeeze(1))
 
 
 def standardised_parts(x: Tensor, y: Tensor, fit: Tensor, judge: Tensor, test: Tensor) -> tuple[Split, Split, Split]:

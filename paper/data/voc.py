@@ -83,10 +83,10 @@ def load_large(folder: Path, split: str) -> Persons:
     """The persons of ``voc2012_action_large``, "train" or "val": crops of 160 pixels, padded by 16 as in the paper."""
     from PIL import Image
 
-    place = folder / "voc2012_action_large"
-    with (place / f"{split}.csv").open(encoding="utf8", newline="") as lines:
+    source = folder / "voc2012_action_large"
+    with (source / f"{split}.csv").open(encoding="utf8", newline="") as lines:
         rows = list(csv.DictReader(lines))
-    with zipfile.ZipFile(place / f"{split}.zip") as packed:
+    with zipfile.ZipFile(source / f"{split}.zip") as packed:
         crops = np.stack([np.asarray(Image.open(io.BytesIO(packed.read(row["file"])))) for row in rows])
     # An empty cell was not annotated: neither yes nor no.
     labels = np.array([[-1 if row[action] == "" else int(float(row[action])) for action in ACTIONS] for row in rows])
@@ -125,13 +125,13 @@ def from_devkit(folder: Path, listed: str, side: int) -> Persons:
             labels.setdefault(person, [-1] * len(ACTIONS))[number] = label
     persons = sorted(labels)
     crops = np.empty((len(persons), side, side, 3), dtype=np.uint8)
-    for row, (image, place) in enumerate(persons):
-        box = _box(folder / "Annotations" / f"{image}.xml", place)
+    for row, (image, number_of_object) in enumerate(persons):
+        box = _box(folder / "Annotations" / f"{image}.xml", number_of_object)
         with Image.open(folder / "JPEGImages" / f"{image}.jpg") as picture:
-            cut = picture.convert("RGB").crop(_enlarged(box, picture.size))
-            crops[row] = np.asarray(cut.resize((side, side), Image.Resampling.BILINEAR))
-    found = np.array([labels[person] for person in persons], dtype=np.int64).reshape(-1, len(ACTIONS))
-    return Persons(crops, found, np.array([image for image, _ in persons]))
+            person_crop = picture.convert("RGB").crop(_enlarged(box, picture.size))
+            crops[row] = np.asarray(person_crop.resize((side, side), Image.Resampling.BILINEAR))
+    answers = np.array([labels[person] for person in persons], dtype=np.int64).reshape(-1, len(ACTIONS))
+    return Persons(crops, answers, np.array([image for image, _ in persons]))
 
 
 def _entry(path: Path, line: str) -> tuple[tuple[str, int], int]:
@@ -141,13 +141,13 @@ def _entry(path: Path, line: str) -> tuple[tuple[str, int], int]:
     return (fields[0], int(fields[1])), {"1": 1, "-1": 0, "0": -1}[fields[2]]
 
 
-def _box(path: Path, place: int) -> tuple[float, float, float, float]:
+def _box(path: Path, number: int) -> tuple[float, float, float, float]:
     """xmin, ymin, xmax, ymax of the person at that place (from 1) among the annotated objects."""
     objects = ElementTree.parse(path).getroot().findall("object")
-    name = objects[place - 1].findtext("name") if 1 <= place <= len(objects) else None
+    name = objects[number - 1].findtext("name") if 1 <= number <= len(objects) else None
     if name != "person":
-        raise InputError("data", f"{path.name} with object {place} a {name}", "a person, as the action lists say")
-    sides = [objects[place - 1].findtext(f"bndbox/{side}") for side in ("xmin", "ymin", "xmax", "ymax")]
+        raise InputError("data", f"{path.name} with object {number} a {name}", "a person, as the action lists say")
+    sides = [objects[number - 1].findtext(f"bndbox/{side}") for side in ("xmin", "ymin", "xmax", "ymax")]
     xmin, ymin, xmax, ymax = (float(side or "nan") for side in sides)
     if not (xmin < xmax and ymin < ymax):
         raise InputError("data", f"{path.name} with the box {sides}", "xmin < xmax and ymin < ymax")

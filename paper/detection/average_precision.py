@@ -25,14 +25,14 @@ class Truth:
 
 
 @dataclass(frozen=True)
-class Found:
+class Detected:
     """Boxes of one class that a detector found in one picture, with their scores."""
 
     boxes: Boxes
     scores: Array
 
 
-def box_ap(truth: Sequence[Truth], found: Sequence[Found], rule: str = "voc", overlap: float = 0.5) -> float:
+def box_ap(truth: Sequence[Truth], detected: Sequence[Detected], rule: str = "voc", overlap: float = 0.5) -> float:
     """Average precision of one class over pictures; NaN where no true box counts.
 
     *voc*: a box goes to the true box that it overlaps most; if that was taken before it is wrong, if it is difficult it
@@ -45,16 +45,16 @@ def box_ap(truth: Sequence[Truth], found: Sequence[Found], rule: str = "voc", ov
     """
     if rule not in RULES:
         raise InputError("rule", repr(rule), "one of " + ", ".join(RULES))
-    if len(truth) != len(found):
-        raise InputError("found", f"{len(found)} pictures", f"{len(truth)}, as the truth has")
-    count = sum(int((~one.difficult).sum()) if rule == "voc" else len(one.boxes) for one in truth)
+    if len(truth) != len(detected):
+        raise InputError("detected", f"{len(detected)} pictures", f"{len(truth)}, as the truth has")
+    count = sum(int((~real.difficult).sum()) if rule == "voc" else len(real.boxes) for real in truth)
     if not count:
         return float("nan")
     scores, right, counts = [np.zeros(0)], [np.zeros(0, dtype=bool)], [np.zeros(0, dtype=bool)]
-    for real, mine in zip(truth, found, strict=True):
+    for real, mine in zip(truth, detected, strict=True):
         if len(mine.boxes):
             order = np.argsort(-mine.scores, kind="stable")
-            hit, counted = _matched(real, checked("found", mine.boxes)[order], rule, overlap)
+            hit, counted = _matched(real, checked("detected", mine.boxes)[order], rule, overlap)
             scores.append(mine.scores[order])
             right.append(hit)
             counts.append(counted)
@@ -65,9 +65,9 @@ def box_ap(truth: Sequence[Truth], found: Sequence[Found], rule: str = "voc", ov
     recall = hits / count
     falling = np.maximum.accumulate(precision[::-1])[::-1]
     if rule == "coco":
-        places = np.searchsorted(recall, np.linspace(0.0, 1.0, 101), side="left")
+        position = np.searchsorted(recall, np.linspace(0.0, 1.0, 101), side="left")
         return float(
-            np.where(places < len(falling), np.append(falling, 0.0)[np.minimum(places, len(falling))], 0).mean()
+            np.where(position < len(falling), np.append(falling, 0.0)[np.minimum(position, len(falling))], 0).mean()
         )
     return float((np.diff(recall, prepend=0.0) * falling).sum())
 
@@ -78,14 +78,14 @@ def _matched(truth: Truth, boxes: Boxes, rule: str, least: float) -> tuple[Array
     if not len(truth.boxes):
         return hit, counted
     overlap, free = overlaps(boxes, truth.boxes), np.ones(len(truth.boxes), dtype=bool)
-    for place, row in enumerate(overlap):
+    for row_number, row in enumerate(overlap):
         among = np.where(free, row, -1.0) if rule == "coco" else row
         # COCO's own program takes the last of equal ones.
         best = len(row) - 1 - int(among[::-1].argmax()) if rule == "coco" else int(among.argmax())
         if among[best] < min(least, 1.0 - 1e-10):
             continue
         if rule == "voc" and truth.difficult[best]:
-            counted[place] = False
+            counted[row_number] = False
         elif free[best]:
-            hit[place], free[best] = True, False
+            hit[row_number], free[best] = True, False
     return hit, counted

@@ -15,19 +15,19 @@ Boxes = np.ndarray[Any, np.dtype[np.float64]]
 
 def checked(name: str, boxes: Boxes, size: tuple[float, float] | None = None) -> Boxes:
     """The boxes as float64, after refusing those that have no area or leave the picture of ``size`` (width, height)."""
-    found = np.asarray(boxes, dtype=np.float64)
-    if found.ndim != 2 or found.shape[1] != 4 or not np.isfinite(found).all():
-        raise InputError(name, f"shape {found.shape}", "finite boxes (n, 4): x0, y0, x1, y1")
-    flat = (found[:, 2] <= found[:, 0]) | (found[:, 3] <= found[:, 1])
+    array = np.asarray(boxes, dtype=np.float64)
+    if array.ndim != 2 or array.shape[1] != 4 or not np.isfinite(array).all():
+        raise InputError(name, f"shape {array.shape}", "finite boxes (n, 4): x0, y0, x1, y1")
+    flat = (array[:, 2] <= array[:, 0]) | (array[:, 3] <= array[:, 1])
     if flat.any():
-        raise InputError(name, f"the box {found[flat][0].tolist()}, without area", "x0 < x1 and y0 < y1")
+        raise InputError(name, f"the box {array[flat][0].tolist()}, without area", "x0 < x1 and y0 < y1")
     if size is not None:
         edge = np.array([size[0], size[1], size[0], size[1]])
-        outside = ((found < -1e-6) | (found > edge + 1e-6)).any(1)
+        outside = ((array < -1e-6) | (array > edge + 1e-6)).any(1)
         if outside.any():
-            came = f"the box {found[outside][0].tolist()} in a picture of {size[0]:g} × {size[1]:g}"
+            came = f"the box {array[outside][0].tolist()} in a picture of {size[0]:g} × {size[1]:g}"
             raise InputError(name, came, "boxes inside their picture", "Cut them at its edges.")
-    return found
+    return array
 
 
 def overlaps(first: Boxes, second: Boxes) -> Boxes:
@@ -36,8 +36,8 @@ def overlaps(first: Boxes, second: Boxes) -> Boxes:
     high = np.minimum(first[:, None, 2:], second[None, :, 2:])
     shared = np.clip(high - low, 0.0, None).prod(2)
     area, other = ((boxes[:, 2:] - boxes[:, :2]).prod(1) for boxes in (first, second))
-    found: Boxes = shared / (area[:, None] + other[None, :] - shared)
-    return found
+    ious: Boxes = shared / (area[:, None] + other[None, :] - shared)
+    return ious
 
 
 def suppressed(scores: np.ndarray[Any, Any], overlap: Boxes, most: float = 0.3) -> np.ndarray[Any, Any]:
@@ -50,10 +50,10 @@ def suppressed(scores: np.ndarray[Any, Any], overlap: Boxes, most: float = 0.3) 
     """
     order, kept = np.argsort(-scores, kind="stable"), []
     alive = np.ones(len(scores), dtype=bool)
-    for place in order:
-        if alive[place]:
-            kept.append(place)
-            alive &= overlap[place] <= most
+    for box in order:
+        if alive[box]:
+            kept.append(box)
+            alive &= overlap[box] <= most
     return np.array(kept, dtype=np.int64)
 
 

@@ -22,7 +22,7 @@ from PIL import Image
 from aimfor.data.backbones import LITE0, load_backbone
 from aimfor.errors import InputError
 
-from .average_precision import Found
+from .average_precision import Detected
 from .boxes import Boxes, checked, overlaps, pooled
 
 #: A picture (longest side 224) is doubled, so that a cell of the deepest map covers 16 of its pixels.
@@ -31,8 +31,8 @@ SCALE, CANVAS = 2, 448
 STRIDES = (16, 32)
 #: Each window is pooled by itself and with this much of its sides around it.
 AROUND = 0.25
-#: Windows of less than this side are left out, as in R-CNN's own list.
-LEAST = 10
+#: Pictures that are kept at once; windows of less than this side are left out, as in R-CNN's own list.
+BLOCK, LEAST = 48, 10
 
 
 @dataclass(frozen=True)
@@ -64,53 +64,60 @@ def truth(path: Path) -> tuple[dict[int, tuple[str, int, int]], dict[int, list[d
     """
     raw = json.loads(path.read_text(encoding="utf8"))
     for kind in ("images", "categories", "annotations"):
-        ids = [one["id"] for one in raw[kind]]
+        ids = [record["id"] for record in raw[kind]]
         if len(set(ids)) < len(ids):
             raise InputError(kind, f"{len(ids) - len(set(ids))} ids twice in {path.name}", "each id once")
-    pictures = {int(one["id"]): (str(one["file_name"]), int(one["width"]), int(one["height"])) for one in raw["images"]}
-    names = {int(one["id"]): str(one["name"]) for one in raw["categories"]}
-    known: dict[int, list[dict[str, Any]]] = {number: [] for number in pictures}
-    for one in raw["annotations"]:
-        if one["image_id"] not in known or one["category_id"] not in names:
-            came = f"a box of picture {one['image_id']} and class {one['category_id']} in {path.name}"
+    pictures = {
+        int(record["id"]): (str(record["file_name"]), int(record["width"]), int(record["height"]))
+        for record in raw["images"]
+    }
+    names = {int(record["id"]): str(record["name"]) for record in raw["categories"]}
+    by_picture: dict[int, list[dict[str, Any]]] = {number: [] for number in pictures}
+    for record in raw["annotations"]:
+        if record["image_id"] not in by_picture or record["category_id"] not in names:
+            came = f"a box of picture {record['image_id']} and class {record['category_id']} in {path.name}"
             raise InputError("annotations", came, "ids that the file lists")
-        x, y, w, h = one["bbox"]
-        _, width, height = pictures[one["image_id"]]
+        x, y, w, h = record["bbox"]
+        _, width, height = pictures[record["image_id"]]
         # Corners are stored to 0.01 of a pixel.
         box = checked("annotations", np.array([[x, y, x + w, y + h]]), (width + 0.02, height + 0.02))[0]
-        known[one["image_id"]].append({**one, "box": box, "class": sorted(names).index(one["category_id"])})
-    return pictures, known, tuple(names[number] for number in sorted(names))
+        by_picture[record["image_id"]].append(
+            {**record, "box": box, "class": sorted(names).index(record["category_id"])}
+        )
+    return pictures, by_picture, tuple(names[number] for number in sorted(names))
 
 
 def detections(
     records: list[dict[str, Any]], pictures: dict[int, tuple[str, int, int]], names: tuple[str, ...]
-) -> list[dict[int, Found]]:
+) -> list[dict[int, Detected]]:
     """What a detector found, as COCO's list of results: for each class its boxes by picture, all pictures in it.
 
     Raises:
         InputError: An unknown picture or class, an id twice, a score that is no number, or a box without area or
             outside its picture.
     """
-    ids = [one["id"] for one in records if "id" in one]
+    ids = [record["id"] for record in records if "id" in record]
     if len(set(ids)) < len(ids):
         raise InputError("results", f"{len(ids) - len(set(ids))} ids twice", "each id once")
-    found: list[dict[int, list[tuple[Boxes, float]]]] = [{number: [] for number in pictures} for _ in names]
-    for one in records:
-        picture, kind, score = one["image_id"], one["category_id"], float(one["score"])
+    of_class_and_picture: list[dict[int, list[tuple[Boxes, float]]]] = [
+        {number: [] for number in pictures} for _ in names
+    ]
+    for record in records:
+        picture, kind, score = record["image_id"], record["category_id"], float(record["score"])
         if picture not in pictures or not 1 <= kind <= len(names):
             raise InputError("results", f"a box of picture {picture} and class {kind}", "ids that the truth lists")
         if not np.isfinite(score):
             raise InputError("results", f"the score {score} in picture {picture}", "a finite number")
-        x, y, w, h = one["bbox"]
+        x, y, w, h = record["bbox"]
         box = checked("results", np.array([[x, y, x + w, y + h]]), pictures[picture][1:])
-        found[kind - 1][picture].append((box, score))
+        of_class_and_picture[kind - 1][picture].append((box, score))
     empty = np.zeros((0, 4))
     return [
         {
-            number: Found(np.concatenate([empty, *(box for box, _ in some)]), np.array([score for _, score in some]))
+            number: Detected(np.concatenate([empty, *(box for box, _ in some)]), np.array([score for _, score in some]))
             for number, some in of_class.items()
         }
-        for of_class in found
+        for of_class in of_class_and_picture
     ]
 
 
@@ -121,7 +128,7 @@ def load(folder: Path, split: str, most: int | None = None) -> tuple[Part, list[
     """
     some = "" if most is None else f"_{most}"
     store = Path(tempfile.gettempdir()) / "aimfor" / f"voc_detection_{split}_{SCALE}_{AROUND}{some}.npz"
-    pictures, known, names = truth(folder / "voc2012_detection" / f"{split}.json")
+    pictures, by_picture, names = truth(folder / "voc2012_detection" / f"{split}.json")
     drawn = np.random.default_rng(0).permutation(sorted(pictures))[:most]
     pictures = {int(number): pictures[int(number)] for number in drawn}
     if not store.exists():
@@ -131,36 +138,56 @@ def load(folder: Path, split: str, most: int | None = None) -> tuple[Part, list[
     ends = raw["counts"].cumsum()
     windows = np.split(raw["windows"].astype(np.float64), ends[:-1])
     ids = [int(number) for number in raw["images"]]
-    part = Part(
+    loaded = Part(
         ids,
         windows,
-        [np.array([one["box"] for one in known[number]]).reshape(-1, 4) for number in ids],
-        [np.array([one["class"] for one in known[number]], dtype=np.int64) for number in ids],
-        [np.array([one["difficult"] for one in known[number]], dtype=bool) for number in ids],
+        [np.array([record["box"] for record in by_picture[number]]).reshape(-1, 4) for number in ids],
+        [np.array([record["class"] for record in by_picture[number]], dtype=np.int64) for number in ids],
+        [np.array([record["difficult"] for record in by_picture[number]], dtype=bool) for number in ids],
         names,
     )
-    return part, np.split(raw["features"], ends[:-1])
+    return loaded, np.split(raw["features"], ends[:-1])
 
 
 def _make(archive: Path, pictures: dict[int, tuple[str, int, int]], store: Path) -> None:
-    windows, features, ids = [], [], sorted(pictures)
+    """In blocks of pictures that are kept, so that a stopped run goes on where it stopped."""
+    ids, blocks = sorted(pictures), []
+    for start in range(0, len(ids), BLOCK):
+        block = store.with_suffix(f".{start}.npz")
+        if not block.exists():
+            _make_block(archive, pictures, ids[start : start + BLOCK], block)
+        blocks.append(np.load(block))
+    _save(store, {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0].files})
+    for start in range(0, len(ids), BLOCK):
+        store.with_suffix(f".{start}.npz").unlink()
+
+
+def _save(path: Path, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
+    """All of it or nothing."""
+    temporary = path.with_suffix(".part.npz")
+    np.savez(temporary, **arrays)  # type: ignore[arg-type]
+    temporary.rename(path)
+
+
+def _make_block(archive: Path, pictures: dict[int, tuple[str, int, int]], ids: list[int], store: Path) -> None:
+    windows, features = [], []
     network = load_backbone(LITE0)
     with zipfile.ZipFile(archive) as packed:
         for start in range(0, len(ids), 16):
             some = ids[start : start + 16]
             read = [np.asarray(Image.open(io.BytesIO(packed.read(pictures[number][0])))) for number in some]
-            found = [searched(picture) for picture in read]
-            features += features_of(network, read, found)
-            windows += found
-    temporary = store.with_suffix(".part.npz")
-    np.savez(
-        temporary,
-        images=np.array(ids),
-        counts=np.array([len(one) for one in windows]),
-        windows=np.concatenate(windows).astype(np.int16),
-        features=np.concatenate(features),
+            boxes = [searched(picture) for picture in read]
+            features += features_of(network, read, boxes)
+            windows += boxes
+    _save(
+        store,
+        {
+            "images": np.array(ids),
+            "counts": np.array([len(boxes) for boxes in windows]),
+            "windows": np.concatenate(windows).astype(np.int16),
+            "features": np.concatenate(features),
+        },
     )
-    temporary.rename(store)
 
 
 def searched(picture: np.ndarray[Any, Any]) -> Boxes:
@@ -176,42 +203,42 @@ def searched(picture: np.ndarray[Any, Any]) -> Boxes:
     cv2.setRNGSeed(0)
     search.setBaseImage(np.ascontiguousarray(picture[..., ::-1]))
     search.switchToSelectiveSearchFast()
-    found = np.asarray(search.process(), dtype=np.float64)
-    found[:, 2:] += found[:, :2]
-    large = (found[:, 2:] - found[:, :2]).min(1) >= LEAST
-    kept: Boxes = np.unique(found[large], axis=0)
+    boxes = np.asarray(search.process(), dtype=np.float64)
+    boxes[:, 2:] += boxes[:, :2]
+    large = (boxes[:, 2:] - boxes[:, :2]).min(1) >= LEAST
+    kept: Boxes = np.unique(boxes[large], axis=0)
     return kept
 
 
 def features_of(network: Any, pictures: list[np.ndarray[Any, Any]], windows: list[Boxes]) -> list[np.ndarray[Any, Any]]:
     """Means over each window, and over it with its surroundings, of two feature maps of EfficientNet-Lite0."""
     canvas = np.full((len(pictures), CANVAS, CANVAS, 3), 127, dtype=np.uint8)
-    for place, picture in enumerate(pictures):
+    for number, picture in enumerate(pictures):
         h, w = SCALE * picture.shape[0], SCALE * picture.shape[1]
-        canvas[place, :h, :w] = np.asarray(Image.fromarray(picture).resize((w, h), Image.Resampling.BILINEAR))
+        canvas[number, :h, :w] = np.asarray(Image.fromarray(picture).resize((w, h), Image.Resampling.BILINEAR))
     levels = {CANVAS // level.shape[-1]: level for level in network.maps(canvas)}
-    found = []
-    for place, (picture, boxes) in enumerate(zip(pictures, windows, strict=True)):
+    of_pictures = []
+    for number, (picture, boxes) in enumerate(zip(pictures, windows, strict=True)):
         h, w = SCALE * picture.shape[0], SCALE * picture.shape[1]
         inner = torch.from_numpy(SCALE * boxes)
         sides = inner[:, 2:] - inner[:, :2]
         outer = torch.cat((inner[:, :2] - AROUND * sides, inner[:, 2:] + AROUND * sides), 1)
         outer = outer.clamp_min(0).minimum(torch.tensor([w, h, w, h]))
-        pieces = [pooled(levels[stride][place], area / stride) for stride in STRIDES for area in (inner, outer)]
-        found.append(torch.cat(pieces, 1).half().numpy())
-    return found
+        pieces = [pooled(levels[stride][number], area / stride) for stride in STRIDES for area in (inner, outer)]
+        of_pictures.append(torch.cat(pieces, 1).half().numpy())
+    return of_pictures
 
 
-def labelled(part: Part, place: int, least: float = 0.5) -> np.ndarray[Any, Any]:
+def labelled(pictures: Part, number: int, least: float = 0.5) -> np.ndarray[Any, Any]:
     """Of each window of a picture: the class of the true box that it overlaps most, from ``least`` on; −1 for
     background, −2 where that box is difficult, which neither counts nor is punished."""
-    windows, boxes = part.windows[place], part.boxes[place]
+    windows, boxes = pictures.windows[number], pictures.boxes[number]
     if not len(boxes):
         return np.full(len(windows), -1, dtype=np.int64)
     overlap = overlaps(windows, boxes)
     best = overlap.argmax(1)
-    found = np.where(part.difficult[place][best], -2, part.classes[place][best])
-    return np.where(overlap.max(1) >= least, found, -1)
+    labels = np.where(pictures.difficult[number][best], -2, pictures.classes[number][best])
+    return np.where(overlap.max(1) >= least, labels, -1)
 
 
 def geometry(windows: Boxes) -> torch.Tensor:
@@ -219,6 +246,6 @@ def geometry(windows: Boxes) -> torch.Tensor:
     wide, high = windows[:, 2].max(), windows[:, 3].max()
     sides = windows[:, 2:] - windows[:, :2]
     size, shape = np.log(sides.prod(1) / (wide * high)), np.log(sides[:, 0] / sides[:, 1])
-    place = windows / np.array([wide, high, wide, high])
+    position = windows / np.array([wide, high, wide, high])
     columns = (size / 1.5 + 2, np.square(size) / 10 - 1, shape, np.square(shape) - 0.5)
-    return torch.from_numpy(np.concatenate((np.stack(columns, 1), place), 1)).float()
+    return torch.from_numpy(np.concatenate((np.stack(columns, 1), position), 1)).float()

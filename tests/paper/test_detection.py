@@ -14,7 +14,7 @@ from sklearn.metrics import average_precision_score
 
 from aimfor.errors import InputError
 from paper.detection import data
-from paper.detection.average_precision import Found, Truth, box_ap
+from paper.detection.average_precision import Detected, Truth, box_ap
 from paper.detection.boxes import checked, overlaps, pooled, suppressed
 
 ONE = {
@@ -63,7 +63,7 @@ def test_voc_rule_by_hand() -> None:
     true = np.array([[0, 0, 10, 10], [20, 0, 30, 10], [0, 20, 10, 30]], dtype=float)
     truth = [Truth(true, np.array([False, False, True]))]
     boxes = np.array([[0, 0, 10, 10], [0, 0, 10, 9], [0, 20, 10, 30], [20, 20, 30, 30], [20, 0, 30, 10]], dtype=float)
-    found = [Found(boxes, np.array([0.9, 0.8, 0.7, 0.6, 0.5]))]
+    found = [Detected(boxes, np.array([0.9, 0.8, 0.7, 0.6, 0.5]))]
     assert box_ap(truth, found) == pytest.approx(0.5 * 1 + 0.5 * (2 / 4))
     # COCO counts the difficult one as any other: recalls 1/3 at precision 1, 1 at 3/5 (of its places 2/3 at 2/3).
     assert box_ap(truth, found, "coco") == pytest.approx((34 * 1 + 33 * (2 / 3) + 34 * (3 / 5)) / 101)
@@ -75,7 +75,7 @@ def test_boxes_that_all_are_right_or_wrong_have_the_ranking_s_average_precision(
     place = 20.0 * np.arange(40)
     boxes = np.stack((place, place, place + 10, place + 10), 1)
     truth = [Truth(boxes[right], np.zeros(int(right.sum()), dtype=bool))]
-    interpolated = box_ap(truth, [Found(boxes, scores)])
+    interpolated = box_ap(truth, [Detected(boxes, scores)])
     order = np.argsort(-scores)
     precision = right[order].cumsum() / np.arange(1, 41)
     by_hand = np.mean([precision[i:].max() for i in np.flatnonzero(right[order])])
@@ -85,10 +85,10 @@ def test_boxes_that_all_are_right_or_wrong_have_the_ranking_s_average_precision(
 
 def test_a_class_without_truth_has_no_average_precision() -> None:
     box, none = np.array([[0.0, 0.0, 1.0, 1.0]]), np.zeros((0, 4))
-    found = [Found(box, np.array([0.5]))]
+    found = [Detected(box, np.array([0.5]))]
     assert np.isnan(box_ap([Truth(none, np.zeros(0, dtype=bool))], found))
     assert np.isnan(box_ap([Truth(box, np.array([True]))], found))  # all difficult
-    assert box_ap([Truth(box, np.array([False]))], [Found(none, np.zeros(0))]) == 0.0
+    assert box_ap([Truth(box, np.array([False]))], [Detected(none, np.zeros(0))]) == 0.0
 
 
 @pytest.mark.parametrize("bad", [[[5, 5, 5, 9]], [[5, 5, 9, 4]], [[0, 0, 50, 10]], [[-1, 0, 5, 5]], [[0, 0, 1]]])

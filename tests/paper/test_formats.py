@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from aimfor.errors import InputError
-from paper.data import formats, images
+from paper.data import images
 
 
 def test_cifar_batches_are_read_by_channel_then_row(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_cifar_batches_are_read_by_channel_then_row(tmp_path: Path) -> None:
         content = {"data": flat[number : number + 1], "labels": [number]}
         (folder / f"data_batch_{number}").write_bytes(pickle.dumps(content, protocol=2))
     (folder / "test_batch").write_bytes(pickle.dumps({"data": flat[:1], "labels": [9]}))
-    found = formats.published(tmp_path, "cifar10", "train")
+    found = images.published(tmp_path, "cifar10", "train")
     assert found is not None
     assert np.array_equal(found[0], pictures[1:])
     assert found[1].tolist() == [1, 2, 3, 4, 5]
@@ -36,7 +36,7 @@ def test_cifar100_takes_the_fine_labels(tmp_path: Path) -> None:
     (tmp_path / "cifar-100-python").mkdir()
     content = {"data": np.zeros((2, 3072), dtype=np.uint8), "fine_labels": [7, 99], "coarse_labels": [1, 2]}
     (tmp_path / "cifar-100-python" / "train").write_bytes(pickle.dumps(content))
-    found = formats.published(tmp_path, "cifar100", "train")
+    found = images.published(tmp_path, "cifar100", "train")
     assert found is not None
     assert found[1].tolist() == [7, 99]
 
@@ -49,22 +49,22 @@ def test_pickles_that_run_code_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "batch"
     path.write_bytes(pickle.dumps({"data": Nasty(), "labels": []}))
     with pytest.raises(InputError, match="wants builtins"):
-        formats.cifar_batches([path], "labels")
+        images.cifar_batches([path], "labels")
     path.write_bytes(pickle.dumps({"data": np.zeros((1, 3072), dtype=np.uint8)}))
     with pytest.raises(InputError, match="without 'data' and 'labels'"):
-        formats.cifar_batches([path], "labels")
+        images.cifar_batches([path], "labels")
 
 
 def test_stl10_is_stored_by_column_and_counts_from_one(tmp_path: Path) -> None:
     pictures = np.random.default_rng(0).integers(0, 256, (2, 96, 96, 3), dtype=np.uint8)
     (tmp_path / "X").write_bytes(pictures.transpose(0, 3, 2, 1).tobytes())
     (tmp_path / "y").write_bytes(bytes([1, 10]))
-    found = formats.stl10_binary(tmp_path / "X", tmp_path / "y")
+    found = images.stl10_binary(tmp_path / "X", tmp_path / "y")
     assert np.array_equal(found[0], pictures)
     assert found[1].tolist() == [0, 9]
     (tmp_path / "X").write_bytes(b"123")
     with pytest.raises(InputError, match="a multiple of"):
-        formats.stl10_binary(tmp_path / "X", tmp_path / "y")
+        images.stl10_binary(tmp_path / "X", tmp_path / "y")
 
 
 def test_idx_files_plain_and_gzipped(tmp_path: Path) -> None:
@@ -73,11 +73,11 @@ def test_idx_files_plain_and_gzipped(tmp_path: Path) -> None:
     (tmp_path / "plain").write_bytes(raw)
     (tmp_path / "small.gz").write_bytes(gzip.compress(raw))
     for name in ("plain", "small.gz"):
-        assert np.array_equal(formats.idx(tmp_path / name), values)
+        assert np.array_equal(images.idx(tmp_path / name), values)
     for broken in (b"no", raw[:-1]):
         (tmp_path / "broken").write_bytes(broken)
         with pytest.raises(InputError, match="broken"):
-            formats.idx(tmp_path / "broken")
+            images.idx(tmp_path / "broken")
 
 
 def test_a_set_in_neither_form_is_named(tmp_path: Path) -> None:

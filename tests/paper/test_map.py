@@ -19,7 +19,7 @@ from aimfor.data.settings import Settings
 from aimfor.lp import LinearProgram
 from aimfor.retrieval import evaluate
 from paper import NAMES
-from paper.detection.average_precision import Found, Truth, box_ap
+from paper.detection.average_precision import Detected, Truth, box_ap
 from paper.detection.boxes import overlaps, suppressed
 from paper.detection.data import Part, labelled
 from paper.evidence import _chosen, gathered
@@ -287,7 +287,7 @@ def test_boxes_of_all_classes_at_once_are_those_of_one_class_in_one_picture() ->
             top = np.argsort(-value, kind="stable")[: detection.KEPT]
             kept = top[suppressed(value[top], overlaps(windows[place][top], windows[place][top]))]
             real.append(Truth(truth[place][mine], hard[place][mine]))
-            found.append(Found(windows[place][kept], value[kept]))
+            found.append(Detected(windows[place][kept], value[kept]))
         expected.append(box_ap(real, found))
     assert detection.Judge(w, range(3))(scores).tolist() == pytest.approx(expected)
     assert 0.05 < min(expected) < 0.95

@@ -17,7 +17,7 @@ import aimfor
 from aimfor.errors import InputError
 from aimfor.lagrangian import class_fractions
 from paper import Options, evidence
-from paper.data import mask_data, mask_folders
+from paper.data import mask_data
 from paper.experiments.ravi import mask_judges as judges
 from paper.experiments.ravi import multiclass_segmentation
 from paper.experiments.ravi import sky_segmentation as sky
@@ -217,7 +217,7 @@ def write_image(path: Path, values: np.ndarray[Any, Any], palette: bool = False)
 
 def test_voc_folders_are_read_by_their_lists(tmp_path: Path) -> None:
     root = tmp_path / "VOCdevkit" / "VOC2012"
-    masks = np.random.default_rng(0).choice([0, 1, 20, 255], (3, *mask_folders.SIZE)).astype(np.uint8)
+    masks = np.random.default_rng(0).choice([0, 1, 20, 255], (3, *mask_data.SIZE)).astype(np.uint8)
     for number, mask in enumerate(masks):
         write_image(root / "JPEGImages" / f"a{number}.jpg", np.full((*mask.shape, 3), 40 * number, dtype=np.uint8))
         write_image(root / "SegmentationClass" / f"a{number}.png", mask, palette=True)
@@ -225,7 +225,7 @@ def test_voc_folders_are_read_by_their_lists(tmp_path: Path) -> None:
     lists.mkdir(parents=True)
     (lists / "train.txt").write_text("a2\na0\n")
     (lists / "val.txt").write_text("a1\n")
-    pictures, ids = mask_folders.read_voc(root, "train")
+    pictures, ids = mask_data.read_voc(root, "train")
     assert np.array_equal(ids, masks[[2, 0]])
     assert [int(picture.mean().round()) for picture in pictures] == [80, 0]
     options = Options(data=tmp_path, full=True)
@@ -235,33 +235,33 @@ def test_voc_folders_are_read_by_their_lists(tmp_path: Path) -> None:
     assert np.array_equal(parts[2].fine.numpy(), masks[[1]])
     (lists / "train.txt").write_text("a2\nnot_there\n")
     with pytest.raises(InputError, match=r"not_there\.jpg"):
-        mask_folders.read_voc(root, "train")
+        mask_data.read_voc(root, "train")
     with pytest.raises(InputError, match="without ImageSets"):
-        mask_folders.read_voc(tmp_path, "train")
+        mask_data.read_voc(tmp_path, "train")
 
 
 def test_coco_stuff_folders_are_numbered_from_its_first_stuff(tmp_path: Path) -> None:
-    mask = np.random.default_rng(0).choice([0, 91, 92, 157, 183], mask_folders.SIZE).astype(np.uint8)
+    mask = np.random.default_rng(0).choice([0, 91, 92, 157, 183], mask_data.SIZE).astype(np.uint8)
     root = tmp_path / "coco_stuff"
     write_image(root / "images" / "train2017" / "7.jpg", np.zeros((*mask.shape, 3), dtype=np.uint8))
     write_image(root / "pixelmaps" / "train2017" / "7.png", mask)
-    _, ids = mask_folders.read_coco_stuff(root, "train")
+    _, ids = mask_data.read_coco_stuff(root, "train")
     expected = {0: 255, 91: 255, 92: 0, 157: mask_data.SKY["coco_stuff"], 183: 91}
     assert np.array_equal(ids[0], np.vectorize(expected.get)(mask))
     with pytest.raises(InputError, match="without masks in pixelmaps/val2017"):
-        mask_folders.read_coco_stuff(root, "val")
+        mask_data.read_coco_stuff(root, "val")
     write_image(root / "images" / "train2017" / "7.jpg", np.zeros((5, 5, 3), dtype=np.uint8))
     with pytest.raises(InputError, match="a mask of its image's size"):
-        mask_folders.read_coco_stuff(root, "train")
+        mask_data.read_coco_stuff(root, "train")
     write_image(root / "pixelmaps" / "train2017" / "7.png", np.zeros((5, 5, 3), dtype=np.uint8))
     with pytest.raises(InputError, match="mode RGB"):
-        mask_folders.read_coco_stuff(root, "train")
+        mask_data.read_coco_stuff(root, "train")
 
 
 def test_without_pillow_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(monkeypatch, "PIL")
     with pytest.raises(InputError, match="pip install pillow"):
-        mask_folders.read_pairs([tmp_path], [tmp_path])
+        mask_data.read_pairs([tmp_path], [tmp_path])
 
 
 # ---------------------------------------------------------------- training and whole cells

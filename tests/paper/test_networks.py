@@ -15,7 +15,6 @@ pytest.importorskip("matplotlib")
 
 from aimfor.errors import InputError
 from paper import Options
-from paper.data import images
 from paper.evidence import gathered
 from paper.experiments.meng import epsilon as meng_epsilon
 from paper.experiments.song import synthetic as song_synthetic
@@ -51,8 +50,8 @@ def size(model: nn.Module) -> int:
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_ours_has_the_published_weights_but_for_norms_on_the_carried_input(name: str) -> None:
-    model = getattr(images, f"own_{name}")(10)
-    carried = [block.carry for block in model if isinstance(block, images.Residual)]
+    model = getattr(models, f"own_{name}")(10)
+    carried = [block.carry for block in model if isinstance(block, models.Residual)]
     norms = sum(2 * carry.out_channels for carry in carried if isinstance(carry, nn.Conv2d))
     assert size(model) + norms == PUBLISHED[name]
 
@@ -60,7 +59,7 @@ def test_ours_has_the_published_weights_but_for_norms_on_the_carried_input(name:
 def test_without_the_library_our_own_networks_are_used_and_said_once(
     no_library: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for make in (images.resnet20, images.resnet18, images.resnet20):
+    for make in (models.resnet20, models.resnet18, models.resnet20):
         model = make(3)
         scores = model(torch.randn(2, 3, 32, 32))
         assert scores.shape == (2, 3)
@@ -75,16 +74,16 @@ def test_the_librarys_networks_have_our_outputs(name: str) -> None:
     pytest.importorskip("pytorchcv")
     model = getattr(models, f"library_{name}")(10)
     assert size(model) == PUBLISHED[name]
-    assert images.NETWORKS[name](3)(torch.randn(2, 3, 32, 32)).shape == (2, 3)
+    assert models.NETWORKS[name](3)(torch.randn(2, 3, 32, 32)).shape == (2, 3)
 
 
 def test_the_network_is_the_one_that_was_asked_for(no_library: None) -> None:
     def asked(**options: object) -> int:
-        return size(images.network(Options(**options), 10)())  # type: ignore[arg-type]
+        return size(models.network(Options(**options), 10)())  # type: ignore[arg-type]
 
     assert asked() == asked(full=True, model="small") < 30_000
-    assert asked(full=True) == asked(model="resnet20") == size(images.own_resnet20(10))
-    assert asked(model="resnet18") == size(images.own_resnet18(10))
+    assert asked(full=True) == asked(model="resnet20") == size(models.own_resnet20(10))
+    assert asked(model="resnet18") == size(models.own_resnet18(10))
 
 
 def test_another_networks_cells_are_kept_apart(

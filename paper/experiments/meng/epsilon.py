@@ -22,8 +22,9 @@ from torch import Tensor
 from aimfor import AUROC, MetricLoss
 from aimfor.lp import ActiveSet, Implicit, LPEngine, plain_scheme, solve
 
-from ...data.images import NETWORKS, binary_parts, network
+from ...data.images import binary_parts
 from ...experiment import Cell, Experiment, Options, Result, data_folder
+from ...networks.models import NETWORKS, network
 from ...protocol.choosing import chosen
 from ...protocol.protocol import Budget, Contender, Contest, Loss, cross_entropy
 from ...protocol.training import train_all

@@ -19,8 +19,9 @@ from aimfor import Accuracy, FBeta, MetricLoss
 from aimfor.direct import DirectEngine
 from aimfor.lp import LPEngine
 
-from ...data.images import CLASSES, NETWORKS, binary_parts, network
+from ...data.images import CLASSES, binary_parts
 from ...experiment import Cell, Experiment, Options, Result, data_folder
+from ...networks.models import NETWORKS, network
 from ...protocol.candidates import metric_loss
 from ...protocol.choosing import best, scores_on_test, tuned_value
 from ...protocol.protocol import Budget, Checkpoint, Contender, Contest, Loss, Split, cross_entropy, of_batches

@@ -19,8 +19,9 @@ from aimfor.metrics import AUROCOneVsRest
 from aimfor.metrics.curve import threshold_curve
 from aimfor.sorted import SortedEngine
 
-from ...data.images import NETWORKS, network, three_class_parts
+from ...data.images import three_class_parts
 from ...experiment import Cell, Experiment, Options, Result, data_folder
+from ...networks.models import NETWORKS, network
 from ...protocol.choosing import scores_on_test
 from ...protocol.protocol import RIVALS, Contest
 from ...protocol.training import train_all

@@ -9,8 +9,9 @@ from typing import Any
 from aimfor import AUROC, MetricLoss
 from aimfor.sorted import SortedEngine
 
-from ...data.images import CLASSES, NETWORKS, binary_parts, network
+from ...data.images import CLASSES, binary_parts
 from ...experiment import Cell, Experiment, Options, Result, data_folder
+from ...networks.models import NETWORKS, network
 from ...protocol.protocol import RIVALS, Budget, Contender, Contest, of_batches
 from ...protocol.recipe import run_all
 from ...report.scoreboard import Line, lines, write_report

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from aimfor import MetricLoss
 
-from ...data.images import NETWORKS, network, three_class_parts
+from ...data.images import three_class_parts
 from ...experiment import Cell, Experiment, Options, Result, data_folder
+from ...networks.models import NETWORKS, network
 from ...protocol.protocol import RIVALS, Contest
 from ...protocol.recipe import run_all
 from .table1 import beside_the_paper, budget, from_scratch

@@ -24,7 +24,7 @@ from aimfor import FBeta, LagrangianEngine, MetricLoss
 from aimfor.lagrangian import size_labels
 from aimfor.regularized import Regularized
 
-from ...data.formats import read_split
+from ...data.images import read_split
 from ...experiment import Cell, Experiment, Options, Result, data_folder
 from ...report.figures import COLOURS, band, drawing, tidy
 from ...report.statistics import paired

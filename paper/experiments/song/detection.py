@@ -23,7 +23,7 @@ import aimfor
 from aimfor.data.components import Components
 
 from ...detection import data
-from ...detection.average_precision import Found, Truth, box_ap
+from ...detection.average_precision import Detected, Truth, box_ap
 from ...detection.boxes import overlaps, suppressed
 from ...experiment import Cell, Experiment, Options, Result, data_folder
 from ...report.detection_board import TITLE, report
@@ -165,7 +165,7 @@ def judged(folder: Path, unseen: bool, places: list[int], model: tuple[Tensor, T
     w = windows(folder)[unseen]
     begins, part, classes = [0, *w.ends], w.part, len(w.part.names)
     truth: list[list[Truth]] = [[] for _ in range(classes)]
-    found: list[list[Found]] = [[] for _ in range(classes)]
+    found: list[list[Detected]] = [[] for _ in range(classes)]
     for place in places:
         scores = (w.x[begins[place] : begins[place + 1]] @ model[0] + model[1]).numpy()
         overlap = _overlaps(folder, unseen, place)
@@ -174,7 +174,7 @@ def judged(folder: Path, unseen: bool, places: list[int], model: tuple[Tensor, T
             truth[number].append(Truth(part.boxes[place][mine], part.difficult[place][mine]))
             top = np.argsort(-scores[:, number], kind="stable")[:KEPT]
             kept = top[suppressed(scores[top, number], overlap[np.ix_(top, top)], 0.3)]
-            found[number].append(Found(part.windows[place][kept], scores[kept, number]))
+            found[number].append(Detected(part.windows[place][kept], scores[kept, number]))
     return [box_ap(*both) for both in zip(truth, found, strict=True)]
 
 

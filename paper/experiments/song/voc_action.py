@@ -23,6 +23,7 @@ from torch.nn import functional
 
 from ...data import images, voc
 from ...experiment import Cell, Experiment, Options, Result, data_folder
+from ...networks import models
 from ...protocol.protocol import Budget, Checkpoint, Contest, Split, State
 from ...rivals import libauc
 from . import multilabel
@@ -96,7 +97,7 @@ def with_windows(part: Split, crops: np.ndarray[Any, Any], seed: int) -> Split:
 
 
 def network(outputs: int, full: bool) -> nn.Module:
-    return images.resnet20(outputs) if full else images.small_cnn(outputs, halve=False)
+    return models.resnet20(outputs) if full else models.small_cnn(outputs, halve=False)
 
 
 @functools.cache
