@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from aimfor.runs.compare.statistics import paired_difference
+from aimfor.runs.compare.verdicts import paired_difference
 
 from ..experiments.ours.retrieval import OURS, complete
 from ..experiments.ours.retrieval_losses import METHODS
