@@ -15,7 +15,7 @@ from torch import Tensor
 
 from aimfor.learners.ensemble import Ensemble, MemoryStore, fit_ensemble
 from aimfor.learners.ensemble.calibration import Scale, threshold_of
-from aimfor.learners.ensemble.weights import DEFAULT, Judge, choose, mixed
+from aimfor.learners.ensemble.weights import Judge, average, mixed, steady
 from aimfor.targets.objective import Objective
 
 from ...data.tables import TABLES, arrays, stratified
@@ -87,7 +87,7 @@ def _variants(committee: Ensemble, x: Tensor, y: Tensor, seed: int) -> dict[str,
         "without": {
             seat.name: _without(judge, on_test, y, place, seed) for place, seat in enumerate(committee.weighted_members)
         },
-        "rules": {"average": _value(judge, on_test, y, choose("average", judge, seed))},
+        "rules": {"average": _value(judge, on_test, y, average(judge))},
         "members": {
             seat.name: _value(judge, on_test, y, torch.eye(len(on_test), dtype=torch.float64)[place])
             for place, seat in enumerate(committee.weighted_members)
@@ -102,7 +102,7 @@ def _without(judge: Judge, on_test: Tensor, y: Tensor, place: int, seed: int) ->
     """Weighed anew without one member."""
     rest = [one for one in range(len(on_test)) if one != place]
     others = Judge(judge.objective, judge.scores[rest], judge.y, judge.weights)
-    return _value(others, on_test[rest], y, choose(DEFAULT, others, seed))
+    return _value(others, on_test[rest], y, steady(others, seed))
 
 
 def _rates(scores: Tensor, y: Tensor) -> dict[str, float]:

@@ -42,7 +42,7 @@ from torch import Tensor
 from aimfor.data.columns import TableEncoder, columns_of
 from aimfor.learners.ensemble import Ensemble, MemoryStore, fit_ensemble
 from aimfor.learners.ensemble.calibration import Scale, threshold_of
-from aimfor.learners.ensemble.weights import DEFAULT, Judge, choose, mixed
+from aimfor.learners.ensemble.weights import Judge, mixed, steady
 from aimfor.runs.compare.rivals import LEARN, RawTable
 from aimfor.targets.objective import Objective
 
@@ -248,7 +248,7 @@ def _judged(ensemble: Ensemble, x: Tensor, y: Tensor, rivals: dict[str, Rival], 
         scale = Scale.fit(rivals[name].out_of_fold, record.y)
         members = torch.cat((record.members, scale(rivals[name].out_of_fold)[None]))
         judge = Judge(objective, members, record.y)
-        shares = choose(DEFAULT, judge, seed)
+        shares = steady(judge, seed)
         mixture = Scale.fit(mixed(members, shares), record.y)
         threshold = threshold_of(objective, mixture(mixed(members, shares)), record.y).value
         test = mixture(mixed(torch.cat((on_test, scale(rivals[name].averaged)[None])), shares))

@@ -207,7 +207,7 @@ def held_out(ready: Prepared, fitted: Ensemble) -> Judging:
     rows = torch.from_numpy(ready.parts.train)[record.rows]
     if found is None:
         return Judging(rows, record.scores, record.scores, record.folds)
-    rows, scores, folds = rows[found.places], found.scores, record.folds[found.places]
+    rows, scores, folds = rows[found.index], found.scores, record.folds[found.index]
     if ready.objective.needs_threshold:  # each is decided at the threshold of the others, moved to the one that stays
         return Judging(rows, scores - found.thresholds + fitted.threshold.value, scores, folds)
     return Judging(rows, scores, scores, folds)

@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..learners.ensemble import Ensemble, fit_ensemble
 from ..learners.ensemble.calibration import Threshold
 from ..learners.ensemble.members import FOR_PICTURES, members
-from ..learners.ensemble.weights import DEFAULT, Judge
+from ..learners.ensemble.weights import Judge
 from ..metrics.at_rate import AtRate
 from ..targets.classes import Labels
 from ..targets.folds import make_folds, make_list_folds, make_time_folds
@@ -176,4 +176,4 @@ def ensemble_facts(ensemble: Ensemble, rule: str = RULE) -> Members:
         )
         for place, weighted in enumerate(ensemble.weighted_members)
     ]
-    return Members(rows, len(record.folds.unique()), rule, DEFAULT)
+    return Members(rows, len(record.folds.unique()), rule, "steady")

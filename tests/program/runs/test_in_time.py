@@ -64,7 +64,7 @@ def test_the_model_that_stays_has_learned_from_all_rows_and_later_rows_choose_no
     assert record is not None
     assert record.judged is not None
     assert record.rows.tolist() == list(range(100, 400))
-    assert record.rows[record.judged.places].tolist() == list(range(200, 400))
+    assert record.rows[record.judged.index].tolist() == list(range(200, 400))
     later = y.clone()
     later[380:] = 1 - later[380:]
     other = fit_ensemble(x, later, Objective.of("f1"), **how).out_of_fold

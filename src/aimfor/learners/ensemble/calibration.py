@@ -49,10 +49,10 @@ class Scale:
         anything, so there are no odds to be calibrated; a member that tells no two rows of a list apart gets slope 0.
         """
         held = _bounded(scores.double())
-        place = lists.unique(return_inverse=True)[1]
-        sizes = torch.bincount(place).double()
-        mean = torch.zeros_like(sizes).index_add(0, place, held) / sizes
-        spread = float((held - mean[place]).square().mean().sqrt())
+        number = lists.unique(return_inverse=True)[1]
+        sizes = torch.bincount(number).double()
+        mean = torch.zeros_like(sizes).index_add(0, number, held) / sizes
+        spread = float((held - mean[number]).square().mean().sqrt())
         return cls(1.0 / spread if spread > 1e-12 else 0.0, (0.0,))
 
     def __call__(self, scores: Tensor) -> Tensor:
@@ -60,13 +60,13 @@ class Scale:
         held = _bounded(scores.double())
         if held.ndim == 1:
             return _bounded(self.slope * held + self.offsets[0])
-        found = self.slope * held + torch.tensor(self.offsets, dtype=torch.float64)
-        return _bounded(found - found.mean(1, keepdim=True))
+        scaled = self.slope * held + torch.tensor(self.offsets, dtype=torch.float64)
+        return _bounded(scaled - scaled.mean(1, keepdim=True))
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Of the positive class ``(n,)``, or of every class ``(n, c)``."""
-        found = self(scores)
-        return probability(found) if found.ndim == 1 else found.softmax(1)
+        log_odds = self(scores)
+        return probability(log_odds) if log_odds.ndim == 1 else log_odds.softmax(1)
 
     @property
     def state(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Scale:
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> Scale:
-        return cls(float(state["slope"]), tuple(float(one) for one in state["offsets"]))
+        return cls(float(state["slope"]), tuple(map(float, state["offsets"])))
 
 
 def _bounded(scores: Tensor) -> Tensor:

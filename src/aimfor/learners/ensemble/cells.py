@@ -135,8 +135,8 @@ class Table:
     def key(self, member: Member) -> str:
         """A name that changes whenever a cell of this member could."""
         total = hashlib.sha256()
-        for part in (self.rows.x, self.rows.y, self.rows.weights, *self.folds.held, *(self.folds.trained or ())):
-            total.update(b"-" if part is None else part.contiguous().numpy().tobytes())
+        for tensor in (self.rows.x, self.rows.y, self.rows.weights, *self.folds.held, *(self.folds.trained or ())):
+            total.update(b"-" if tensor is None else tensor.contiguous().numpy().tobytes())
         if self.rows.lists is not None:
             total.update(self.rows.lists.contiguous().numpy().tobytes())
         metric = self.objective.name if member.chosen_by_metric else ""
@@ -278,8 +278,8 @@ class Runner:
         }
         try:
             while waiting:
-                ready, _ = concurrent.futures.wait(waiting, 0.1, concurrent.futures.FIRST_COMPLETED)
-                for future in ready:
+                done, _ = concurrent.futures.wait(waiting, 0.1, concurrent.futures.FIRST_COMPLETED)
+                for future in done:
                     fold = waiting.pop(future)
                     yield fold, _restored(member, *future.result())
                 if self.stop() or self._late():
@@ -322,8 +322,8 @@ def run_cell(
         except (Interrupted, MemoryError):
             raise
         except Exception as error:
-            said = " ".join(str(error).split())
-            raise MemberFailed(f"it failed in fold {fold + 1}: {type(error).__name__}: {said}") from error
+            message = " ".join(str(error).split())
+            raise MemberFailed(f"it failed in fold {fold + 1}: {type(error).__name__}: {message}") from error
     finally:
         torch.set_num_threads(threads)
     if not bool(held_scores.isfinite().all()):
@@ -332,7 +332,7 @@ def run_cell(
 
 
 def _restored(member: Member, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Cell:
-    own = {name: one for name, one in tensors.items() if name != "held_scores"}
+    own = {name: tensor for name, tensor in tensors.items() if name != "held_scores"}
     return Cell(member.restore(own, facts["fitted"]), tensors["held_scores"], float(facts["seconds"]))
 
 

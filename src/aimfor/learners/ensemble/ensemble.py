@@ -19,8 +19,6 @@ from .levels import Levels
 from .members import Fitted, every_member
 from .weights import mixed
 
-_BY_NAME = {member.name: member for member in every_member()}
-
 
 @dataclass
 class WeightedMember:
@@ -128,11 +126,11 @@ class Ensemble:
 
     def scores_out_of_fold(self, x: Tensor, folds: Tensor) -> Tensor:
         """The same of rows that trained, each by the copies that learned without its fold ``(n,)``."""
-        found = torch.zeros(len(x), *([] if self.outputs == 1 else [self.outputs]), dtype=torch.float64)
+        scores = torch.zeros(len(x), *([] if self.outputs == 1 else [self.outputs]), dtype=torch.float64)
         for fold in folds.unique().tolist():
-            part = x[folds == fold]
-            found[folds == fold] = self._mixture(lambda weighted: weighted.of_fold(part, fold))  # noqa: B023
-        return found
+            held = x[folds == fold]
+            scores[folds == fold] = self._mixture(lambda weighted: weighted.of_fold(held, fold))  # noqa: B023
+        return scores
 
     def _mixture(self, scores: Callable[[WeightedMember], Tensor]) -> Tensor:
         loud = [weighted for weighted in self.weighted_members if weighted.share >= SILENT]
@@ -187,26 +185,38 @@ class Ensemble:
             yield f"levels-{fold}", (levels.tensors, {})
         for weighted in self.weighted_members:
             if weighted.share >= SILENT:
-                for fold, one in enumerate(weighted.fitted):
-                    yield f"{weighted.name}-{fold}", one.state()
+                for fold, fitted in enumerate(weighted.fitted):
+                    yield f"{weighted.name}-{fold}", fitted.state()
 
     @classmethod
     def restore(cls, facts: dict[str, Any], get: Callable[[str], Kept]) -> Ensemble:
         """From `facts` and a function that gives the fitted members by name."""
         weighted_members = []
         levels = [Levels.restore(get(f"levels-{fold}")[0]) for fold in range(facts.get("levels", 0))]
-        for one in facts["seats"]:
-            if one["name"] not in _BY_NAME:
+        by_name = {member.name: member for member in every_member()}
+        for of_member in facts["seats"]:
+            if of_member["name"] not in by_name:
                 remedy = "Read the run by the version that config.json names."
                 raise InputError(
-                    "run", f"a member {one['name']!r} in committee.json", "one that this version knows", remedy
+                    "run", f"a member {of_member['name']!r} in committee.json", "one that this version knows", remedy
                 )
-            member, loud = _BY_NAME[one["name"]], one["share"] >= SILENT
-            if loud and one["folds"] < 1:
-                raise ValueError(f"{one['name']} has a share of the vote and no model")
-            fitted = [member.restore(*get(f"{one['name']}-{fold}")) for fold in range(one["folds"])] if loud else []
-            scale, rest = Scale.restore(one["scale"]), (one["share"], one["look"], one.get("seconds", 0.0))
-            weighted_members.append(WeightedMember(one["name"], one["title"], fitted, scale, *rest, levels=levels))
+            name, fitted = of_member["name"], []
+            if of_member["share"] >= SILENT:
+                if of_member["folds"] < 1:
+                    raise ValueError(f"{name} has a share of the vote and no model")
+                fitted = [by_name[name].restore(*get(f"{name}-{fold}")) for fold in range(of_member["folds"])]
+            weighted_members.append(
+                WeightedMember(
+                    name,
+                    of_member["title"],
+                    fitted,
+                    Scale.restore(of_member["scale"]),
+                    of_member["share"],
+                    of_member["look"],
+                    of_member.get("seconds", 0.0),
+                    levels=levels,
+                )
+            )
         objective = Objective.of(facts["metric"]).on_classes(max(2, facts["outputs"]))
         return cls(
             objective.by_list() if facts.get("ranked") else objective,

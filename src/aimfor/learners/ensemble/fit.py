@@ -14,14 +14,11 @@ from ...targets.folds import Folds, make_folds, make_list_folds, make_time_folds
 from ...targets.grades import HIGHEST_GRADE
 from ...targets.objective import Objective
 from ..networks.loop import never_stop
-from .calibration import Scale
 from .cells import Cell, MemberFailed, MemoryStore, Progress, Runner, Store, Table
-from .choices import Choosing, Learned, best_checkpoint, learning_curves, out_of_fold
+from .choices import Choosing, MemberOutput, learning_curves
 from .ensemble import Ensemble, OutOfFold, WeightedMember
-from .levels import Levels
 from .members import FOR_TABLES, Fitted, Member, Rows
 from .members import members as of_kinds
-from .weights import DEFAULT
 
 
 def fit_ensemble(
@@ -41,7 +38,6 @@ def fit_ensemble(
     folds: int | Folds | None = None,
     single: bool = False,
     first_member_only: bool = False,
-    rule: str = DEFAULT,
     store: Store | None = None,
     workers: int = 1,
     minutes: float | None = None,
@@ -66,7 +62,6 @@ def fit_ensemble(
         folds: Their number, by default 5, or 10 under 1,000 rows; or the folds themselves.
         single: One split instead of folds.
         first_member_only: Only the first member of the kinds.
-        rule: How members are weighed; see `weights.RULES`.
         store: Where finished cells are kept; a second call with the same store goes on from there.
         workers: Processes.
         minutes: Members that would end later are left out, with a note; the first always stays.
@@ -104,10 +99,10 @@ def fit_ensemble(
         runner.deadline = time.monotonic() + 60.0 * minutes
     try:
         wanted = (members or of_kinds(kinds, objective.ranked))[: 1 if first_member_only else None]
-        learned, cells_of = _learn(table, runner, _able(table, wanted, notes), notes)
+        outputs_of, cells_of = _learn(table, runner, _able(table, wanted, notes), notes)
     finally:
         runner.close()
-    return _assembled(table, learned, cells_of, rule, kept, notes)
+    return _assembled(table, outputs_of, cells_of, kept, notes)
 
 
 def _able(table: Table, wanted: tuple[Member, ...], notes: list[str]) -> list[Member]:
@@ -126,17 +121,17 @@ def _able(table: Table, wanted: tuple[Member, ...], notes: list[str]) -> list[Me
 
 def _learn(
     table: Table, runner: Runner, able: list[Member], notes: list[str]
-) -> tuple[list[Learned], list[list[Cell]]]:
-    """Who learned in time and tells rows apart, what each says out of fold, and its cells."""
-    learned: list[Learned] = []
+) -> tuple[list[MemberOutput], list[list[Cell]]]:
+    """Members that learned in time and tell rows apart: their out-of-fold scores and their cells."""
+    outputs: list[MemberOutput] = []
     cells_of: dict[str, list[Cell]] = {}
     left_out: dict[str, str] = {}
     limit = runner.deadline
     for number, member in enumerate(able):
-        runner.deadline = limit if learned else None  # without one member there is no answer at all
+        runner.deadline = limit if outputs else None  # without one member there is no answer at all
         starts = None
         if member.starts_from in cells_of:
-            starts = _at_best(table, learned[list(cells_of).index(member.starts_from)], cells_of[member.starts_from])
+            starts = _at_best(table, outputs[list(cells_of).index(member.starts_from)], cells_of[member.starts_from])
         elif member.starts_from is not None:
             left_out[member.title] = "it starts from a member that was left out"
             continue
@@ -149,49 +144,59 @@ def _learn(
             left_out[member.title] = "the time limit was reached before it had learned"
             continue
         cells_of[member.name] = cells
-        learned.append(Learned(member, out_of_fold(table, cells[: len(table.folds)])))
-    same = [one.member for one in learned if not _tells_rows_apart(table, one)]
-    if len(same) < len(learned):  # where nobody tells rows apart there is nothing to learn, and the metric says so
-        left_out |= {member.title: "it says the same of every row" for member in same}
-        learned = [one for one in learned if one.member not in same]
+        outputs.append(MemberOutput.of(table, member, cells[: len(table.folds)]))
+    useful = [_tells_rows_apart(table, output) for output in outputs]
+    if any(useful):  # where no member tells rows apart there is nothing to learn, and the metric says so
+        same = [output.member.title for output, tells in zip(outputs, useful, strict=True) if not tells]
+        left_out |= dict.fromkeys(same, "it says the same of every row")
+        outputs = [output for output, tells in zip(outputs, useful, strict=True) if tells]
     notes += [f"{title} left out: {reason}" for title, reason in left_out.items()]
-    if not learned:
+    if not outputs:
         raise InputError("--members", "none that learned: " + "; ".join(notes), "at least one")
-    return learned, [cells_of[one.member.name] for one in learned]
+    return outputs, [cells_of[output.member.name] for output in outputs]
 
 
-def _tells_rows_apart(table: Table, learned: Learned) -> bool:
+def _tells_rows_apart(table: Table, output: MemberOutput) -> bool:
     """Whether a member says different things of two rows of any fold, at any checkpoint."""
-    parts = [learned.scores[:, table.folds.numbers == fold] for fold in range(len(table.folds))]
-    return any(bool((part != part[:, :1]).any()) for part in parts)
+    held = [output.scores[:, table.folds.numbers == fold] for fold in range(len(table.folds))]
+    return any(bool((scores != scores[:, :1]).any()) for scores in held)
 
 
-def _at_best(table: Table, learned: Learned, cells: list[Cell]) -> list[Fitted]:
+def _at_best(table: Table, output: MemberOutput, cells: list[Cell]) -> list[Fitted]:
     """The fitted member of each fold at the checkpoint that all held-out rows together like best."""
-    rows = table.rows.take(table.folds.covered)
-    checkpoint = best_checkpoint(table.objective, learned.member, learned.scores, rows)
-    return [cell.fitted.cut(checkpoint) for cell in cells]
+    checkpoint = output.best(table.objective, table.rows.take(table.folds.covered))
+    return [cell.fitted.at(checkpoint) for cell in cells]
 
 
 def _assembled(
-    table: Table, learned: list[Learned], cells_of: list[list[Cell]], rule: str, kept: Tensor, notes: list[str]
+    table: Table, outputs: list[MemberOutput], cells_of: list[list[Cell]], kept: Tensor, notes: list[str]
 ) -> Ensemble:
     """All choices by all out-of-fold scores, and what to expect of them by choices made without each part."""
     rows = table.folds.covered
     covered, objective = table.rows.take(rows), table.objective
-    choosing = Choosing(learned, covered, objective, rule, table.seed)
+    choosing = Choosing(outputs, covered, objective, table.seed)
     everywhere = choosing.everywhere
     chosen = choosing.on(everywhere)
-    stays = slice(0 if table.folds.trained is None else len(table.folds), None)  # in time: who learned from all rows
-    levels = [table.levels_of(fold)[0] for fold in range(table.cells)[stays]] if table.levels else []
-    weighted = [
-        _weighted(table, one.member, cells, stays, k, choosing.scale(place, k), share, levels)
-        for place, (one, cells, k, share) in enumerate(
-            zip(learned, cells_of, chosen.checkpoints, chosen.shares.tolist(), strict=True)
+    final = slice(0 if table.folds.trained is None else len(table.folds), None)  # in time: those that saw all rows
+    levels = [table.levels_of(fold)[0] for fold in range(table.cells)[final]] if table.levels else []
+    members = []
+    for number, (output, cells) in enumerate(zip(outputs, cells_of, strict=True)):
+        member, checkpoint = output.member, chosen.checkpoints[number]
+        curves = learning_curves(table, member, cells[: len(table.folds)])
+        members.append(
+            WeightedMember(
+                member.name,
+                member.title,
+                [cell.fitted.at(min(checkpoint, cell.fitted.checkpoints - 1)) for cell in cells[final]],
+                choosing.scale(number, checkpoint),
+                float(chosen.shares[number]),
+                checkpoint,
+                sum(cell.seconds for cell in cells),
+                {**curves, "chosen": curves["ticks"][checkpoint]},
+                levels,
+            )
         )
-    ]
-    found = choosing.judged(table.folds, chosen.scale)
-    expected = math.nan if found is None else found.value(objective, covered)
+    judged = choosing.judged(table.folds, chosen.scale)
     record = OutOfFold(
         kept[rows],
         covered.y,
@@ -200,26 +205,10 @@ def _assembled(
         choosing.members(chosen.checkpoints, everywhere),
         choosing.scores(chosen, everywhere),
         covered.lists,
-        found,
+        judged,
     )
-    return Ensemble(objective, table.outputs, weighted, chosen.scale, chosen.threshold, expected, record, notes)
-
-
-def _weighted(
-    table: Table,
-    member: Member,
-    cells: list[Cell],
-    stays: slice,
-    checkpoint: int,
-    scale: Scale,
-    share: float,
-    levels: list[Levels],
-) -> WeightedMember:
-    curves = learning_curves(table, member, cells[: len(table.folds)])
-    curves["chosen"] = curves["ticks"][checkpoint]
-    fitted = [cell.fitted.cut(min(checkpoint, cell.fitted.checkpoints - 1)) for cell in cells[stays]]
-    seconds = sum(cell.seconds for cell in cells)
-    return WeightedMember(member.name, member.title, fitted, scale, share, checkpoint, seconds, curves, levels)
+    expected = math.nan if judged is None else judged.value(objective, covered)
+    return Ensemble(objective, table.outputs, members, chosen.scale, chosen.threshold, expected, record, notes)
 
 
 def check_lists(
@@ -250,9 +239,9 @@ def check_rows(
         raise InputError(
             "x", "values that are not finite", "an encoded matrix: missing values are filled by the encoder"
         )
-    for name, part in (("y", y), ("weights", weights), ("groups", groups)):
-        if part is not None and part.shape != (len(x),):
-            raise InputError(name, f"shape {tuple(part.shape)}", f"({len(x)},), one for each row of x")
+    for name, values in (("y", y), ("weights", weights), ("groups", groups)):
+        if values is not None and values.shape != (len(x),):
+            raise InputError(name, f"shape {tuple(values.shape)}", f"({len(x)},), one for each row of x")
     last = max(2, outputs) - 1
     if y.dtype != torch.int64 or not len(y) or int(y.min()) < 0 or int(y.max()) > last:
         came = f"{y.dtype} {y.min().item()} … {y.max().item()}" if len(y) else "no rows"

@@ -1,28 +1,26 @@
 """How loudly each member speaks: non-negative weights of the members, chosen by the exact metric on out-of-fold rows.
 
-Rules, all from member scores on a common scale ``(m, n)`` or ``(m, n, c)`` to weights ``(m,)`` that sum to 1:
+All from member scores on a common scale ``(m, n)`` or ``(m, n, c)`` to weights ``(m,)`` that sum to 1:
 
-- ``average``: all alike; what every other rule has to beat.
-- ``greedy``: the member that helps the metric most is added, again and again, members as often as they help.
-- ``bagged``: the mean of greedy choices on bootstrap draws of the rows. Where draws agree it is greedy; where they do
-  not it is close to the average, so twenty positives cannot decide alone.
-- ``convex``: the metric's convex loss (`HeadFitter`) fitted on the members' scores, negative weights set to 0.
-- ``steady``: ``bagged`` by a calmer judge for metrics of decisions, pulled to the average where a class is rare.
+- `average`: all alike.
+- `greedy`: the member that helps the metric most is added, again and again, members as often as they help.
+- `bagged`: the mean of greedy choices on bootstrap draws of the rows. Where draws agree it is greedy; where they do not
+  it is close to the average, so twenty positives cannot decide alone.
+- `steady`, what ensembles use: `bagged` by a calmer judge for metrics of decisions, pulled to the average where a class
+  is rare.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
-from ...errors import AimforError, InputError, nearest
 from ...metrics import AUROC, AveragePrecision
 from ...metrics.at_rate import AtRate
 from ...metrics.lists import sorted_lists
-from ...refit import HeadFitter
 from ...targets.folds import informative_lists, rows_of_each
 from ...targets.objective import Objective
 
@@ -59,15 +57,15 @@ class Judge:
 
     def value(self, mixture: Tensor) -> float:
         """Of mixed scores ``(n,)`` or ``(n, c)``; minus infinity where the metric is undefined."""
-        found = self.objective.best(mixture, self.y, self.weights, self.lists)
-        return found if math.isfinite(found) else -math.inf
+        value = self.objective.best(mixture, self.y, self.weights, self.lists)
+        return value if math.isfinite(value) else -math.inf
 
     def values(self, mixtures: Tensor) -> list[float]:
         """Of many mixtures ``(k, n)`` or ``(k, n, c)``: in one pass where the metric has one."""
         if self.weights is None and self.lists is None and side_by_side(self.objective):
-            found = values_of(self.objective, mixtures, self.y)
-            return [one if math.isfinite(one) else -math.inf for one in found]
-        return [self.value(one) for one in mixtures]
+            values = values_of(self.objective, mixtures, self.y)
+            return [value if math.isfinite(value) else -math.inf for value in values]
+        return [self.value(mixture) for mixture in mixtures]
 
     def of(self, shares: Tensor) -> float:
         return self.value(mixed(self.scores, shares))
@@ -92,7 +90,7 @@ class Judge:
         """What a choice can lean on: rows of the rarest class, or lists whose rows differ in grade."""
         if self.lists is not None:
             return len(informative_lists(self.lists, self.y))
-        return min(int((self.y == one).sum()) for one in self.y.unique())
+        return int(self.y.unique(return_counts=True)[1].min())
 
 
 def mixed(scores: Tensor, shares: Tensor) -> Tensor:
@@ -103,12 +101,12 @@ def mixed(scores: Tensor, shares: Tensor) -> Tensor:
     return total
 
 
-def average(judge: Judge, seed: int = 0) -> Tensor:
+def average(judge: Judge) -> Tensor:
     members = len(judge.scores)
     return torch.full((members,), 1.0 / members, dtype=torch.float64)
 
 
-def greedy(judge: Judge, seed: int = 0, rounds: int = ROUNDS) -> Tensor:
+def greedy(judge: Judge, rounds: int = ROUNDS) -> Tensor:
     """Selection with replacement; the best mixture on the way is kept, the shortest of equals."""
     members = len(judge.scores)
     counts, total = torch.zeros(members, dtype=torch.float64), torch.zeros_like(judge.scores[0])
@@ -133,31 +131,14 @@ def bagged(judge: Judge, seed: int = 0) -> Tensor:
     return total / total.sum()
 
 
-def convex(judge: Judge, seed: int = 0) -> Tensor:
-    """`HeadFitter` on the members' scores, pulled towards the average; the average itself where it cannot be fitted."""
-    plain = average(judge)
-    if judge.scores.ndim > 2 or judge.lists is not None:  # one share per member: a layer of classes would mix columns
-        return plain
-    layer = torch.nn.Linear(len(judge.scores), 1).double()
-    with torch.no_grad():
-        layer.weight.copy_(plain[None])
-        layer.bias.zero_()
-    try:
-        fitted = HeadFitter(judge.objective.metric, ridges=(1.0, 0.1, 0.01)).fit(
-            judge.scores.t().contiguous(), judge.y, judge.weights, original=layer, seed=seed
-        )
-    except AimforError:  # a metric without a convex loss, or too few rows to hold some out
-        return plain
-    found = fitted.layer.weight.detach().double()[0].clamp_min(0.0)
-    return found / found.sum() if float(found.sum()) > 0 else plain
-
-
 def steady(judge: Judge, seed: int = 0) -> Tensor:
     """``bagged`` by a judge that few rows cannot sway, pulled towards the average where a class is rare.
 
     F1 and rates under a floor hang on a handful of rows near one threshold, and greedy weights follow that luck;
     average precision asks the same of the whole order. With r rows of the rarest class the pull is ``100 / (r + 100)``.
     """
+    if len(judge.scores) == 1:
+        return average(judge)
     objective = judge.objective
     if objective.needs_threshold or isinstance(objective.metric, AtRate):
         objective = Objective.of("ap")
@@ -190,31 +171,13 @@ def bootstrap_lists(lists: Tensor, y: Tensor, draws: int, seed: int) -> list[tup
     """
     generator = torch.Generator().manual_seed(seed)
     informative = torch.isin(lists.unique(), informative_lists(lists, y)).tolist()
-    found = [rows for rows, tells in zip(rows_of_each(lists), informative, strict=True) if tells]
+    rows_of = [rows for rows, tells in zip(rows_of_each(lists), informative, strict=True) if tells]
     drawn = []
     for _ in range(draws):
-        chosen = [found[one] for one in torch.randint(len(found), (len(found),), generator=generator).tolist()]
+        chosen = [rows_of[draw] for draw in torch.randint(len(rows_of), (len(rows_of),), generator=generator).tolist()]
         sizes = torch.tensor([len(rows) for rows in chosen])
         drawn.append((torch.cat(chosen), torch.arange(len(chosen)).repeat_interleave(sizes)))
     return drawn
-
-
-RULES: dict[str, Callable[[Judge, int], Tensor]] = {
-    "average": average,
-    "greedy": greedy,
-    "bagged": bagged,
-    "convex": convex,
-    "steady": steady,
-}
-#: The rule of the default.
-DEFAULT = "steady"
-
-
-def choose(rule: str, judge: Judge, seed: int = 0) -> Tensor:
-    """Weights by the rule; with one member there is nothing to choose. Raises `InputError` for an unknown rule."""
-    if rule not in RULES:
-        raise InputError("rule", repr(rule), f"one of {', '.join(RULES)}", nearest(rule, RULES))
-    return average(judge) if len(judge.scores) == 1 else RULES[rule](judge, seed)
 
 
 def side_by_side(objective: Objective) -> bool:
@@ -237,15 +200,15 @@ def values_of(objective: Objective, mixtures: Tensor, y: Tensor) -> list[float]:
     negatives = len(y) - positives
     order, last = sorted_lists(mixtures)
     hit = (y > 0).double()[order]
-    found = hit.cumsum(1).gather(1, last)
+    hits = hit.cumsum(1).gather(1, last)
     if isinstance(objective.metric, AUROC):
         if not positives or not negatives:
             return [float("nan")] * len(mixtures)
         # A negative is beaten by the positives above its tie, and half beaten by those inside.
         inside = torch.zeros_like(hit).scatter_add(1, last, hit).gather(1, last)
-        won = ((1.0 - hit) * (2.0 * found - inside)).sum(1)
-        return [float(one) for one in won / (2.0 * positives * negatives)]
+        won = ((1.0 - hit) * (2.0 * hits - inside)).sum(1)
+        return list((won / (2.0 * positives * negatives)).tolist())
     if not positives:
         return [float("nan")] * len(mixtures)
-    values = (hit * (found / (last + 1))).sum(1) / positives
-    return [float(one) for one in values]
+    values: list[float] = ((hit * (hits / (last + 1))).sum(1) / positives).tolist()
+    return values

@@ -86,7 +86,7 @@ def test_linear_fold_is_a_fit_on_the_other_folds(made: tuple[Tensor, Tensor, Ens
     assert record is not None
     inside = record.folds != 1
     held = Rows(x[~inside], y[~inside])
-    alone = Linear().fit(Job(Rows(x[inside], y[inside]), held, ensemble.objective, 1, 0)).cut(seat.checkpoint)
+    alone = Linear().fit(Job(Rows(x[inside], y[inside]), held, ensemble.objective, 1, 0)).at(seat.checkpoint)
     torch.testing.assert_close(alone.scores(x), seat.fitted[1].scores(x), rtol=1e-9, atol=1e-9)
 
 

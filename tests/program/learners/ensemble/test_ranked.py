@@ -11,10 +11,10 @@ from torch import Tensor
 from aimfor.errors import InputError
 from aimfor.learners.ensemble import Ensemble, MemoryStore, fit_ensemble
 from aimfor.learners.ensemble.calibration import Scale
-from aimfor.learners.ensemble.choices import Choosing, Learned
+from aimfor.learners.ensemble.choices import Choosing, MemberOutput
 from aimfor.learners.ensemble.members import Job, LambdaTrees, RankedLinear, Rows, members
 from aimfor.learners.ensemble.members.network import _batches
-from aimfor.learners.ensemble.weights import Judge, bootstrap_lists, choose
+from aimfor.learners.ensemble.weights import Judge, bagged, bootstrap_lists
 from aimfor.metrics import NDCG, AveragePrecision, metric_from_name
 from aimfor.targets.evaluate.lists import list_importance, per_list
 from aimfor.targets.folds import informative_lists, list_parts, make_list_folds
@@ -107,11 +107,11 @@ def test_the_metric_weighs_the_member_that_orders_lists_not_the_one_that_orders_
     x, y, lists = queries(60)
     across = lists.double() + 0.01 * torch.randn(len(y), dtype=torch.float64)
     judge = Judge(NDCG10, torch.stack((x[:, 0].double(), across)), y, lists=lists)
-    shares = choose("bagged", judge)
+    shares = bagged(judge)
     assert float(shares[0]) > 0.9
-    learned = [Learned(RankedLinear(), one[None]) for one in judge.scores]
+    learned = [MemberOutput(RankedLinear(), one[None]) for one in judge.scores]
     rows, folds = Rows(x, y, lists=lists), make_list_folds(lists, y, 0)
-    found = Choosing(learned, rows, NDCG10, "steady", 0).judged(folds, Scale(1.0, (0.0,)))
+    found = Choosing(learned, rows, NDCG10, 0).judged(folds, Scale(1.0, (0.0,)))
     assert found is not None
     assert found.value(NDCG10, rows) == pytest.approx(judge.value(x[:, 0].double()), abs=0.05)
 
@@ -138,7 +138,7 @@ def test_members_order_unseen_lists_and_are_restored_exactly() -> None:
         scores = fitted.scores(job.held.x)
         chance = NDCG10.value(torch.zeros_like(scores), job.held.y, lists=job.held.lists)
         assert NDCG10.value(scores, job.held.y, lists=job.held.lists) > chance + 0.15
-        again = member.restore(*fitted.cut(0).state())
+        again = member.restore(*fitted.at(0).state())
         assert torch.equal(again.scores(x), fitted.scores(x, 0))
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from aimfor.errors import InputError
+from aimfor.learners.ensemble import choices
 from aimfor.learners.ensemble.calibration import Scale, threshold_of
-from aimfor.learners.ensemble.choices import Choosing, Learned
+from aimfor.learners.ensemble.choices import Choosing, MemberOutput
 from aimfor.learners.ensemble.members import Linear, Rows
-from aimfor.learners.ensemble.weights import RULES, Judge, bootstrap, choose, greedy, mixed, values_of
+from aimfor.learners.ensemble.weights import Judge, average, bagged, bootstrap, greedy, mixed, steady, values_of
 from aimfor.targets.folds import make_folds
 from aimfor.targets.objective import Objective
 
@@ -39,22 +40,18 @@ def test_greedy_is_close_to_the_best_mixture_on_a_grid(metric: str) -> None:
     assert judge.of(found) > judge.of(torch.tensor([0.0, 0.0, 1.0]))
 
 
-@pytest.mark.parametrize("rule", list(RULES))
-def test_every_rule_gives_shares_and_prefers_who_knows(rule: str) -> None:
+@pytest.mark.parametrize("rule", [greedy, bagged, steady])
+def test_every_rule_gives_shares_and_prefers_who_knows(rule: Callable[[Judge], Tensor]) -> None:
     scores, y = said()
-    shares = choose(rule, Judge(Objective.of("auroc"), scores, y), seed=0)
+    shares = rule(Judge(Objective.of("auroc"), scores, y))
     assert float(shares.sum()) == pytest.approx(1.0)
     assert bool((shares >= 0).all())
-    if rule != "average":
-        assert float(shares[2]) < 0.25 < float(shares[:2].min())
+    assert float(shares[2]) < 0.25 < float(shares[:2].min())
 
 
-def test_one_member_has_all_of_the_vote_and_an_unknown_rule_is_refused() -> None:
+def test_one_member_has_all_of_the_vote() -> None:
     scores, y = said()
-    judge = Judge(Objective.of("ap"), scores[:1], y)
-    assert choose("bagged", judge).tolist() == [1.0]
-    with pytest.raises(InputError, match="'bagd'"):
-        choose("bagd", judge)
+    assert steady(Judge(Objective.of("ap"), scores[:1], y)).tolist() == [1.0]
 
 
 def test_steady_weights_follow_the_rows_there_are() -> None:
@@ -63,9 +60,9 @@ def test_steady_weights_follow_the_rows_there_are() -> None:
     rarest = int(y.sum())
     f1, ap = (Judge(Objective.of(metric), scores, y) for metric in ("f1", "ap"))
     trust = rarest / (rarest + 100)
-    expected = trust * choose("bagged", ap, 3) + (1 - trust) / 3
-    torch.testing.assert_close(choose("steady", f1, 3), expected)
-    torch.testing.assert_close(choose("steady", ap, 3), expected)
+    expected = trust * bagged(ap, 3) + (1 - trust) / 3
+    torch.testing.assert_close(steady(f1, 3), expected)
+    torch.testing.assert_close(steady(ap, 3), expected)
 
 
 def test_draws_keep_the_number_of_rows_of_every_class() -> None:
@@ -109,13 +106,22 @@ def test_guard_rails_leave_even_odds() -> None:
     assert "400 out-of-fold rows" in tuned.text
 
 
-def choosing(scores: Tensor, y: Tensor, metric: str = "f1", rule: str = "average") -> Choosing:
-    """Members that speak at one checkpoint each."""
-    learned = [Learned(Linear(), one[None]) for one in scores]
-    return Choosing(learned, Rows(scores.t(), y), Objective.of(metric), rule, 7)
+Choose = Callable[..., Choosing]
 
 
-def test_rows_are_judged_by_choices_that_were_made_without_them() -> None:
+@pytest.fixture
+def choosing(monkeypatch: pytest.MonkeyPatch) -> Choose:
+    """Members that speak at one checkpoint each, weighed by a rule."""
+
+    def made(scores: Tensor, y: Tensor, rule: Callable[[Judge], Tensor] = average) -> Choosing:
+        monkeypatch.setattr(choices, "steady", lambda judge, seed: rule(judge))
+        outputs = [MemberOutput(Linear(), scores_of_member[None]) for scores_of_member in scores]
+        return Choosing(outputs, Rows(scores.t(), y), Objective.of("f1"), 7)
+
+    return made
+
+
+def test_rows_are_judged_by_choices_that_were_made_without_them(choosing: Choose) -> None:
     """By hand: even weights and the threshold of four folds, applied to the fifth."""
     scores, y = said()
     objective, folds = Objective.of("f1"), make_folds(y, 7, folds=5)
@@ -131,7 +137,7 @@ def test_rows_are_judged_by_choices_that_were_made_without_them() -> None:
     assert found.value(objective, Rows(scores.t(), y)) == pytest.approx(objective.value(decided, y), abs=1e-12)
 
 
-def test_a_row_s_own_label_chooses_nothing_that_judges_it() -> None:
+def test_a_row_s_own_label_chooses_nothing_that_judges_it(choosing: Choose) -> None:
     """Two checkpoints, greedy weights and a threshold: none of a fold's follows the fold's labels."""
     scores, y = said()
     folds = make_folds(y, 7, folds=5)
@@ -140,8 +146,8 @@ def test_a_row_s_own_label_chooses_nothing_that_judges_it() -> None:
     changed[own] = 1 - changed[own]
     both = []
     for labels in (y, changed):
-        one = choosing(scores, y, rule="greedy")
-        one.learned = [Learned(Linear(), torch.stack((part, part.round()))) for part in scores]
+        one = choosing(scores, y, rule=greedy)
+        one.outputs = [MemberOutput(Linear(), torch.stack((part, part.round()))) for part in scores]
         for place in range(len(scores)):
             for checkpoint in range(2):
                 one.scale(place, checkpoint)  # calibrated by all rows, before labels change
@@ -155,7 +161,7 @@ def test_a_row_s_own_label_chooses_nothing_that_judges_it() -> None:
     assert not torch.equal(before.thresholds[others], after.thresholds[others])
 
 
-def test_what_noise_may_expect_is_less_than_the_best_threshold_on_the_same_rows() -> None:
+def test_what_noise_may_expect_is_less_than_the_best_threshold_on_the_same_rows(choosing: Choose) -> None:
     generator = torch.Generator().manual_seed(0)
     flattered = kept = 0.0
     for _ in range(10):
@@ -164,20 +170,20 @@ def test_what_noise_may_expect_is_less_than_the_best_threshold_on_the_same_rows(
         scores = torch.randn(2, 60, generator=generator, dtype=torch.float64)
         judge = Judge(Objective.of("f1"), scores, y)
         flattered += judge.of(greedy(judge))
-        one = choosing(scores, y, rule="greedy")
+        one = choosing(scores, y, rule=greedy)
         found = one.judged(make_folds(y, 0, folds=5), Scale(1.0, (0.0,)))
         assert found is not None
         kept += found.value(one.objective, one.rows)
     assert kept < 0.85 * flattered
 
 
-def test_one_split_is_judged_by_parts_of_itself() -> None:
+def test_one_split_is_judged_by_parts_of_itself(choosing: Choose) -> None:
     scores, y = said()
     folds = make_folds(y, 0, single=True)
     here = folds.covered
     found = choosing(scores[:, here], y[here]).judged(folds, Scale(1.0, (0.0,)))
     assert found is not None
-    assert found.places.tolist() == list(range(len(here)))
+    assert found.index.tolist() == list(range(len(here)))
     assert len(found.thresholds.unique()) > 1
     one_positive = (torch.arange(len(here)) == 3).long()
     assert choosing(scores[:, here], one_positive).judged(folds, Scale(1.0, (0.0,))) is None
@@ -210,9 +216,11 @@ def test_candidates_side_by_side_have_the_value_each_has_alone(metric: str, ties
         np.testing.assert_array_equal(values_of(objective, scores, y), alone)
 
 
-@pytest.mark.parametrize("rule", ["greedy", "bagged", "steady"])
-def test_weights_are_those_of_asking_one_by_one(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    scores, y = said(3)
-    quick = choose(rule, Judge(Objective.of("f1" if rule == "steady" else "ap"), scores, y), 4)
+@pytest.mark.parametrize(("rule", "metric"), [(greedy, "ap"), (bagged, "ap"), (steady, "f1")])
+def test_weights_are_those_of_asking_one_by_one(
+    rule: Callable[[Judge], Tensor], metric: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = Judge(Objective.of(metric), *said(3))
+    quick = rule(judge)
     monkeypatch.setattr(Judge, "values", lambda self, mixtures: [self.value(one) for one in mixtures])
-    assert torch.equal(quick, choose(rule, Judge(Objective.of("f1" if rule == "steady" else "ap"), scores, y), 4))
+    assert torch.equal(quick, rule(judge))

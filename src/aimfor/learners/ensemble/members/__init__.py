@@ -46,8 +46,8 @@ def members(names: tuple[str, ...] = tuple(KINDS), ranked: bool = False) -> tupl
             raise InputError("--members", repr(name), f"some of {', '.join(FOR_TABLES)}", nearest(name, FOR_TABLES))
     if not names:
         raise InputError("--members", "none", f"some of {', '.join(FOR_TABLES)}")
-    known = RANKED_KINDS if ranked else KINDS
-    return tuple(member for kind, those in known.items() if kind in names for member in those)
+    by_kind = RANKED_KINDS if ranked else KINDS
+    return tuple(member for kind, of_kind in by_kind.items() if kind in names for member in of_kind)
 
 
 def every_member() -> tuple[Member, ...]:

@@ -35,7 +35,7 @@ class Rows:
 
     def take(self, rows: Tensor) -> Rows:
         further = (self.weights, self.lists, self.clusters)
-        return Rows(self.x[rows], self.y[rows], *(None if part is None else part[rows] for part in further))
+        return Rows(self.x[rows], self.y[rows], *(None if values is None else values[rows] for values in further))
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,12 @@ class Job:
 
 def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """The tensors whose names begin with the prefix, without it."""
-    return {name.removeprefix(prefix): one for name, one in tensors.items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def over(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors with the prefix before their names."""
+    return {prefix + name: tensor for name, tensor in tensors.items()}
 
 
 class Fitted(ABC):
@@ -84,7 +89,7 @@ class Fitted(ABC):
         """Log-odds ``(n,)``, or one score per class ``(n, c)``, float64; higher is more likely."""
 
     @abstractmethod
-    def cut(self, checkpoint: int) -> Self:
+    def at(self, checkpoint: int) -> Self:
         """The member at this checkpoint alone, which is what is kept."""
 
     @abstractmethod
@@ -103,7 +108,7 @@ class Member(ABC):
     title: str
     #: The member whose fitted state on the same fold this one starts from.
     starts_from: str | None = None
-    #: Looks are compared by the metric itself instead of cross-entropy.
+    #: Checkpoints are compared by the metric itself instead of cross-entropy.
     chosen_by_metric: bool = False
     #: What checkpoints are counted in.
     unit: str = "looks"

@@ -95,12 +95,11 @@ class FittedHead(Fitted):
 
     def scores(self, x: Tensor, checkpoint: int = -1) -> Tensor:
         weight, bias = self.weights[checkpoint].t(), self.biases[checkpoint]
-        found = in_blocks(lambda part: part.double() @ weight + bias, x)
-        return found.squeeze(1) if found.shape[1] == 1 else found
+        scores = in_blocks(lambda block: block.double() @ weight + bias, x)
+        return scores.squeeze(1) if scores.shape[1] == 1 else scores
 
-    def cut(self, checkpoint: int) -> Self:
-        place = slice(checkpoint % self.checkpoints, checkpoint % self.checkpoints + 1)
-        return type(self)(self.weights[place], self.biases[place])
+    def at(self, checkpoint: int) -> Self:
+        return type(self)(self.weights[checkpoint, None], self.biases[checkpoint, None])
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         return {"weights": self.weights, "biases": self.biases}, {}
@@ -122,7 +121,7 @@ class Head(Member):
         self.ridges = ridges
 
     def why_not(self, objective: Objective, rows: Rows, outputs: int) -> str | None:
-        some = rows.take(torch.cat([(rows.y == one).nonzero()[:3, 0] for one in rows.y.unique()]))
+        some = rows.take(torch.cat([(rows.y == label).nonzero()[:3, 0] for label in rows.y.unique()]))
         return refusal(lambda: _candidates(_metric(objective), some, some, (1.0,), 1))
 
     def fit(self, job: Job) -> FittedHead:
@@ -135,12 +134,12 @@ class Head(Member):
 def _candidates(metric: Metric, train: Rows, held: Rows, ridges: tuple[float, ...], iterations: int) -> list[nn.Linear]:
     """Layers on turned columns, objective by objective, from strong to weak penalties."""
     turn = _turn(train.x.shape[1])
-    learned, kept = (replace(rows, x=(rows.x.double() @ turn).float()) for rows in (train, held))
-    whole = make_rows(metric, "x", learned.x, learned.y, learned.weights, None, None)
-    names = [one.name for one in objectives_for(metric, whole) if one.name in OBJECTIVES]
+    turned, held_out = (replace(rows, x=(rows.x.double() @ turn).float()) for rows in (train, held))
+    whole = make_rows(metric, "x", turned.x, turned.y, turned.weights, None, None)
+    names = [objective.name for objective in objectives_for(metric, whole) if objective.name in OBJECTIVES]
     fitter = HeadFitter(metric, ridges=ridges, iterations=iterations, tolerance=1e-4, objectives=names)
-    validation = (kept.x, kept.y) if kept.weights is None else (kept.x, kept.y, kept.weights)
-    return fitter.candidates(learned.x, learned.y, learned.weights, validation)[1]
+    validation = tuple(tensor for tensor in (held_out.x, held_out.y, held_out.weights) if tensor is not None)
+    return fitter.candidates(turned.x, turned.y, turned.weights, validation)[1]
 
 
 @functools.cache
@@ -151,8 +150,8 @@ def _turn(width: int) -> Tensor:
     there is nothing to standardise, and a penalty on the coefficients means the same before and after it.
     """
     generator = torch.Generator().manual_seed(0)
-    found: Tensor = torch.linalg.qr(torch.randn(width, width, generator=generator, dtype=torch.float64))[0]
-    return found
+    rotation: Tensor = torch.linalg.qr(torch.randn(width, width, generator=generator, dtype=torch.float64))[0]
+    return rotation
 
 
 def _metric(objective: Objective) -> Metric:

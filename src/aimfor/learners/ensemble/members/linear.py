@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ....data.components import in_blocks
 from ...networks.loop import end_if
-from .base import Fitted, Job, Member, under
+from .base import Fitted, Job, Member, over, under
 
 #: Standardised values are held within this: one stray value must not dominate.
 CLIP = 10.0
@@ -47,10 +47,10 @@ class Design:
         """Scales by the training rows ``(n, d)``; a column that is constant there becomes zeros."""
         clipped = x.double().clamp(-CLIP, CLIP)
         tensors = {"mean": clipped.mean(0), "scale": _scale(clipped)}
-        cut = column_edges(x, pieces) if x.shape[1] <= PIECES_AT_MOST else []
-        edges = [(place, limits) for place, limits in enumerate(cut) if len(limits) > 2]
+        of_columns = column_edges(x, pieces) if x.shape[1] <= PIECES_AT_MOST else []
+        edges = [(column, limits) for column, limits in enumerate(of_columns) if len(limits) > 2]
         if edges:
-            tensors["from"] = torch.tensor([place for place, limits in edges for _ in limits[1:]])
+            tensors["from"] = torch.tensor([column for column, limits in edges for _ in limits[1:]])
             tensors["left"] = torch.cat([limits[:-1] for _, limits in edges]).double()
             tensors["right"] = torch.cat([limits[1:] for _, limits in edges]).double()
             reach = cls(tensors)._reach(x)
@@ -87,8 +87,8 @@ class Design:
 def column_edges(x: Tensor, pieces: int) -> list[Tensor]:
     """Limits of the pieces of each column: quantiles of the training rows, each once. Two limits mean no pieces."""
     pieces = min(pieces, max(1, len(x) // 8))
-    places = (torch.linspace(0.0, 1.0, pieces + 1, dtype=torch.float64) * (len(x) - 1)).round().long()
-    return [column.unique() for column in x.sort(0).values[places].t()]
+    quantiles = (torch.linspace(0.0, 1.0, pieces + 1, dtype=torch.float64) * (len(x) - 1)).round().long()
+    return [column.unique() for column in x.sort(0).values[quantiles].t()]
 
 
 def _scale(columns: Tensor) -> Tensor:
@@ -113,21 +113,18 @@ class FittedLinear(Fitted):
 
     def scores(self, x: Tensor, checkpoint: int = -1) -> Tensor:
         slopes, offset = self.coefficients[checkpoint].t(), self.intercepts[checkpoint]
-        found = in_blocks(lambda part: self.design(part) @ slopes + offset, x)
+        scores = in_blocks(lambda block: self.design(block) @ slopes + offset, x)
         if self.outputs == 1:
-            return found.squeeze(1)
-        return torch.cat((-found / 2, found / 2), 1) if found.shape[1] == 1 else found
+            return scores.squeeze(1)
+        return torch.cat((-scores / 2, scores / 2), 1) if scores.shape[1] == 1 else scores
 
-    def cut(self, checkpoint: int) -> Self:
-        place = checkpoint % self.checkpoints
-        part = slice(place, place + 1)
-        return type(self)(self.design, self.coefficients[part], self.intercepts[part], self.outputs)
+    def at(self, checkpoint: int) -> Self:
+        coefficients, intercepts = self.coefficients[checkpoint, None], self.intercepts[checkpoint, None]
+        return type(self)(self.design, coefficients, intercepts, self.outputs)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         own = {"coefficients": self.coefficients, "intercepts": self.intercepts}
-        return {**own, **{f"design/{name}": one for name, one in self.design.tensors.items()}}, {
-            "outputs": self.outputs
-        }
+        return own | over("design/", self.design.tensors), {"outputs": self.outputs}
 
     @classmethod
     def restore(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Self:

@@ -26,7 +26,7 @@ from ...networks import losses
 from ...networks.loop import descend
 from ...networks.losses import loss_on_logits
 from ...networks.sampler import BalancedBatchSampler
-from .base import Fitted, Job, Member, Rows, under
+from .base import Fitted, Job, Member, Rows, over, under
 from .linear import Design
 
 #: Perceptrons in one network; their mean speaks.
@@ -69,9 +69,9 @@ def scores_with(network: nn.Module, weights: dict[str, Tensor], inputs: Tensor) 
     mode = network.training
     network.eval()
     with torch.no_grad():
-        parts = [torch.func.functional_call(network, weights, (part,)) for part in inputs.split(chunk)]
+        scores = [torch.func.functional_call(network, weights, (block,)) for block in inputs.split(chunk)]
     network.train(mode)
-    return torch.cat(parts)
+    return torch.cat(scores)
 
 
 def together(scores: Tensor) -> Tensor:
@@ -94,7 +94,7 @@ class Schedule:
         batch: Rows per step.
         checkpoints: At most.
         steps: Between two checkpoints.
-        patience: Looks without a better value before the end.
+        patience: Checkpoints without a better value before the end.
         decay: Of the running mean of the weights, which is what speaks.
         weight_decay: Of AdamW.
         cosine: The rate falls by half a cosine to a twentieth.
@@ -128,31 +128,31 @@ def train(
         loss: Of a batch.
         value: Of what the heads together say about the held-out rows; higher is better. Only decides when to stop.
     """
-    weights = list(network.parameters())
-    mean = [one.detach().clone() for one in weights]
-    optimizer = torch.optim.AdamW(weights, lr=schedule.rate, weight_decay=schedule.weight_decay, fused=True)
+    parameters = list(network.parameters())
+    mean = [values.detach().clone() for values in parameters]
+    optimizer = torch.optim.AdamW(parameters, lr=schedule.rate, weight_decay=schedule.weight_decay, fused=True)
 
     def losses() -> Iterator[Tensor]:
         for rows in _batches(job.train, schedule.batch, job.seed, schedule.balanced):
             batch = job.train.take(rows)
             yield loss(network(batch.x), batch, rows)
 
-    found: list[Weights] = []
+    kept: list[Weights] = []
     best, best_at = -math.inf, 0
     taken, last = descend(optimizer, losses(), job.stop), schedule.checkpoints * schedule.steps
     network.train()
-    while len(found) < schedule.checkpoints and len(found) - best_at < schedule.patience:
+    while len(kept) < schedule.checkpoints and len(kept) - best_at < schedule.patience:
         for step in itertools.islice(taken, schedule.steps):
             share = 1 - min(schedule.decay, (1 + step) / (10 + step))
-            torch._foreach_lerp_(mean, [one.detach() for one in weights], share)
+            torch._foreach_lerp_(mean, [values.detach() for values in parameters], share)
             if schedule.cosine:
                 optimizer.param_groups[0]["lr"] = schedule.rate * _cosine(step / last)
-        found.append({name: one.clone() for (name, _), one in zip(network.named_parameters(), mean, strict=True)})
-        found[-1] |= {name: one.clone() for name, one in network.named_buffers()}
-        seen = value(together(scores_with(network, found[-1], job.held.x)))
-        if seen > best:
-            best, best_at = seen, len(found)
-    return found
+        kept.append({name: values.clone() for (name, _), values in zip(network.named_parameters(), mean, strict=True)})
+        kept[-1] |= {name: values.clone() for name, values in network.named_buffers()}
+        value_here = value(together(scores_with(network, kept[-1], job.held.x)))
+        if value_here > best:
+            best, best_at = value_here, len(kept)
+    return kept
 
 
 def _cosine(progress: float) -> float:
@@ -180,11 +180,11 @@ def _batches_of_lists(lists: Tensor, y: Tensor, size: int, generator: torch.Gene
 
     One long list may be a batch of its own. The last lists of a pass begin the next one's first batch.
     """
-    found = [rows for rows in rows_of_each(lists) if int(y[rows].min()) < int(y[rows].max())]
+    informative = [rows for rows in rows_of_each(lists) if int(y[rows].min()) < int(y[rows].max())]
     held: list[Tensor] = []
     while True:
-        for one in torch.randperm(len(found), generator=generator).tolist():
-            held.append(found[one])
+        for number in torch.randperm(len(informative), generator=generator).tolist():
+            held.append(informative[number])
             if sum(len(rows) for rows in held) >= size:
                 yield torch.cat(held)
                 held = []
@@ -206,12 +206,12 @@ class FittedByWeights(Fitted):
 
     def scores(self, x: Tensor, checkpoint: int = -1) -> Tensor:
         weights = self.weights[checkpoint]
-        return in_blocks(lambda part: together(scores_with(self.network, weights, self.inputs(part))), x).double()
+        return in_blocks(lambda block: together(scores_with(self.network, weights, self.inputs(block))), x).double()
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        tensors = {
-            f"{checkpoint}/{name}": one for checkpoint, part in enumerate(self.weights) for name, one in part.items()
-        }
+        tensors: dict[str, Tensor] = {}
+        for checkpoint, weights in enumerate(self.weights):
+            tensors |= over(f"{checkpoint}/", weights)
         return tensors, {"outputs": self.outputs, "looks": self.checkpoints}
 
     @staticmethod
@@ -233,12 +233,12 @@ class FittedNetwork(FittedByWeights):
     def inputs(self, x: Tensor) -> Tensor:
         return self.design(x).float()
 
-    def cut(self, checkpoint: int) -> Self:
+    def at(self, checkpoint: int) -> Self:
         return type(self)(self.design, self.network, self.outputs, [self.weights[checkpoint]])
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors, facts = super().state()
-        return tensors | {f"design/{name}": one for name, one in self.design.tensors.items()}, facts
+        return tensors | over("design/", self.design.tensors), facts
 
     @classmethod
     def restore(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Self:
@@ -290,8 +290,9 @@ class Network(Member):
 
 def designed(job: Job, design: Design) -> Job:
     """The job with the design's matrix in place of the columns: it is the same at every step, so it is made once."""
-    rows = (job.train, job.held)
-    train, held = (replace(one, x=in_blocks(lambda part: design(part).float(), one.x)) for one in rows)
+    train, held = (
+        replace(rows, x=in_blocks(lambda block: design(block).float(), rows.x)) for rows in (job.train, job.held)
+    )
     return replace(job, train=train, held=held)
 
 
@@ -322,8 +323,8 @@ def train_for_metric(network: nn.Module, job: Job, own: Job, schedule: Schedule)
         threshold = job.objective.tuned(job.start.scores(job.train.x), job.train.y, job.train.weights)[0]
 
     def value(scores: Tensor) -> float:
-        found = job.objective.best(scores.double(), job.held.y, job.held.weights)
-        return found if math.isfinite(found) else -math.inf
+        best = job.objective.best(scores.double(), job.held.y, job.held.weights)
+        return best if math.isfinite(best) else -math.inf
 
     return train(network, own, schedule, loss_for_metric(job.objective, threshold), value)
 
@@ -335,7 +336,7 @@ def loss_for_metric(objective: Objective, threshold: float) -> LossOfBatch:
 
     def loss(scores: Tensor, batch: Rows, rows: Tensor) -> Tensor:
         index = {} if by_list else {"index": rows}  # a table under a list metric is one list: lists carry no index
-        found: Tensor = metric(together(scores) - moved, batch.y, weights=batch.weights, **index)
-        return found
+        value: Tensor = metric(together(scores) - moved, batch.y, weights=batch.weights, **index)
+        return value
 
     return loss

@@ -36,7 +36,7 @@ class FittedPictureNetwork(FittedByWeights):
         super().__init__(network, outputs, weights)
         self.shape = shape
 
-    def cut(self, checkpoint: int) -> Self:
+    def at(self, checkpoint: int) -> Self:
         return type(self)(self.network, self.shape, self.outputs, [self.weights[checkpoint]])
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -45,12 +45,12 @@ class FittedPictureNetwork(FittedByWeights):
 
     @classmethod
     def restore(cls, tensors: dict[str, Tensor], facts: dict[str, Any]) -> Self:
-        shape, outputs = tuple(int(one) for one in facts["shape"]), int(facts["outputs"])
+        shape, outputs = tuple(map(int, facts["shape"])), int(facts["outputs"])
         with torch.random.fork_rng(devices=[]):
             network = _OneHead(build("auto", shape, outputs))
         weights = cls.split(tensors, int(facts["looks"]))
-        for part in weights:
-            network.load_state_dict(part)  # raises for weights of another network
+        for of_checkpoint in weights:
+            network.load_state_dict(of_checkpoint)  # raises for weights of another network
         return cls(network.eval(), shape, outputs, weights)
 
 
@@ -102,7 +102,7 @@ class PictureMetric(PictureNetwork):
 
     def fit(self, job: Job) -> FittedPictureNetwork:
         assert isinstance(job.start, FittedPictureNetwork)
-        tensors, facts = job.start.cut(-1).state()
+        tensors, facts = job.start.at(-1).state()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(job.seed)
             network = self.restore(tensors, facts).network

@@ -55,12 +55,12 @@ class RankedNetwork(Member):
         metric = loss_on_logits(job.objective.metric)
 
         def loss(scores: Tensor, batch: Rows, rows: Tensor) -> Tensor:
-            found: Tensor = metric(together(scores), batch.y, groups=batch.lists)
-            return found
+            loss_of_lists: Tensor = metric(together(scores), batch.y, groups=batch.lists)
+            return loss_of_lists
 
         def value(scores: Tensor) -> float:
-            found = job.objective.value(scores.double(), job.held.y, lists=job.held.lists)
-            return found if math.isfinite(found) else -math.inf
+            value_here = job.objective.value(scores.double(), job.held.y, lists=job.held.lists)
+            return value_here if math.isfinite(value_here) else -math.inf
 
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(job.seed)

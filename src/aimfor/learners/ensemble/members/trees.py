@@ -17,7 +17,7 @@ from .base import Fitted, Job, Member, Rows
 
 #: Rounds between checkpoints, and at most.
 STEP, ROUNDS = 25, 400
-#: Looks without a lower cross-entropy on the held-out rows before a fold stops growing.
+#: Checkpoints without a lower cross-entropy on the held-out rows before a fold stops growing.
 PATIENCE = 4
 #: Each round sees a part of the rows and columns. Chosen by out-of-fold cross-entropy on rows of nine small tables.
 SETTINGS = {
@@ -67,10 +67,10 @@ class FittedTrees(Fitted):
         raw = self.booster.predict(
             x.numpy().astype(np.float64), raw_score=True, num_iteration=self.rounds[checkpoint], num_threads=1
         )
-        found = torch.from_numpy(np.asarray(raw, dtype=np.float64))
-        return torch.stack((-found / 2, found / 2), 1) if self.outputs == 2 and found.ndim == 1 else found
+        scores = torch.from_numpy(np.asarray(raw, dtype=np.float64))
+        return torch.stack((-scores / 2, scores / 2), 1) if self.outputs == 2 and scores.ndim == 1 else scores
 
-    def cut(self, checkpoint: int) -> Self:
+    def at(self, checkpoint: int) -> Self:
         rounds = self.rounds[checkpoint]
         return type(self)(self.booster.model_to_string(num_iteration=rounds), [rounds], self.outputs)
 
