@@ -174,6 +174,9 @@ def _levels(cells: _Cells) -> Decision:
         )
     if wordy(cells.texts[:1000]):
         return Decision("text", note="free text, its words counted in 128 places")
+    once = n - int((cells.counts > 1).sum())
+    if once <= 0.5 * cells.rows and share < 0.5:  # most rows share their level with another row, which can tell of it
+        return _category(cells)
     use = numbers if share >= 0.5 else f"(to use it: {override(cells.name, 'text')})"
     return Decision("ignore", note=f"{n} different texts in {cells.rows} rows{'; ' if share >= 0.5 else ' '}{use}")
 
