@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,9 @@ from .experiments.meng import heads
 from .experiments.ours import autogluon, expected, many_levels, mq2008_committee, retrieval, retrieval_features
 from .experiments.ravi import rate_duals, second_label, weak_boxes
 from .map import curves
-from .map.page import draw, map_lines, write_choices
-from .report import action_board, detection_board, pu_board, scratch_board
+from .map.page import draw, map_lines, write_caption, write_choices
+from .report import action_board, committee_board, detection_board, pu_board, scratch_board
 from .report.batch_size_board import BATCHES, batch_size_lines
-from .report.committee_board import summary_lines
 from .report.constraints_board import constraints_board
 from .report.guarantee_board import guarantee_board
 from .report.meng_board import MENG, meng_lines
@@ -79,15 +80,15 @@ trained with weighted cross-entropy and two with AP losses; the last column aver
 
 def gathered(folder: Path) -> dict[str, Entries]:
     """Cached results by experiment, and the rows of benchmarks beside them as ``bench:<name>``."""
-    found = {}
+    results = {}
     for path in sorted((folder.parent / "benchmarks" / "results").glob("*.json")):
-        found[f"bench:{path.stem}"] = json.loads(path.read_text(encoding="utf8"))["rows"]
+        results[f"bench:{path.stem}"] = json.loads(path.read_text(encoding="utf8"))["rows"]
     for name in NAMES:
         cells = gathered_cells(folder / name)
         if cells:
             # Cells of a network chosen by --model are for their own report; the page is about one network.
-            found[name] = [entry for entry in cells if entry.get("model") is None]
-    return found
+            results[name] = [entry for entry in cells if entry.get("model") is None]
+    return results
 
 
 def render(results: dict[str, Entries]) -> str:
@@ -99,9 +100,8 @@ def render(results: dict[str, Entries]) -> str:
     head = ("paper", "where", "claim", "our setting", "how far from the paper's", "our numbers", "verdict")
     claims = [f"## The papers' claims: {summary}", "", VERDICTS, *folded("Every claim", [markdown(head, rows)])]
     near = _papers_tables(results)
-    ours = [*_from_scratch(results), *_committee(results), *_lists(results), *_pictures(results)]
     boards = [*_scoreboards(results), *guarantee_board(results)]
-    rest = [*near, OURS, *ours, EARLIER, *boards]
+    rest = [*near, OURS, *_our_tables(results), EARLIER, *boards]
     return "\n".join([INTRO, *map_lines(results), *claims, *_sections_folded("\n".join(rest))])
 
 
@@ -128,59 +128,42 @@ def _papers_tables(results: dict[str, Entries]) -> list[str]:
         "second_label": second_label,
         "rate_duals": rate_duals,
     }
-    found: list[str] = []
+    text: list[str] = []
     for name, board in boards.items():
         if results.get(name):
-            found += [f"### {board.TITLE} (`{name}`)", "", *board.lines(results[name])]
-    return found
-
-
-def _from_scratch(results: dict[str, Entries]) -> list[str]:
-    if not results.get("from_scratch"):
-        return []
-    lines = "\n".join(scratch_board.summary_lines(results["from_scratch"]))
-    return [f"### {scratch_board.TITLE} (`from_scratch`)", "", scratch_board.SETTING, "", lines, ""]
-
-
-def _committee(results: dict[str, Entries]) -> list[str]:
-    entries = results.get("committee")
-    if not entries:
-        return [COMMITTEE, "Not measured yet: `python -m paper committee`.\n"]
-    levels = [f"### {many_levels.TITLE} (`many_levels`)", "", many_levels.SETTING, ""]
-    levels += (
-        [*many_levels.summary_lines(found), ""] if (found := results.get("many_levels")) else ["Not measured yet."]
-    )
-    levels += [f"### {expected.TITLE} (`expected`)", "", expected.SETTING, ""]
-    levels += [*expected.summary_lines(results.get("expected", [])), ""]
-    return [COMMITTEE, "\n".join(summary_lines(entries, "####")), "", *levels]
-
-
-def _lists(results: dict[str, Entries]) -> list[str]:
-    """AutoGluon's tables, ranked lists and retrieval, as far as they were measured."""
-    text: list[str] = []
-    for name, module in (("autogluon", autogluon), ("mq2008_committee", mq2008_committee), ("retrieval", retrieval)):
-        if results.get(name):
-            lines = "\n".join(module.summary_lines(results[name], "####"))
-            text += [f"### {module.TITLE} (`{name}`)", "", module.SETTING, "", lines, ""]
+            text += [f"### {board.TITLE} (`{name}`)", "", *board.lines(results[name])]
     return text
 
 
-def _pictures(results: dict[str, Entries]) -> list[str]:
-    """Pretrained features, masks and large batches, where they were measured."""
+def _titled(module: Any, name: str) -> str:
+    return f"### {module.TITLE} (`{name}`)\n\n{module.SETTING}\n"
+
+
+def _our_tables(results: dict[str, Entries]) -> list[str]:
+    """Sections of what the program and the library do, as far as they were measured."""
+
+    def subsections(module: Any) -> Callable[[Any], Sequence[str]]:
+        return functools.partial(module.summary_lines, level="####")
+
+    sections: dict[str, tuple[str, Callable[[Any], Sequence[str]]]] = {
+        "from_scratch": (_titled(scratch_board, "from_scratch"), scratch_board.summary_lines),
+        "committee": (COMMITTEE, subsections(committee_board)),
+        "many_levels": (_titled(many_levels, "many_levels"), many_levels.summary_lines),
+        "expected": (_titled(expected, "expected"), expected.summary_lines),
+        "autogluon": (_titled(autogluon, "autogluon"), subsections(autogluon)),
+        "mq2008_committee": (_titled(mq2008_committee, "mq2008_committee"), subsections(mq2008_committee)),
+        "retrieval": (_titled(retrieval, "retrieval"), subsections(retrieval)),
+        "voc_features": (FEATURES, voc_lines),
+        "voc_smooth": (SMOOTH, smooth_voc_lines),
+        "meng_features": (MENG, meng_lines),
+        "retrieval_features": (retrieval_features.TEXT, retrieval_features.retrieval_lines),
+        "mask_offsets": (MASKS, mask_lines),
+        "batch_size": (BATCHES, batch_size_lines),
+    }
     text: list[str] = []
-    if results.get("voc_features"):
-        text += [FEATURES, *voc_lines(results["voc_features"]), ""]
-    if results.get("voc_smooth"):
-        text += [SMOOTH, *smooth_voc_lines(results["voc_smooth"]), ""]
-    if results.get("meng_features"):
-        text += [MENG, *meng_lines(results["meng_features"]), ""]
-    if results.get("retrieval_features"):
-        lines_of = retrieval_features.retrieval_lines(list(results["retrieval_features"]))
-        text += [retrieval_features.TEXT, *lines_of, ""]
-    if results.get("mask_offsets"):
-        text += [MASKS, *mask_lines(results["mask_offsets"]), ""]
-    if results.get("batch_size"):
-        text += [BATCHES, *batch_size_lines(results["batch_size"]), ""]
+    for name, (heading, lines_of) in sections.items():
+        if results.get(name):
+            text += [heading, *lines_of(results[name]), ""]
     return text
 
 
@@ -188,25 +171,25 @@ def _scoreboards(results: dict[str, Entries]) -> list[str]:
     text: list[str] = []
     for name, entries in results.items():
         first = entries[0].get("result", {"": None})
-        if not all(isinstance(found, dict) and {"default", "rival"} <= set(found) for found in first.values()):
+        if not all(isinstance(values, dict) and {"default", "rival"} <= set(values) for values in first.values()):
             continue
-        found = lines(entries, lambda cell: " ".join(str(v) for k, v in cell.items() if k != "seed"))
-        text += [f"### {load(name).title} (`{name}`)", "", score_table(found), "", _chosen(entries), ""]
-        text += [f"{sentence}\n" for sentence in _shortcomings(scores(found))]
+        table = lines(entries, lambda cell: " ".join(str(v) for k, v in cell.items() if k != "seed"))
+        text += [f"### {load(name).title} (`{name}`)", "", score_table(table), "", _chosen(entries), ""]
+        text += [f"{sentence}\n" for sentence in _shortcomings(scores(table))]
     if results.get("adult_constraints"):
         text.append(constraints_board(results["adult_constraints"]))
     return text or ["No results yet."]
 
 
-def _shortcomings(found: list[Score]) -> list[str]:
+def _shortcomings(all_scores: list[Score]) -> list[str]:
     """Where the default is not above the rival in the median, seldom significantly so, or below it in a cell."""
     named = {
-        "Not above the best rival in the median cell": [s.metric for s in found if s.median[0] <= 0],
+        "Not above the best rival in the median cell": [s.metric for s in all_scores if s.median[0] <= 0],
         "Significantly better in fewer than a third of the cells": [
-            f"{s.metric} ({s.better} of {s.cells})" for s in found if 3 * s.better < s.cells
+            f"{s.metric} ({s.better} of {s.cells})" for s in all_scores if 3 * s.better < s.cells
         ],
         "Significantly worse in a cell": [
-            f"{s.metric} ({s.worse} of {s.cells}, after Holm's correction {s.surely[1]})" for s in found if s.worse
+            f"{s.metric} ({s.worse} of {s.cells}, after Holm's correction {s.surely[1]})" for s in all_scores if s.worse
         ],
     }
     return [f"{words}: {', '.join(metrics)}." for words, metrics in named.items() if metrics]
@@ -233,8 +216,9 @@ def _kind(candidate: str) -> str:
 
 
 def write(results: Path, page: Path) -> None:
-    found = gathered(results)
-    page.write_text(render(found) + "\n", encoding="utf8")
-    draw(found, page.parent / "docs" / "map.svg")
-    curves.draw(found.get("map_curves", []), page.parent / "docs" / "map_curves.svg")
-    write_choices(found, page.parent / "docs" / "choosing.md")
+    stored = gathered(results)
+    page.write_text(render(stored) + "\n", encoding="utf8")
+    draw(stored, page.parent / "docs" / "map.svg")
+    curves.draw(stored.get("map_curves", []), page.parent / "docs" / "map_curves.svg")
+    write_caption(stored, page.parent / "README.md")
+    write_choices(stored, page.parent / "docs" / "choosing.md")

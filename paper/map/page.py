@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import re
 import statistics
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -199,7 +200,12 @@ ELSEWHERE = {
 def elsewhere_lines(results: Mapping[str, Entries]) -> str:
     """What other experiments say of a metric's loss: one line each, computed from their cells."""
     rows = [
-        (f"{where} ({score.cells}), {score.metric}", _points(*score.alike), _points(*score.over_plain), f"`{name}`")
+        (
+            f"{where} ({score.cells}), {score.metric}",
+            _points(*score.same_phase),
+            _points(*score.over_plain),
+            f"`{name}`",
+        )
         for name, where in ELSEWHERE.items()
         for score in _scores(results.get(name, []))
     ]
@@ -238,6 +244,13 @@ def write_choices(results: Mapping[str, Entries], page: Path) -> None:
         start, end = f"<!-- {mark} -->\n", f"<!-- {mark} end -->"
         text = text.partition(start)[0] + start + table + end + text.partition(end)[2]
     page.write_text(text, encoding="utf8")
+
+
+def write_caption(results: Mapping[str, Entries], page: Path) -> None:
+    """Counts of verdicts, under the figure on a page."""
+    text = page.read_text(encoding="utf8")
+    figure = f"![{caption(results)}](docs/map.svg)"
+    page.write_text(re.sub(r"!\[[^]]*\]\(docs/map\.svg\)", figure, text), encoding="utf8")
 
 
 def draw(results: Mapping[str, Entries], path: Path) -> None:

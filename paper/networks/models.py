@@ -30,13 +30,13 @@ def _library(title: str) -> Callable[..., Any] | None:
     """The library's constructor, or None when it cannot be imported; says once which network is used."""
     module, name = _LIBRARY[title]
     try:
-        found: Callable[..., Any] | None = getattr(importlib.import_module(module), name)
+        make: Callable[..., Any] | None = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        found = None
+        make = None
         print(f"{title}: aimfor's own (pytorchcv's could not be used: {error})", file=sys.stderr)
     else:
         print(f"{title}: pytorchcv's", file=sys.stderr)
-    return found
+    return make
 
 
 def library_resnet20(outputs: int = 1) -> nn.Module | None:

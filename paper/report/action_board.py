@@ -25,8 +25,8 @@ logistic, paired over actions (the mean over seeds of each) and, after it, over 
 
 def means(entries: Entries, method: str) -> list[float]:
     """Average precision of each action, the mean over seeds."""
-    found = [entry["result"][method]["classes"] for entry in entries]
-    return [statistics.fmean(values) for values in zip(*found, strict=True)]
+    by_seed = [entry["result"][method]["classes"] for entry in entries]
+    return [statistics.fmean(values) for values in zip(*by_seed, strict=True)]
 
 
 def lines(entries: Entries) -> list[str]:

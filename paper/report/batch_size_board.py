@@ -24,28 +24,27 @@ problem and way on validation rows. Beside it, at 256 rows: cross-entropy, the m
 
 def by_problem(results: Entries) -> dict[str, dict[str, list[float]]]:
     """Problem → way → the test value of each seed, in the order of the cells."""
-    found: dict[str, dict[str, list[float]]] = {}
+    problems: dict[str, dict[str, list[float]]] = {}
     for entry in results:
         cell = entry["cell"]
-        found.setdefault(cell["problem"], {}).setdefault(cell["way"], []).append(100 * entry["result"]["value"])
-    return found
+        problems.setdefault(cell["problem"], {}).setdefault(cell["way"], []).append(100 * entry["result"]["value"])
+    return problems
 
 
 def batch_size_lines(results: Entries) -> list[str]:
     """One row for each problem: the mean over seeds and the standard deviation, times 100."""
-    found = by_problem(results)
-    names = sorted({way for ways in found.values() for way in ways}, key=_place)  # gathered cells come by file name
-    rows = [[problem, *(_mean(ways.get(way, [])) for way in names)] for problem, ways in found.items()]
+    problems = by_problem(results)
+    # Gathered cells come by file name.
+    names = sorted({way for ways in problems.values() for way in ways}, key=_order_of_way)
+    rows = [[problem, *(_mean(ways.get(way, [])) for way in names)] for problem, ways in problems.items()]
     return [markdown(["×100, test rows", *names], rows)]
 
 
-def _place(way: str) -> tuple[int, str]:
+def _order_of_way(way: str) -> tuple[int, str]:
     """Sizes of the batch in their order, then the others."""
-    return (
-        (int(way.removeprefix("batch ")), "")
-        if way.startswith("batch ")
-        else (10**9, {"cross-entropy": "a", "bank": "b"}.get(way, "c"))
-    )
+    if way.startswith("batch "):
+        return int(way.removeprefix("batch ")), ""
+    return 10**9, {"cross-entropy": "a", "bank": "b"}.get(way, "c")
 
 
 def _mean(values: list[float]) -> str:
@@ -57,10 +56,10 @@ def _mean(values: list[float]) -> str:
 
 def draw(results: Entries, path: Path, sizes: Sequence[int], fits: int) -> None:
     """A panel for each problem: the mean over seeds with the range of them; the others at the batch that fits."""
-    found = by_problem(results)
-    with drawing(path, (11.0, 2.7 * -(-len(found) // 4))) as figure:
-        panels = figure.subplots(-(-len(found) // 4), 4, squeeze=False).flat
-        for axes, (problem, ways) in zip(panels, found.items(), strict=False):
+    problems = by_problem(results)
+    with drawing(path, (11.0, 2.7 * -(-len(problems) // 4))) as figure:
+        panels = figure.subplots(-(-len(problems) // 4), 4, squeeze=False).flat
+        for axes, (problem, ways) in zip(panels, problems.items(), strict=False):
             there = [size for size in sizes if f"batch {size}" in ways]
             seeds = min(len(ways[f"batch {size}"]) for size in there)
             values = [[ways[f"batch {size}"][seed] for size in there] for seed in range(seeds)]
@@ -73,7 +72,7 @@ def draw(results: Entries, path: Path, sizes: Sequence[int], fits: int) -> None:
             axes.set_xscale("log", base=2)
             axes.set_xticks(there, [f"{size:,}" for size in there], fontsize=7)
             tidy(axes, "rows in a batch", title=problem)
-        for axes in list(panels)[len(found) :]:
+        for axes in list(panels)[len(problems) :]:
             axes.set_axis_off()
         figure.axes[0].legend(frameon=False, fontsize=7)
 

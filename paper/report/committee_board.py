@@ -15,7 +15,7 @@ from aimfor.runs.compare.verdicts import Difference, holm, paired_difference
 from .pages import write_table
 from .statistics import bootstrap_median, signed_ranks
 
-Found = dict[str, Any]
+Values = dict[str, Any]
 #: Test rows for each training row, for the corrected resampled t-test.
 TEST_PER_TRAIN = 0.3 / 0.7
 
@@ -33,30 +33,30 @@ class Cell:
     difference: Difference
 
 
-def chosen_rival(found: Found) -> tuple[str, float]:
+def chosen_rival(values: Values) -> tuple[str, float]:
     """The rival with the best value on held-out rows, and its test value: with the cross-validated threshold if any."""
-    name = max(found["rivals"], key=lambda one: found["rivals"][one]["validation"] or 0.0)
-    judged = found["rivals"][name]
+    name = max(values["rivals"], key=lambda rival: values["rivals"][rival]["validation"] or 0.0)
+    judged = values["rivals"][name]
     return name, judged["test"] if judged["test_cv"] is None else judged["test_cv"]
 
 
 def cells_of(
     results: list[dict[str, Any]],
     metric: str,
-    other: Callable[[Found], float | None],
+    other: Callable[[Values], float | None],
     test_per_train: float = TEST_PER_TRAIN,
 ) -> list[Cell]:
     """The committee above the other, table by table. Splits on which either is undefined are left out."""
-    tables: dict[str, list[Found]] = {}
-    for entry in sorted(results, key=lambda one: (one["cell"]["set"], one["cell"]["seed"])):
-        found = entry["result"]["metrics"][metric]
-        if found["committee"] is not None and other(found) is not None:
-            tables.setdefault(entry["cell"]["set"], []).append(found)
+    tables: dict[str, list[Values]] = {}
+    for entry in sorted(results, key=lambda entry: (entry["cell"]["set"], entry["cell"]["seed"])):
+        values = entry["result"]["metrics"][metric]
+        if values["committee"] is not None and other(values) is not None:
+            tables.setdefault(entry["cell"]["set"], []).append(values)
     made = []
-    for table, founds in tables.items():
-        ours = [100 * found["committee"] for found in founds]
-        theirs = [100 * value for value in map(other, founds) if value is not None]
-        names = [chosen_rival(found)[0] for found in founds]
+    for table, of_table in tables.items():
+        ours = [100 * values["committee"] for values in of_table]
+        theirs = [100 * value for value in map(other, of_table) if value is not None]
+        names = [chosen_rival(values)[0] for values in of_table]
         difference = paired_difference(ours, theirs, test_share=test_per_train)
         mean = statistics.mean
         made.append(Cell(table, metric, len(ours), mean(ours), mean(theirs), max(names, key=names.count), difference))
@@ -94,8 +94,8 @@ HEAD = [
 ]
 
 
-def _without(name: str, found: Found) -> float | None:
-    return _optional(found.get("without", {}).get(name))
+def _without(name: str, values: Values) -> float | None:
+    return _optional(values.get("without", {}).get(name))
 
 
 #: Those that each are left out in turn.
@@ -105,12 +105,12 @@ MEMBERS = {
     "extra_trees": "boosted trees with random splits",
     "network": "the network",
 }
-CONTRASTS: dict[str, Callable[[Found], float | None]] = {
-    "the best rival, chosen on held-out training rows": lambda found: chosen_rival(found)[1],
-    "LightGBM on all training rows": lambda found: _of(found, "LightGBM"),
-    "the plain average of the same members": lambda found: _optional(found["rules"]["average"]),
+CONTRASTS: dict[str, Callable[[Values], float | None]] = {
+    "the best rival, chosen on held-out training rows": lambda values: chosen_rival(values)[1],
+    "LightGBM on all training rows": lambda values: _of(values, "LightGBM"),
+    "the plain average of the same members": lambda values: _optional(values["rules"]["average"]),
     "the committee with a network trained further for the metric left out (it is no member any more)": (
-        lambda found: _optional(found.get("without_metric_members"))
+        lambda values: _optional(values.get("without_metric_members"))
     ),
     **{f"the committee without {title}": partial(_without, name) for name, title in MEMBERS.items()},
 }
@@ -120,8 +120,8 @@ def _optional(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
-def _of(found: Found, name: str) -> float | None:
-    judged = found["rivals"][name]
+def _of(values: Values, name: str) -> float | None:
+    judged = values["rivals"][name]
     return _optional(judged["test"] if judged["test_cv"] is None else judged["test_cv"])
 
 
@@ -166,10 +166,10 @@ def _promises(results: list[dict[str, Any]], metrics: Sequence[str]) -> list[str
     """Of every metric; of one with a floor also the rates at the committee's own threshold, if stored."""
     lines = ["| metric | cells | promised − found, mean | median | mean of the absolute |", "|---|---|---|---|---|"]
     for metric in metrics:
-        founds = [entry["result"]["metrics"][metric] for entry in results]
-        lines += _promise(metric, [(found["promised"], found["committee"]) for found in founds])
+        of_metric = [entry["result"]["metrics"][metric] for entry in results]
+        lines += _promise(metric, [(values["promised"], values["committee"]) for values in of_metric])
         if "@" in metric:
-            rates = [found["at_threshold"] for found in founds if found.get("at_threshold")]
+            rates = [values["at_threshold"] for values in of_metric if values.get("at_threshold")]
             both = [rate for rate in rates if rate["promised"] is not None]
             for name in ("recall", "precision"):
                 pairs = [(rate["promised"][name], rate["found"][name]) for rate in both]
@@ -178,7 +178,9 @@ def _promises(results: list[dict[str, Any]], metrics: Sequence[str]) -> list[str
 
 
 def _promise(name: str, pairs: Sequence[tuple[float | None, float | None]]) -> list[str]:
-    gaps = [100 * (said - found) for said, found in pairs if said is not None and found is not None]
+    gaps = [
+        100 * (promised - measured) for promised, measured in pairs if promised is not None and measured is not None
+    ]
     if not gaps:
         return []
     mean, middle, size = statistics.mean(gaps), statistics.median(gaps), statistics.mean(map(abs, gaps))

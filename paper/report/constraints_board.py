@@ -29,18 +29,18 @@ def _floors(entries: Entries) -> list[tuple[str, ...]]:
     for entry in entries:
         cell = entry["cell"]
         if cell["task"] == "floor":
-            for text, found in entry["result"].items():
-                runs.setdefault((cell["data"], cell["model"], text), []).append((found["aimfor"], found["rival"]))
+            for text, methods in entry["result"].items():
+                runs.setdefault((cell["data"], cell["model"], text), []).append((methods["aimfor"], methods["rival"]))
     return [_row(key, pairs, "objective") for key, pairs in sorted(runs.items())]
 
 
 def _gaps(entries: Entries) -> list[tuple[str, ...]]:
     runs: dict[tuple[str, str, str], list[tuple[dict[str, Any], dict[str, Any]]]] = {}
     for entry in entries:
-        cell, found = entry["cell"], entry["result"]
-        if cell["task"] == "gap" and all(name in found for name in GAP_METHODS):
+        cell, methods = entry["cell"], entry["result"]
+        if cell["task"] == "gap" and all(name in methods for name in GAP_METHODS):
             key = (cell["data"], cell["model"], "gap in false positive rates, against cross-entropy without it")
-            runs.setdefault(key, []).append((found[GAP_METHODS[0]], found[GAP_METHODS[1]]))
+            runs.setdefault(key, []).append((methods[GAP_METHODS[0]], methods[GAP_METHODS[1]]))
     return [_row(key, pairs, "accuracy") for key, pairs in sorted(runs.items())]
 
 

@@ -25,8 +25,8 @@ is out of reach here. Differences from softmax are paired over classes (means ov
 
 def means(entries: Entries, method: str) -> list[float]:
     """Average precision of each class, the mean over seeds."""
-    found = [entry["result"]["classes"] for entry in entries if entry["cell"]["method"] == method]
-    return [statistics.fmean(values) for values in zip(*found, strict=True)]
+    by_seed = [entry["result"]["classes"] for entry in entries if entry["cell"]["method"] == method]
+    return [statistics.fmean(values) for values in zip(*by_seed, strict=True)]
 
 
 def methods(entries: Entries) -> list[str]:

@@ -73,13 +73,13 @@ def dots(
         raise InputError("labels", came, "as many of each, at least one")
     with drawing(path, (6.4, 1.2 + 0.2 * len(rows))) as figure:
         axes = figure.subplots()
-        for place, (_, mean, low, high) in zip(range(len(rows))[::-1], rows, strict=True):
+        for height, (_, mean, low, high) in zip(range(len(rows))[::-1], rows, strict=True):
             finite = math.isfinite(low) and math.isfinite(high)
             clear = finite and (low > 0 or high < 0)
             colour = COLOURS[1] if clear and high < 0 else COLOURS[0]
             if finite:
-                axes.plot([low, high], [place, place], color=colour, linewidth=1.6)
-            axes.plot([mean], [place], "o", color=colour, markersize=4.5, markerfacecolor=colour if clear else "white")
+                axes.plot([low, high], [height, height], color=colour, linewidth=1.6)
+            axes.plot([mean], [height], "o", color=colour, markersize=4.5, markerfacecolor=colour if clear else "white")
         axes.axvline(0.0, color="#222222", linewidth=0.8)
         axes.set_yticks(range(len(rows))[::-1], labels)
         axes.set_ylim(-0.6, len(rows) - 0.4)

@@ -65,14 +65,14 @@ def _peeking(rows: Sequence[dict[str, Any]]) -> list[str]:
     """The most of either error over the settings."""
     if not rows:
         return []
-    found = [row["result"] for row in rows]
-    met, missed = (max(one[verdict] / one["streams"] for one in found) for verdict in ("met", "missed"))
+    settings = [row["result"] for row in rows]
+    met, missed = (max(setting[verdict] / setting["streams"] for setting in settings) for verdict in ("met", "missed"))
+    longest = max(setting["rows"] for setting in settings)
     return [
-        f"The anytime check of `aimfor check`, looked at after every row (`peeking`): {found[0]['streams']:,} streams"
-        f" in each of {len(found)} settings of up to {max(one['rows'] for one in found):,} rows. A false constraint was"
-        f" ever called met in at most {met:.2%} of a setting's streams, a true one ever called missed in at most"
-        f" {missed:.2%};"
-        " 5 % are allowed for each.\n"
+        f"The anytime check of `aimfor check`, looked at after every row (`peeking`): {settings[0]['streams']:,}"
+        f" streams in each of {len(settings)} settings of up to {longest:,} rows. A false constraint was ever called met"
+        f" in at most {met:.2%} of a setting's streams, a true one ever called missed in at most {missed:.2%}; 5 % are"
+        " allowed for each.\n"
     ]
 
 
@@ -93,7 +93,7 @@ def _mapie(rows: Sequence[dict[str, Any]]) -> list[str]:
         return []
     ahead = [tuple(map(float, row["aimfor ahead by"].split(" ± "))) for row in cells]
     behind = [(row, gain, error) for row, (gain, error) in zip(cells, ahead, strict=True) if gain < 0]
-    clear = [one for one in behind if one[1] < -2 * one[2]]
+    clear = [cell for cell in behind if cell[1] < -2 * cell[2]]
     large = [row for row in cells if row["rows"] >= 5000]
     oracle = sum(_share(row["aimfor"]) >= 90 for row in large)
     possible = sum(_share(row["any procedure"]) >= 90 for row in large)

@@ -25,20 +25,20 @@ def meng_lines(results: Entries) -> list[str]:
     if not results:
         return ["Not measured yet: `python -m paper meng_features`."]
     rows, gaps = [], []
-    for name, metric, found in grouped(results):
+    for name, metric, of_cell in grouped(results):
         ours, rival, plain = (
             100 * statistics.mean(values)
             for values in (
-                [one["committee"]["test"] for one in found],
-                [one["rival"]["test"] for one in found],
-                [one["rivals"]["logistic regression"]["test"] for one in found],
+                [result["committee"]["test"] for result in of_cell],
+                [result["rival"]["test"] for result in of_cell],
+                [result["rivals"]["logistic regression"]["test"] for result in of_cell],
             )
         )
         gaps.append((metric, ours - rival, ours - plain))
         paper = in_the_paper(name, metric)
         rows.append((name, metric, *paper, f"{plain:.2f}", f"{rival:.2f}", f"{ours:.2f}", f"{ours - rival:+.2f}"))
     head = ("cell", "metric", "CE", "Meng", "logistic regression", "rival chosen by folds", "committee", "difference")
-    return [markdown(head, rows), "", _said(gaps, results)]
+    return [markdown(head, rows), "", _summary(gaps, results)]
 
 
 def grouped(results: Entries) -> list[tuple[str, str, list[dict[str, Any]]]]:
@@ -48,27 +48,27 @@ def grouped(results: Entries) -> list[tuple[str, str, list[dict[str, Any]]]]:
         name = (
             f"{cell['set']} {cell['positives']}%" if "positives" in cell else f"{cell['set']}, {cell['drop']}% dropped"
         )
-        for metric, found in entry["result"].items():
-            groups.setdefault((name, metric), []).append(found)
-    return [(name, metric, found) for (name, metric), found in groups.items()]
+        for metric, methods in entry["result"].items():
+            groups.setdefault((name, metric), []).append(methods)
+    return [(name, metric, methods) for (name, metric), methods in groups.items()]
 
 
 def in_the_paper(name: str, metric: str) -> tuple[str, str]:
     if metric == "auroc":
-        one, share = name.split(" ")
-        values, place = table1.PAPER[one], table1.SHARES.index(int(share.rstrip("%")))
+        data_set, share = name.split(" ")
+        values, column = table1.PAPER[data_set], table1.SHARES.index(int(share.rstrip("%")))
     else:
-        one, drop = name.removesuffix("% dropped").split(", ")
-        values, place = table2.PAPER[one, metric], table2.DROPS.index(int(drop))
-    return f"{values['CE'][place]:.1f}", f"{values['Meng'][place]:.1f}"
+        data_set, drop = name.removesuffix("% dropped").split(", ")
+        values, column = table2.PAPER[data_set, metric], table2.DROPS.index(int(drop))
+    return f"{values['CE'][column]:.1f}", f"{values['Meng'][column]:.1f}"
 
 
-def _said(gaps: list[tuple[str, float, float]], results: Entries) -> str:
+def _summary(gaps: list[tuple[str, float, float]], results: Entries) -> str:
     seeds = len({entry["cell"]["seed"] for entry in results})
     parts = []
-    for metric in dict.fromkeys(one for one, _, _ in gaps):
-        mine = [gap for one, gap, _ in gaps if one == metric]
-        plain = [gap for one, _, gap in gaps if one == metric]
+    for metric in dict.fromkeys(name for name, _, _ in gaps):
+        mine = [gap for name, gap, _ in gaps if name == metric]
+        plain = [gap for name, _, gap in gaps if name == metric]
         parts.append(
             f"{metric}: median {statistics.median(mine):+.2f} points against the chosen rival (above it in "
             f"{sum(gap > 0 for gap in mine)} of {len(mine)} cells), "

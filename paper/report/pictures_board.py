@@ -25,21 +25,21 @@ average precision, 64.8 with cross-entropy.
 
 def voc_lines(results: Entries) -> list[str]:
     """The committee, its members and each rival: mean over seeds; differences from the committee are paired."""
-    found = [entry["result"] for entry in results]
-    if not found:
+    runs = [entry["result"] for entry in results]
+    if not runs:
         return ["Not measured yet: `python -m paper voc_features`."]
-    ours = [one["committee"]["test"] for one in found]
-    rows = [("**committee**", _mean([one["committee"]["promised"] for one in found]), f"**{_mean(ours)}**", "")]
-    rows.append(_row("best rival, chosen by folds", [one["rival"] for one in found], ours))
-    rows += [_row(f"rival: {name}", [one["rivals"][name] for one in found], ours) for name in found[0]["rivals"]]
-    for name in found[0]["members"]:
-        values = [one["members"][name] for one in found]
+    ours = [run["committee"]["test"] for run in runs]
+    rows = [("**committee**", _mean([run["committee"]["promised"] for run in runs]), f"**{_mean(ours)}**", "")]
+    rows.append(_row("best rival, chosen by folds", [run["rival"] for run in runs], ours))
+    rows += [_row(f"rival: {name}", [run["rivals"][name] for run in runs], ours) for name in runs[0]["rivals"]]
+    for name in runs[0]["members"]:
+        values = [run["members"][name] for run in runs]
         rows.append((f"member: {name.replace('_', ' ')}", "", _mean(values), _difference(ours, values)))
     head = ("mean AP", "by folds", "test", "committee above it [95 %]")
     actions = ", ".join(
-        f"{name} {statistics.mean(one['actions'][name] for one in found):.3f}" for name in found[0]["actions"]
+        f"{name} {statistics.mean(run['actions'][name] for run in runs):.3f}" for name in runs[0]["actions"]
     )
-    tail = f"{len(found)} seeds. By action: {actions}."
+    tail = f"{len(runs)} seeds. By action: {actions}."
     return [markdown(head, rows), "", tail]
 
 
@@ -56,16 +56,16 @@ def smooth_voc_lines(results: Entries) -> list[str]:
     """Each loss: mean AP by folds and on the test people; differences from smooth AP are paired over seeds."""
     if not results:
         return ["Not measured yet: `python -m paper voc_smooth`."]
-    found = [entry["result"]["losses"] for entry in results]
-    ours = [one["smooth AP"]["test"] for one in found]
-    rows = [_row(name, [one[name] for one in found], ours) for name in found[0]]
+    runs = [entry["result"]["losses"] for entry in results]
+    ours = [run["smooth AP"]["test"] for run in runs]
+    rows = [_row(name, [run[name] for run in runs], ours) for name in runs[0]]
     rows = [(*row[:3], "") if row[0] == "smooth AP" else row for row in rows]
-    return [markdown(("loss", "by folds", "test", "smooth AP above it [95 %]"), rows), "", f"{len(found)} seeds."]
+    return [markdown(("loss", "by folds", "test", "smooth AP above it [95 %]"), rows), "", f"{len(runs)} seeds."]
 
 
-def _row(name: str, found: list[dict[str, Any]], ours: list[float]) -> tuple[str, str, str, str]:
-    tested = [one["test"] for one in found]
-    return name, _mean([one["validation"] for one in found]), _mean(tested), _difference(ours, tested)
+def _row(name: str, runs: list[dict[str, Any]], ours: list[float]) -> tuple[str, str, str, str]:
+    tested = [run["test"] for run in runs]
+    return name, _mean([run["validation"] for run in runs]), _mean(tested), _difference(ours, tested)
 
 
 def _mean(values: list[float]) -> str:
@@ -75,8 +75,8 @@ def _mean(values: list[float]) -> str:
 def _difference(ours: list[float], theirs: list[float]) -> str:
     if len(ours) < 2:
         return f"{ours[0] - theirs[0]:+.4f}"
-    found = paired(ours, theirs)
-    return f"{found.mean:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
+    gap = paired(ours, theirs)
+    return f"{gap.mean:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}]"
 
 
 MASKS = """### Masks: the decision, out of fold (`mask_offsets`)
@@ -135,8 +135,8 @@ def mask_lines(results: Entries) -> list[str]:
         mine = [entry for entry in results if entry["cell"]["set"] == name]
         rows = []
         for loss in dict.fromkeys(entry["cell"]["loss"] for entry in mine):
-            found = [entry["result"] for entry in mine if entry["cell"]["loss"] == loss]
-            rows += [_way(loss, way, found) for way in found[0]["ways"]]
+            runs = [entry["result"] for entry in mine if entry["cell"]["loss"] == loss]
+            rows += [_way(loss, way, runs) for way in runs[0]["ways"]]
         head = ("loss", "decision", "mean IoU", "above argmax [95 %]", "by image", "rare", "seeds")
         text += [f"**{name}**", "", markdown(head, rows), ""]
     if gap := default_gap(results):
@@ -149,16 +149,16 @@ def mask_lines(results: Entries) -> list[str]:
     return text
 
 
-def _way(loss: str, way: str, found: list[dict[str, Any]]) -> tuple[str, ...]:
-    ways, plain = [one["ways"][way] for one in found], [one["ways"]["argmax"] for one in found]
+def _way(loss: str, way: str, runs: list[dict[str, Any]]) -> tuple[str, ...]:
+    ways, plain = [run["ways"][way] for run in runs], [run["ways"]["argmax"] for run in runs]
     gain = statistics.mean(a["iou"] - b["iou"] for a, b in zip(ways, plain, strict=True))
-    low, high = (statistics.mean(one["above_argmax"][side] for one in ways) for side in (0, 1))
+    low, high = (statistics.mean(run["above_argmax"][side] for run in ways) for side in (0, 1))
     difference = "" if way == "argmax" else f"{gain:+.4f} [{low:+.4f}, {high:+.4f}]"
     rare = [
         value
-        for one, full in zip(ways, found, strict=True)
-        for value, share in zip(one["classes"], full["shares"], strict=True)
+        for run, full in zip(ways, runs, strict=True)
+        for value, share in zip(run["classes"], full["shares"], strict=True)
         if 0 < share < RARE and value is not None
     ]
-    by_image, seeds = _mean([one["image_iou"] for one in ways]), str(len(found))
-    return loss, way, _mean([one["iou"] for one in ways]), difference, by_image, _mean(rare) if rare else "–", seeds
+    by_image, seeds = _mean([run["image_iou"] for run in ways]), str(len(runs))
+    return loss, way, _mean([run["iou"] for run in ways]), difference, by_image, _mean(rare) if rare else "–", seeds

@@ -26,10 +26,10 @@ def lines(entries: list[dict[str, Any]]) -> list[str]:
         values = []
         for entry in entries:
             if entry["cell"]["table"] == table:
-                found: Any = entry["result"]
+                value: Any = entry["result"]
                 for key in path:
-                    found = found[key]
-                values.append(float(found))
+                    value = value[key]
+                values.append(float(value))
         return statistics.fmean(values)
 
     rows = []
@@ -37,8 +37,8 @@ def lines(entries: list[dict[str, Any]]) -> list[str]:
         each = [mean(table, name, "accuracy") for table in tables]
         gap = paired(each, [mean(table, "naive", "accuracy") for table in tables])
         area = statistics.fmean(mean(table, name, "auroc") for table in tables)
-        shown = (f"{value:.3f}" for value in each)
-        rows.append((name, *shown, f"{area:.3f}", "" if name == "naive" else str(gap)))
+        accuracies = (f"{value:.3f}" for value in each)
+        rows.append((name, *accuracies, f"{area:.3f}", "" if name == "naive" else str(gap)))
     head = ("accuracy at 0", *tables, "mean AUROC", "− naive")
     priors = [
         (

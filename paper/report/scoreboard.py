@@ -26,7 +26,7 @@ class Line:
     rival: float
     default: float
     difference: Paired
-    alike: Paired
+    same_phase: Paired
     """The default above the rival that had the same last phase: what is due to the metric."""
 
     @property
@@ -39,23 +39,23 @@ def lines(results: list[dict[str, Any]], label: Callable[[dict[str, Any]], str])
     """Groups results by cell (without its seed) and metric. Seeds on which the metric is undefined are left out."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for entry in results:
-        for metric, found in entry["result"].items():
-            if isinstance(found, dict) and found.get("default") and found["default"]["test"] is not None:
-                groups.setdefault((label(entry["cell"]), metric), []).append(found)
-    return [_line(cell, metric, found) for (cell, metric), found in groups.items()]
+        for metric, values in entry["result"].items():
+            if isinstance(values, dict) and values.get("default") and values["default"]["test"] is not None:
+                groups.setdefault((label(entry["cell"]), metric), []).append(values)
+    return [_line(cell, metric, values) for (cell, metric), values in groups.items()]
 
 
-def _line(cell: str, metric: str, found: list[dict[str, Any]]) -> Line:
-    ours, theirs = [f["default"]["test"] for f in found], [f["rival"]["test"] for f in found]
+def _line(cell: str, metric: str, values: list[dict[str, Any]]) -> Line:
+    ours, theirs = [f["default"]["test"] for f in values], [f["rival"]["test"] for f in values]
     return Line(
         cell,
         metric,
-        _means(f["rivals"] for f in found),
-        _means(f["papers"] for f in found),
+        _means(f["rivals"] for f in values),
+        _means(f["papers"] for f in values),
         statistics.mean(theirs),
         statistics.mean(ours),
         paired(ours, theirs),
-        paired(ours, [f.get("rival_all", f["rival"])["test"] for f in found]),
+        paired(ours, [f.get("rival_all", f["rival"])["test"] for f in values]),
     )
 
 
@@ -84,16 +84,16 @@ class Score:
     wins: int
     losses: int
     over_plain: tuple[float, float, float]
-    alike: tuple[float, float, float]
-    alike_better: int
-    alike_worse: int
+    same_phase: tuple[float, float, float]
+    same_phase_better: int
+    same_phase_worse: int
 
 
-def scores(found: Sequence[Line]) -> list[Score]:
+def scores(table: Sequence[Line]) -> list[Score]:
     """One `Score` per metric. ``better``/``worse`` count cells whose interval leaves out zero, wins any difference."""
     result = []
-    for metric in dict.fromkeys(line.metric for line in found):
-        mine = [line for line in found if line.metric == metric]
+    for metric in dict.fromkeys(line.metric for line in table):
+        mine = [line for line in table if line.metric == metric]
         differences = [line.difference.mean for line in mine]
         verdicts = [line.difference.verdict for line in mine]
         result.append(
@@ -109,18 +109,18 @@ def scores(found: Sequence[Line]) -> list[Score]:
                 sum(difference > 0 for difference in differences),
                 sum(difference < 0 for difference in differences),
                 bootstrap_median([line.over_plain for line in mine]),
-                bootstrap_median([line.alike.mean for line in mine]),
-                sum(line.alike.verdict == "better" for line in mine),
-                sum(line.alike.verdict == "worse" for line in mine),
+                bootstrap_median([line.same_phase.mean for line in mine]),
+                sum(line.same_phase.verdict == "better" for line in mine),
+                sum(line.same_phase.verdict == "worse" for line in mine),
             )
         )
     return result
 
 
-def _surely(found: list[Paired]) -> tuple[int, int]:
+def _surely(gaps: list[Paired]) -> tuple[int, int]:
     """Cells that are better and worse at 5 % for all of them together: of 24 cells without any difference, one is
     expected to look like one."""
-    kept = [one.mean > 0 for one, p in zip(found, holm([one.p for one in found]), strict=True) if p < 0.05]
+    kept = [gap.mean > 0 for gap, p in zip(gaps, holm([gap.p for gap in gaps]), strict=True) if p < 0.05]
     return kept.count(True), kept.count(False)
 
 
@@ -140,7 +140,7 @@ def _interval(three: tuple[float, float, float]) -> str:
     return f"{three[0]:+.4f} [{three[1]:+.4f}, {three[2]:+.4f}]"
 
 
-def score_table(found: Sequence[Line]) -> str:
+def score_table(table: Sequence[Line]) -> str:
     head = (
         "metric",
         "cells",
@@ -166,18 +166,18 @@ def score_table(found: Sequence[Line]) -> str:
             str(score.wins),
             str(score.losses),
             _interval(score.over_plain),
-            f"{_interval(score.alike)} ({score.alike_better}, {score.alike_worse})",
+            f"{_interval(score.same_phase)} ({score.same_phase_better}, {score.same_phase_worse})",
         )
-        for score in scores(found)
+        for score in scores(table)
     ]
     return markdown(head, rows)
 
 
-def line_table(found: Sequence[Line], extra: Callable[[Line], dict[str, str]] = lambda line: {}) -> str:
+def line_table(table: Sequence[Line], extra: Callable[[Line], dict[str, str]] = lambda line: {}) -> str:
     """All cells: each rival, the papers' methods, the best rival and the default, with the paired difference."""
-    rivals = list(dict.fromkeys(name for line in found for name in line.rivals))
-    papers = list(dict.fromkeys(name for line in found for name in line.papers))
-    added = list(dict.fromkeys(name for line in found for name in extra(line)))
+    rivals = list(dict.fromkeys(name for line in table for name in line.rivals))
+    papers = list(dict.fromkeys(name for line in table for name in line.papers))
+    added = list(dict.fromkeys(name for line in table for name in extra(line)))
     head = ("cell", "metric", *rivals, *papers, "best rival", "default", "difference [95 %]", "verdict", *added)
     rows = [
         (
@@ -191,21 +191,21 @@ def line_table(found: Sequence[Line], extra: Callable[[Line], dict[str, str]] = 
             line.difference.verdict,
             *(extra(line).get(name, "") for name in added),
         )
-        for line in found
+        for line in table
     ]
     return markdown(head, rows)
 
 
-def write_report(folder: Path, title: str, setting: str, found: Sequence[Line], **options: Any) -> None:
+def write_report(folder: Path, title: str, setting: str, table: Sequence[Line], **options: Any) -> None:
     """``table.md``: what was run, the scoreboard, a figure per metric, then every cell."""
-    figures = "\n".join(_figure(folder, metric, found) for metric in dict.fromkeys(line.metric for line in found))
-    text = f"# {title}\n\n{setting}\n\n{score_table(found)}\n\n{figures}\n\n{line_table(found, **options)}\n"
+    figures = "\n".join(_figure(folder, metric, table) for metric in dict.fromkeys(line.metric for line in table))
+    text = f"# {title}\n\n{setting}\n\n{score_table(table)}\n\n{figures}\n\n{line_table(table, **options)}\n"
     (folder / "table.md").write_text(text, encoding="utf8")
 
 
-def _figure(folder: Path, metric: str, found: Sequence[Line]) -> str:
+def _figure(folder: Path, metric: str, table: Sequence[Line]) -> str:
     """Draws the differences of one metric, cell by cell; the Markdown that shows them."""
-    mine = [line for line in found if line.metric == metric]
+    mine = [line for line in table if line.metric == metric]
     name = re.sub(r"[^\w.]+", "_", metric)
     dots(
         [line.cell for line in mine],

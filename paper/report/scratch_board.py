@@ -28,17 +28,17 @@ Key = tuple[str, str, str]
 
 def gaps(results: Sequence[dict[str, Any]]) -> dict[Key, dict[str, list[float]]]:
     """(metric, engine, problem) to points per seed: ours − each rival, and our threshold 0 − our tuned one."""
-    found: dict[Key, dict[str, list[float]]] = {}
+    differences: dict[Key, dict[str, list[float]]] = {}
     for entry in results:
         cell = entry["cell"]
         for name, methods in entry["result"].items():
             for label, ours in methods.items():
                 if label not in RIVALS and ours["tuned"] is not None:
                     key = name, label, cell["problem"]
-                    rows = found.setdefault(key, {name: [] for name in (*RIVALS, "at 0", "at 0, rival")})
+                    rows = differences.setdefault(key, {name: [] for name in (*RIVALS, "at 0", "at 0, rival")})
                     for what, value in _differences(ours, methods):
                         rows[what].append(100 * value)
-    return found
+    return differences
 
 
 def _differences(ours: dict[str, float], methods: dict[str, dict[str, float]]) -> Iterator[tuple[str, float]]:
@@ -49,26 +49,29 @@ def _differences(ours: dict[str, float], methods: dict[str, dict[str, float]]) -
         yield "at 0, rival", ours["at 0"] - methods[RIVALS[0]]["at 0"]
 
 
-def tests(found: dict[Key, dict[str, list[float]]]) -> dict[tuple[Key, str], tuple[Difference, float]]:
+def tests(differences: dict[Key, dict[str, list[float]]]) -> dict[tuple[Key, str], tuple[Difference, float]]:
     """Every problem against both rivals: the difference, and its p-value after Holm."""
     pairs = {
         (key, rival): paired_difference(rows[rival], [0.0] * len(rows[rival]), test_share=1 / 3)
-        for key, rows in found.items()
+        for key, rows in differences.items()
         for rival in RIVALS
     }
-    return dict(zip(pairs, zip(pairs.values(), holm([one.p for one in pairs.values()]), strict=True), strict=True))
+    return dict(zip(pairs, zip(pairs.values(), holm([pair.p for pair in pairs.values()]), strict=True), strict=True))
 
 
 def summary_lines(results: Sequence[dict[str, Any]]) -> list[str]:
     """A row for each metric and engine."""
-    found = gaps(results)
-    if not found:
+    differences = gaps(results)
+    if not differences:
         return ["Not measured yet: `python -m paper from_scratch`."]
-    tested = tests(found)
+    tested = tests(differences)
     head = ("metric", "problems", "− cross-entropy: median", "range", "− weighted: median", "range",
             "surely worse / better", "threshold 0 − tuned: median", "worst", "at 0 − cross-entropy at 0")  # fmt: skip
-    engines = list(dict.fromkeys(key[:2] for key in found))
-    rows = [_row(engine, {key: one for key, one in found.items() if key[:2] == engine}, tested) for engine in engines]
+    engines = list(dict.fromkeys(key[:2] for key in differences))
+    rows = [
+        _row(engine, {key: rows for key, rows in differences.items() if key[:2] == engine}, tested)
+        for engine in engines
+    ]
     worse = [f"{key[0]} on {key[2]} than {rival}" for (key, rival), (gap, p) in tested.items()
              if p < 0.05 and gap.mean < 0]  # fmt: skip
     runs = {(entry["cell"]["problem"], entry["cell"]["batch"], entry["cell"]["seed"]) for entry in results}
@@ -83,13 +86,13 @@ def _row(
 ) -> tuple[str, ...]:
     means = {what: np.array([np.mean(rows[what]) for rows in mine.values() if rows[what]])
              for what in (*RIVALS, "at 0", "at 0, rival")}  # fmt: skip
-    sure = [tested[key, rival][0].mean for key in mine for rival in RIVALS if tested[key, rival][1] < 0.05]
+    significant = [tested[key, rival][0].mean for key in mine for rival in RIVALS if tested[key, rival][1] < 0.05]
     decided = len(means["at 0"]) > 0
     return (
         engine[0] if engine[1] == "default" else f"{engine[0]}: {engine[1]}",
         str(len(mine)),
         *(text for rival in RIVALS for text in (f"{np.median(means[rival]):+.2f}", _range(means[rival]))),
-        f"{sum(mean < 0 for mean in sure)} / {sum(mean > 0 for mean in sure)}",
+        f"{sum(mean < 0 for mean in significant)} / {sum(mean > 0 for mean in significant)}",
         f"{np.median(means['at 0']):+.2f}" if decided else "",
         f"{means['at 0'].min():+.1f}" if decided else "",
         f"{np.median(means['at 0, rival']):+.1f}" if decided else "",

@@ -12,9 +12,9 @@ from aimfor.errors import InputError
 from aimfor.runs.compare.verdicts import Difference, paired_difference
 
 
-def least_share(found: int, of: int) -> float:
+def least_share(count: int, of: int) -> float:
     """The exact one-sided 95 % lower bound on a share (Clopper and Pearson)."""
-    return float(stats.beta.ppf(0.05, found, of - found + 1)) if found else 0.0
+    return float(stats.beta.ppf(0.05, count, of - count + 1)) if count else 0.0
 
 
 def signed_ranks(gains: Sequence[float]) -> float:
