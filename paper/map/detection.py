@@ -1,6 +1,6 @@
 """`map_detection`: windows of selective search, one linear layer on features of a frozen network; class by class.
 
-Windows, features and batches (a quarter objects) are those of `song_detection`. Suppression and average precision of
+Windows, features and batches (a quarter objects) are made as for `song_detection`, of fewer pictures. Suppression and average precision of
 boxes are computed for all classes and pictures at once: a trial is judged at five checkpoints.
 """
 
@@ -26,8 +26,10 @@ from .losses import Loss, MakeLoss, Method, then
 from .task import Checkpoint, Rows, Task, items_of_best
 
 DATA, METRIC = "voc2012_detection", "ap of boxes"
-#: Pictures of the training part that choose; the most that two boxes of one class may overlap; from where one is found.
-CHOOSERS, MOST, LEAST = 300, 0.3, 0.5
+#: Pictures of the training part, of these those that choose, and pictures of the val part, which judge.
+TRAIN, CHOOSERS, VAL = 450, 150, 300
+#: The most that two boxes of one class may overlap; from where one is found.
+MOST, LEAST = 0.3, 0.5
 Array = np.ndarray[Any, Any]
 
 
@@ -145,7 +147,7 @@ def draw(task: Task, balanced: bool, generator: torch.Generator) -> Iterator[Ten
 
 
 def load(folder: Path, name: str, fold: int) -> Task:
-    train, val = windows(folder)
+    train, val = windows(folder, TRAIN, VAL)
     order = np.random.default_rng(1).permutation(len(train.ends)).tolist()
     judges = {"choose": Judge(train, sorted(order[:CHOOSERS])), "judge": Judge(val, range(len(val.ends)))}
     rows = train.of(order[CHOOSERS:])
@@ -162,7 +164,7 @@ def load(folder: Path, name: str, fold: int) -> Task:
         metrics=(METRIC,),
         shares=shares,
         seed=0,
-        steps=400,
+        steps=200,
         batch=batch,
         rates=(3e-3, 3e-1),
         draw=draw,

@@ -55,9 +55,9 @@ class Windows:
 
 
 @functools.cache
-def windows(folder: Path) -> tuple[Windows, Windows]:
-    known, raw = data.load(folder, "train", PICTURES)
-    unseen, more = data.load(folder, "val")
+def windows(folder: Path, pictures: int = PICTURES, unseen_pictures: int | None = None) -> tuple[Windows, Windows]:
+    known, raw = data.load(folder, "train", pictures)
+    unseen, more = data.load(folder, "val", unseen_pictures)
     everything = np.concatenate(raw)
     sample = np.random.default_rng(0).permutation(len(everything))[:20_000]
     components = Components.fit(torch.from_numpy(everything[sample]).float())
