@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from aimfor.runs.compare.verdicts import Difference, holm, paired_difference
 
-from ..report.pages import write_table
 from ..report.scoreboard import markdown
 from .losses import ENTROPIES
 
@@ -234,8 +232,5 @@ def _mean(values: Values | None) -> str:
     return f"{once:.1f} ({twice:.1f})"
 
 
-def report_of(title: str) -> Callable[[list[dict[str, Any]], Path], None]:
-    def report(results: list[dict[str, Any]], folder: Path) -> None:
-        write_table(folder, [f"# {title}", "", *contrast_lines(results), "", *value_lines(results)])
-
-    return report
+def table_lines(entries: Entries) -> list[str]:
+    return [*contrast_lines(entries), "", *value_lines(entries)]

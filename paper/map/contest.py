@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..experiment import Cell, Experiment, Options, Result, data_folder
-from .board import report_of
+from ..report.pages import report_of
+from .board import table_lines
 from .losses import Method, has_direct
 from .task import CHECKPOINTS, Checkpoint, Task
 from .training import Run, train, train_together
@@ -135,7 +136,7 @@ def regime(
         method = next(method for method in methods if method.name == cell["method"])
         return contest(make, method, cell["metric"], options.seeds)
 
-    return Experiment(name, title, "aimfor", cells, run, report_of(title))
+    return Experiment(name, title, "aimfor", cells, run, report_of(title, table_lines))
 
 
 def regime_of_folds(
@@ -163,4 +164,4 @@ def regime_of_folds(
         task = loaded(data_folder(options, cell["data"]), cell["data"], cell["fold"])
         return contest_of_folds(task, method, cell["metric"])
 
-    return Experiment(name, title, "aimfor", cells, run, report_of(title))
+    return Experiment(name, title, "aimfor", cells, run, report_of(title, table_lines))

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..experiment import Cell, Experiment, Options, Result, data_folder
 from ..report.figures import COLOURS, drawing, tidy
-from ..report.pages import write_table
+from ..report.pages import report_of
 from ..report.scoreboard import markdown
 from . import regret, tables
 from .losses import OF_TWO_CLASSES, OURS, Method
@@ -99,9 +99,5 @@ def draw(results: Sequence[dict[str, Any]], path: Path) -> None:
             axes.legend(frameon=False)
 
 
-def report(results: list[dict[str, Any]], folder: Path) -> None:
-    write_table(folder, [f"# {TITLE}", "", *lines(results)])
-
-
 TITLE = "The map: learning curves of its clearest gain and its largest loss"
-EXPERIMENT = Experiment("map_curves", TITLE, "aimfor", cells, run, report)
+EXPERIMENT = Experiment("map_curves", TITLE, "aimfor", cells, run, report_of(TITLE, lines))

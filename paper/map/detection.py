@@ -1,7 +1,7 @@
 """`map_detection`: windows of selective search, one linear layer on features of a frozen network; class by class.
 
-Windows, features and batches (a quarter objects) are made as for `song_detection`, of fewer pictures. Suppression and average precision of
-boxes are computed for all classes and pictures at once: a trial is judged at five checkpoints.
+Windows, features and batches (a quarter objects) are made as for `song_detection`, of fewer pictures. Suppression and
+average precision of boxes are computed for all classes and pictures at once: a trial is judged at five checkpoints.
 """
 
 from __future__ import annotations

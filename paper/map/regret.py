@@ -15,7 +15,8 @@ from torch.nn import functional
 from aimfor.lp import BlackBox, Oracle, PerturbedFenchelYoung, SPOPlus
 
 from ..experiment import Cell, Experiment, Options, Result
-from .board import report_of
+from ..report.pages import report_of
+from .board import table_lines
 from .contest import contest
 from .losses import Loss, Method
 from .task import Rows, Task, best_of
@@ -175,4 +176,4 @@ def run(cell: Cell, options: Options) -> Result:
 
 
 TITLE = "The map: predict, then optimise"
-EXPERIMENT = Experiment("map_regret", TITLE, "aimfor", cells, run, report_of(TITLE))
+EXPERIMENT = Experiment("map_regret", TITLE, "aimfor", cells, run, report_of(TITLE, table_lines))

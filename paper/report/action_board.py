@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 from ..claims.judging import FEWEST, TOO_FEW, Entries, Judgement
 from ..data.voc import ACTIONS
-from .pages import write_table
+from .pages import report_of
 from .scoreboard import markdown
 from .statistics import paired
 
@@ -56,8 +54,7 @@ def _by_seed(entries: Entries, method: str) -> list[float]:
     return [statistics.fmean(entry["result"][method]["classes"]) for entry in entries]
 
 
-def report(results: list[dict[str, Any]], folder: Path) -> None:
-    write_table(folder, [f"# {TITLE}", "", *lines(results)])
+report = report_of(TITLE, lines)
 
 
 def table1(entries: Entries) -> Judgement:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from pathlib import Path
-from typing import Any
 
 from ..claims.judging import FEWEST, TOO_FEW, Entries, Judgement
-from .pages import write_table
+from .pages import report_of
 from .scoreboard import markdown
 from .statistics import paired
 
@@ -52,8 +50,7 @@ def lines(entries: Entries) -> list[str]:
     return [SETTING, "", markdown(head, rows), ""]
 
 
-def report(results: list[dict[str, Any]], folder: Path) -> None:
-    write_table(folder, [f"# {TITLE}", "", *lines(results)])
+report = report_of(TITLE, lines)
 
 
 def table2(entries: Entries) -> Judgement:

@@ -71,8 +71,8 @@ def _peeking(rows: Sequence[dict[str, Any]]) -> list[str]:
     return [
         f"The anytime check of `aimfor check`, looked at after every row (`peeking`): {settings[0]['streams']:,}"
         f" streams in each of {len(settings)} settings of up to {longest:,} rows. A false constraint was ever called"
-        f" met in at most {met:.2%} of a setting's streams, a true one ever called missed in at most {missed:.2%}; 5 % are"
-        " allowed for each.\n"
+        f" met in at most {met:.2%} of a setting's streams, a true one ever called missed in at most {missed:.2%};"
+        " 5 % are allowed for each.\n"
     ]
 
 

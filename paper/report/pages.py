@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 
 def write_table(folder: Path, lines: Iterable[str]) -> None:
     """Replaces the experiment's page by these lines."""
     (folder / "table.md").write_text("\n".join(lines) + "\n", encoding="utf8")
+
+
+def report_of(title: str, lines: Callable[[list[Any]], Iterable[str]]) -> Callable[[list[dict[str, Any]], Path], None]:
+    """An experiment's report that is its title and these lines."""
+    return lambda results, folder: write_table(folder, [f"# {title}", "", *lines(results)])
 
 
 def folded(summary: str, lines: Iterable[str]) -> list[str]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from pathlib import Path
 from typing import Any
 
-from .pages import write_table
+from .pages import report_of
 from .scoreboard import markdown
 from .statistics import paired
 
@@ -54,5 +53,4 @@ def lines(entries: list[dict[str, Any]]) -> list[str]:
     return [SETTING, "", f"{seeds} seeds.", "", markdown(head, rows), "", markdown(second, priors), ""]
 
 
-def report(results: list[dict[str, Any]], folder: Path) -> None:
-    write_table(folder, [f"# {TITLE}", "", *lines(results)])
+report = report_of(TITLE, lines)
