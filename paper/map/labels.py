@@ -17,7 +17,7 @@ from aimfor.data.components import Components
 from ..data import frozen, voc
 from .contest import regime
 from .losses import Loss, MakeLoss, Method, then
-from .task import Checkpoint, Rows, Task, chosen
+from .task import Checkpoint, Rows, Task, best_of, best_where_tuned
 
 METRICS, DATA, SIDE, WIDTH = ("multilabel_ap", "multilabel_f1"), "voc2012_action_large", 160, 256
 Raw = tuple[Tensor, Tensor, np.ndarray]
@@ -109,13 +109,10 @@ def load(folder: Path, name: str, metrics: tuple[str, ...], seed: int) -> Task:
 
 def evaluate(parts: dict[str, Rows], checkpoints: Sequence[Checkpoint]) -> dict[str, dict[str, float]]:
     """Average precision, and F1 at thresholds that are best on the choosing persons."""
-    values: dict[str, dict[str, float]] = {}
-    best, value = chosen(checkpoints, parts, mean_ap)
-    values["multilabel_ap"] = {n: value if n == "choose" else mean_ap(s, parts[n].y) for n, s in best.items()}
-    best, value = chosen(checkpoints, parts, lambda scores, y: mean_f1(scores, y, thresholds(scores, y)))
-    tuned = thresholds(best["choose"], parts["choose"].y)
-    values["multilabel_f1"] = {n: value if n == "choose" else mean_f1(s, parts[n].y, tuned) for n, s in best.items()}
-    return values
+    return {
+        "multilabel_ap": best_of(checkpoints, parts, mean_ap),
+        "multilabel_f1": best_where_tuned(checkpoints, parts, thresholds, mean_f1),
+    }
 
 
 def mean_ap(scores: Tensor, y: Tensor) -> float:

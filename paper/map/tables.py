@@ -20,7 +20,7 @@ from ..data.tables import arrays
 from . import libauc
 from .contest import Entrants, regime
 from .losses import OF_CLASSES, OF_TWO_CLASSES, OURS
-from .task import Checkpoint, Rows, Task, best_of, chosen
+from .task import Checkpoint, Rows, Task, best_of, best_where_tuned
 
 #: Training rows that are used at most, drawn once.
 MOST = 10_000
@@ -139,14 +139,13 @@ def exact(metric: str, scores: Tensor, y: Tensor) -> float:
 
 
 def f1_at_tuned_threshold(checkpoints: Sequence[Checkpoint], parts: dict[str, Rows]) -> dict[str, float]:
-    """The choosing rows choose the checkpoint and its threshold, on all parts the same."""
-    metric = aimfor.FBeta(1.0)
-    best, value = chosen(checkpoints, parts, lambda scores, y: float(metric.best_threshold(scores.double(), y).value))
-    if value != value:  # every checkpoint has diverged
-        return dict.fromkeys(best, value)
-    threshold = float(metric.best_threshold(best["choose"].double(), parts["choose"].y).threshold)
-    decided = aimfor.FBeta(1.0, threshold=threshold)
-    return {name: float(decided.value(scores.double(), parts[name].y)) for name, scores in best.items()}
+    f1 = aimfor.FBeta(1.0)
+    return best_where_tuned(
+        checkpoints,
+        parts,
+        lambda scores, y: f1.best_threshold(scores.double(), y).threshold,
+        lambda scores, y, threshold: float(f1.value(scores.double() - threshold, y)),
+    )
 
 
 CURVES, TWO = ("ap", "tpr@fpr=0.01", "recall@precision=0.9"), (*OF_TWO_CLASSES, *OURS)

@@ -102,6 +102,20 @@ def best_of(
     }
 
 
+def best_where_tuned(
+    checkpoints: Sequence[Checkpoint],
+    parts: dict[str, Rows],
+    tune: Callable[[Tensor, Tensor], Tensor],
+    value: Callable[[Tensor, Tensor, Tensor], float],
+) -> dict[str, float]:
+    """A metric of decisions: the choosing rows choose the checkpoint and its thresholds, the same on all parts."""
+    best, value_there = chosen(checkpoints, parts, lambda scores, y: value(scores, y, tune(scores, y)))
+    if math.isnan(value_there):
+        return dict.fromkeys(best, value_there)
+    thresholds = tune(best["choose"], parts["choose"].y)
+    return {part: value(scores, parts[part].y, thresholds) for part, scores in best.items()}
+
+
 def items_of_best(
     checkpoints: Sequence[Checkpoint],
     parts: dict[str, Rows],
