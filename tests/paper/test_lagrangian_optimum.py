@@ -109,3 +109,19 @@ def test_sampled_and_stratified_training_reaches_the_optimum_too() -> None:
     for options in ({"projection": "sampled", "sample": 10}, {"sampling": "stratified"}):
         scores, _ = train(x, labels, 250, 1, **options)
         assert float(bound_from_scores(scores, labels).value) < 1.03 * best.value
+
+
+@pytest.mark.parametrize("beta", [0.5, 1.0, 2.0])
+def test_best_scale_is_the_linear_program_with_one_feature(beta: float) -> None:
+    for seed in range(20):
+        draw = torch.Generator().manual_seed(seed)
+        positive = torch.rand(40, generator=draw) < 0.3
+        scores = torch.randn(40, generator=draw, dtype=torch.float64) + positive.double()
+        if float(scores[positive].sum()) <= 0:
+            continue
+        best = linear_optimum(scores[:, None], positive, beta)
+        if float(best.weights) <= 0:
+            continue  # the program may turn the scores round, a threshold at 0 may not
+        value, bound = bound_from_scores(scores, positive, beta)
+        assert float(value) == pytest.approx(best.value, rel=1e-9)
+        assert float(bound) == pytest.approx(best.bound, rel=1e-9)
