@@ -48,8 +48,8 @@ ADVICE = {
         No contrast is decided within a point. Weigh cross-entropy and train longer, or take the metric's loss and have
         nothing to weigh.""",
     "map_tuned": """Where a threshold may be tuned, tune it first: over the same tables the metric's loss is then ahead
-        of tuned cross-entropy by a fifth of a point and of plain cross-entropy by half a point, neither surely. What plain
-        cross-entropy lacks at 0, a tuned threshold gives it.""",
+        of tuned cross-entropy by a fifth of a point and of plain cross-entropy by half a point, neither surely. What
+        plain cross-entropy lacks at 0, a tuned threshold gives it.""",
     "map_lists": """Nothing is decided by 564 queries: behind RankNet by NDCG@10, ahead of it by MRR, neither surely.
         RankNet and ListNet are as good a start.""",
     "map_unseen": """Omniglot on frozen features, and a linear map: level with softmax by MAP@R, behind it by recall@1
