@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from aimfor.constraints import precision, recall
-from aimfor.decisions import Problem, decide_labels
+from aimfor.decisions import Problem, decide_categories
 from aimfor.decisions import plan as planning
 from aimfor.decisions import rounds as planner
 
@@ -140,11 +140,11 @@ class Family:
 
     def __call__(self, rng: np.random.Generator) -> Draw:
         shifts = np.linspace(1.2, 2.4, self.categories)
-        y = rng.random((self.rows, self.categories)) < PREVALENCE
-        names = [str(place) for place in range(self.categories)]
-        problem = Problem("maximize", recall, [precision.on(label=name) >= FLOOR for name in names])
-        found = decide_labels(problem, rng.normal(size=y.shape) + shifts * y, y, names)
-        cuts = [found.decisions[name].threshold for name in names]
+        category = np.repeat(np.arange(self.categories), self.rows)
+        y = rng.random(len(category)) < PREVALENCE
+        scores = rng.normal(size=len(category)) + shifts[category] * y
+        found = decide_categories(Problem("maximize", recall, [precision >= FLOOR]), scores, y, category)
+        cuts = [found.decisions[str(name)].threshold for name in range(self.categories)]
         wrong = any(cut is not None and true_precision(cut, shift=shift) < FLOOR
                     for cut, shift in zip(cuts, shifts, strict=True))  # fmt: skip
         kept = [0.0 if cut is None else float(norm.sf(cut - shift)) for cut, shift in zip(cuts, shifts, strict=True)]

@@ -44,7 +44,7 @@ def _settings() -> dict[str, Callable[[np.random.Generator], Draw]]:
     for rows, prevalence, shift in ((500, 0.4, 1.5), (2000, 0.4, 1.5), (5000, 0.05, 2.5)):
         found[f"band, {rows} rows, prevalence {prevalence:g}"] = Banded(rows, prevalence, shift, 0.75)
     for categories, rows in ((5, 1000), (20, 2000)):
-        found[f"{categories} categories together, {rows} rows each"] = Family(categories, rows)
+        found[f"{categories} categories of {rows} rows, together"] = Family(categories, rows)
     return found
 
 
