@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from aimfor import delimited
 from aimfor.__main__ import main
-from aimfor.cli.decide.rows import read_columns
+from aimfor.cli.decide.scores import read_columns
 from aimfor.cli.main import app
 from aimfor.data.chunks import csv_blocks
 from aimfor.data.tables import read_table
@@ -133,7 +133,7 @@ def test_a_bomb_ends_before_memory_does() -> None:
 import resource, sys
 from pathlib import Path
 from aimfor import delimited
-from aimfor.cli.decide.rows import read_columns
+from aimfor.cli.decide.scores import read_columns
 from aimfor.errors import InputError
 used = int(open("/proc/self/statm").read().split()[0]) * 4096
 resource.setrlimit(resource.RLIMIT_AS, (used + (120 << 20), -1))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from aimfor.cli.decide.rows import read_columns
+from aimfor.cli.decide.scores import read_columns
 from aimfor.cli.main import app
 from aimfor.data import checkpoint
 from aimfor.data.columns.cells import from_array

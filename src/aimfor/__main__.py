@@ -11,7 +11,7 @@ from importlib.resources import files
 from . import __version__
 
 #: Commands that need NumPy and SciPy alone.
-BASE = {"decide": "deciding", "plan": "planning", "check": "checking"}
+BASE = ("decide", "plan", "check")
 USAGE = """usage: aimfor [--version] [--help] COMMAND …
 
   support     which metric runs on which engine, and what it costs
@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(USAGE)
         return 0 if words else 2
     if words[0] in BASE:
-        home = importlib.import_module(f"aimfor.cli.{BASE[words[0]]}")
+        home = importlib.import_module("aimfor.cli.deciding")
         command: Callable[[list[str]], int] = getattr(home, words[0])
         return command(words[1:])
     return _program(words)

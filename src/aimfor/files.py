@@ -7,17 +7,21 @@ the previous one untouched.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import math
 import os
+import types
+import typing
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from .errors import InputError
 from .failpoints import fail_point
 
 _MOST_JSON = 256 << 20
+T = TypeVar("T")
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -111,3 +115,45 @@ def _refuse(word: str) -> Any:
 def _finite_float(text: str) -> float:
     number = float(text)
     return number if math.isfinite(number) else _refuse(text)
+
+
+def shaped(kind: type[T], value: Any) -> T:
+    """JSON as this dataclass: every field there, of its own type and no other, numbers finite; others are left out.
+
+    Raises:
+        ValueError: What does not fit.
+    """
+    return typing.cast(T, _read(kind, value, kind.__name__))
+
+
+def _read(kind: Any, value: Any, name: str) -> Any:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return value
+    if dataclasses.is_dataclass(kind):
+        return _fields(kind, value, name)
+    if origin is types.UnionType:
+        return None if value is None else _read(arguments[0], value, name)
+    if origin is typing.Literal and value in arguments:
+        return value
+    if origin is list and isinstance(value, list):
+        return [_read(arguments[0], entry, name) for entry in value]
+    if origin is dict and isinstance(value, dict):
+        return {key: _read(arguments[1], one, name) for key, one in value.items()}
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    if kind in (str, int) and type(value) is kind:
+        return value
+    raise ValueError(f"{name} is {str(value)[:40]!r}")
+
+
+def _fields(kind: Any, value: Any, name: str) -> Any:
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} is {str(value)[:40]!r}")
+    hints, given = typing.get_type_hints(kind), {}
+    for field in dataclasses.fields(kind):
+        if field.name in value:
+            given[field.name] = _read(hints[field.name], value[field.name], field.name)
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise ValueError(f"it has no {field.name}")
+    return kind(**given)

@@ -10,8 +10,8 @@ import aimfor
 from aimfor.constraints import precision, recall
 from aimfor.constraints.parse import parse_objective
 from aimfor.decisions import ABSTAIN, Problem, decide_categories, decide_labels, decide_or_abstain, decide_or_ask
-from aimfor.decisions.asked import learning_pairs
 from aimfor.decisions.rows import checked_rows
+from aimfor.decisions.task import learning_pairs
 from aimfor.errors import InputError
 
 

@@ -12,8 +12,8 @@ from scipy import stats
 import aimfor
 from aimfor.constraints import fpr, precision, recall
 from aimfor.decisions import Band, Problem
-from aimfor.decisions.asked import learning_pairs
 from aimfor.decisions.rows import checked_rows
+from aimfor.decisions.task import learning_pairs
 from aimfor.errors import InputError
 
 SHIFT, PREVALENCE = 1.5, 0.3

@@ -16,8 +16,7 @@ from aimfor.constraints.counts import Counts, Levels
 from aimfor.constraints.expressions import Constraint
 from aimfor.constraints.parts import parts_of
 from aimfor.decisions.binomial import log_tail, lower_bound, upper_bound, wilson_bound, wilson_lower
-from aimfor.decisions.bounds import bounds
-from aimfor.decisions.certificate import certify
+from aimfor.decisions.certificate import bounds, certify
 from aimfor.decisions.exact import Claim
 from aimfor.errors import InputError
 from aimfor.rates import RateProblem, Verdict, fp, fpr, positive_rate, precision, recall

@@ -48,6 +48,20 @@ def test_many_sums_are_tested_almost_as_well_as_by_the_normal_law() -> None:
     assert fair <= stats.binom.isf(1e-4, 2000, 0.05) / 2000
 
 
+@pytest.mark.parametrize("looks", [(4, 8, 12), (1, 2, 3, 4, 6, 12), (0, 5, 5, 12)])
+def test_whoever_looks_again_and_again_wins_a_fair_game_no_more_often(looks: tuple[int, ...]) -> None:
+    """All outcomes again; and what is won at one look is won for good, whatever comes later."""
+    outcomes = np.array(list(itertools.product((0, 1), repeat=12)))
+    for high in (1.0, 4.0):
+        chance = 1.0 / (1.0 + high)
+        weight = np.where(outcomes == 1, chance, 1.0 - chance).prod(1)
+        sums, deep = np.where(outcomes == 1, high, -1.0), np.ones(len(outcomes))
+        spread = Spread.of(np.zeros((len(outcomes), 0)), deep)
+        won = [reaches(sums[:, :last], deep, 0.2, spread, looks[: k + 1]) for k, last in enumerate(looks)]
+        assert 0.01 <= float(weight @ won[-1]) <= 0.2
+        assert all(bool((before <= after).all()) for before, after in itertools.pairwise(won))
+
+
 def table(hits: np.ndarray, trials: np.ndarray, others: int = 0) -> Clusters:
     """Clusters whose precision is hits of trials; as many others as asked for, alike to the first."""
     zero = np.zeros(len(hits))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aimfor.decisions.asked import sets_of_copies
+from aimfor.decisions.independence import sets_of_copies
 
 
 def table(seed: int, n: int = 600, d: int = 6) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 import aimfor
-from aimfor.decisions.asked import checked_rows, copies
+from aimfor.decisions.independence import copies
+from aimfor.decisions.rows import checked_rows
 from aimfor.errors import InputError
 from aimfor.rates import accuracy, fpr, parse, precision, recall, tpr
 

@@ -12,7 +12,6 @@ from scipy import stats
 import aimfor
 from aimfor.constraints.counts import Counts, empty_levels, encode
 from aimfor.constraints.expressions import Rate
-from aimfor.decisions.asked import DecisionTask
 from aimfor.decisions.binomial import tail_deviate
 from aimfor.decisions.decision import Decision
 from aimfor.decisions.exact import accepted_steps
@@ -20,6 +19,7 @@ from aimfor.decisions.path import Aim, Path, Survey, blurred, chosen_steps, lear
 from aimfor.decisions.price import shortfall
 from aimfor.decisions.rows import Rows
 from aimfor.decisions.sweep import MISPLACED, learning_grid, sweep
+from aimfor.decisions.task import DecisionTask
 from aimfor.rates import npv, precision, recall, tnr
 
 

@@ -11,8 +11,9 @@ from scipy import stats
 from scipy.special import gammaln
 
 import aimfor
+from aimfor.decisions.betting import log_wealth, sequence_lower
 from aimfor.decisions.binomial import lower_bound
-from aimfor.decisions.watch import certify_so_far, log_wealth, sequence_lower
+from aimfor.decisions.certificate import certify
 from aimfor.rates import precision, recall
 
 
@@ -50,8 +51,8 @@ def test_looking_at_every_row_is_wrong_in_at_most_five_of_a_hundred_runs(share: 
 def test_the_confidence_is_ninety_five_of_a_hundred_unless_said_otherwise() -> None:
     problem = aimfor.maximize(recall, precision >= 0.5)
     counts = problem.count(torch.arange(40.0) - 20, torch.arange(40) >= 20)
-    plain = certify_so_far(problem.objective, problem.constraints, counts)
-    assert plain == certify_so_far(problem.objective, problem.constraints, counts, 0.95)
+    plain = certify(problem.objective, problem.constraints, counts, lower=sequence_lower)
+    assert plain == certify(problem.objective, problem.constraints, counts, 0.95, lower=sequence_lower)
     assert plain.confidence == 0.95
 
 
@@ -60,9 +61,9 @@ def test_the_forecast_of_rows_is_that_of_the_sequence_and_comes_true() -> None:
     scores = torch.cat([torch.ones(238), -torch.ones(762)])
     targets = torch.cat([torch.ones(225), torch.zeros(13), torch.ones(260), torch.zeros(502)])
     counts = problem.count(scores, targets)
-    more = certify_so_far(problem.objective, problem.constraints, counts).findings[0].more
+    more = certify(problem.objective, problem.constraints, counts, lower=sequence_lower).findings[0].more
     assert more is not None
     assert more > 100  # by Wilson's bound the question would be decided today
     for share, verdict in ((1.02, "met"), (0.9, "undecided")):
         later = counts.times(1 + share * more / 1000)
-        assert certify_so_far(problem.objective, problem.constraints, later).verdict.value == verdict
+        assert certify(problem.objective, problem.constraints, later, lower=sequence_lower).verdict.value == verdict

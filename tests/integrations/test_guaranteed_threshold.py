@@ -133,7 +133,7 @@ NAMES = [f"{place}-{check.func.__name__}" for place, check in enumerate(CHECKS)]
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("check", CHECKS, ids=NAMES)
 def test_without_the_limit_on_rows_the_checks_pass(check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aimfor.decisions.asked.FEWEST_ROWS", 1)
+    monkeypatch.setattr("aimfor.decisions.task.FEWEST_ROWS", 1)
     check(clone(MODEL))
 
 

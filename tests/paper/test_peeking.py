@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from aimfor.constraints.counts import Counts
-from aimfor.decisions.watch import certify_so_far
+from aimfor.decisions.betting import sequence_lower
+from aimfor.decisions.certificate import certify
 from aimfor.rates import Constraint
 from paper.experiment import Options
 from paper.experiments.ours import peeking
@@ -24,7 +25,7 @@ def test_verdicts_change_exactly_at_the_bounds_of_the_check(name: str) -> None:
             for stream, row in ((0, 40), (1, 249)):
                 table = torch.bincount(torch.from_numpy(streams.cells[stream, : row + 1]).long(), minlength=8)
                 counts = Counts(truth.levels, table.double().reshape(2, 4))
-                finding = certify_so_far(one.left, [one], counts, 1.0 - alpha).findings[0]
+                finding = certify(one.left, [one], counts, 1.0 - alpha, lower=sequence_lower).findings[0]
                 end = finding.low if (one.sense == ">=") == (wrong == "met") else finding.high
                 harder = 1e-6 if (one.sense == ">=") == (wrong == "met") else -1e-6
                 if 1e-4 < end < 1.0 - 1e-4:

@@ -14,7 +14,7 @@ import aimfor
 from aimfor.constraints.expressions import Rate
 from aimfor.decisions.rows import checked_rows
 from aimfor.decisions.sweep import candidates, points_each
-from aimfor.decisions.thresholds import decide
+from aimfor.decisions.thresholds import with_margin
 from aimfor.errors import InputError, SolverError
 from aimfor.rates import Decision, Iterates, Verdict, accuracy, fpr, positive_rate, precision, recall
 from aimfor.rates.iterates import Candidate
@@ -83,7 +83,7 @@ def test_what_is_not_said_about_margin_and_confidence_is_the_same_everywhere() -
     problem = aimfor.maximize(recall, precision >= 0.8)
     said = problem.decide(scores, y, margin="certify", confidence=0.95)
     assert problem.decide(scores, y) == said
-    assert decide(problem, checked_rows("scores", scores, y)) == said
+    assert with_margin(problem, checked_rows("scores", scores, y)) == said
     assert problem.decide(scores, y, confidence=0.99).threshold > said.threshold  # type: ignore[operator]
 
 

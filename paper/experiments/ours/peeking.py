@@ -1,11 +1,11 @@
 """Is the anytime check wrong too often when one looks at every row? Streams of rows whose true rates are known.
 
-The decision is made; rows arrive one by one, and after each the constraints are checked (`certify_so_far`, the check of
+The decision is made; rows arrive one by one, and after each the constraints are checked (`sequence_lower`, the bound of
 ``aimfor check``). Every bound lies a hair on the other side of the truth, which is the hardest case: a stream counts
 as fooled if *any* constraint is *ever* called met though it is false, or missed though it is true.
 
 All streams are followed at once: a rate's bound lies beyond b exactly where the gambler's wealth against b has reached
-1/α. Tests hold these verdicts against those of `certify_so_far`.
+1/α. Tests hold these verdicts against those of its certificate.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scipy import special
 from aimfor.constraints.counts import Counts
 from aimfor.constraints.expressions import Expression, Gap, Worst
 from aimfor.constraints.parts import rates_by_group
-from aimfor.decisions.bounds import plain_value
+from aimfor.decisions.certificate import plain_value
 from aimfor.rates import Constraint, Decision, Rate, accuracy, fpr, npv, positive_rate, precision, recall
 
 from ...experiment import Cell, Experiment, Options, Result

@@ -12,10 +12,8 @@ import typer
 
 from ..runs.signals import this_is_the_program
 from . import commands, compare, train
-from .checking import check
-from .deciding import decide
+from .deciding import check, decide, plan
 from .options import examples
-from .planning import plan
 
 app = typer.Typer(
     name="aimfor",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..decisions.asked import sets_of_copies
+from ..decisions.independence import sets_of_copies
 from ..errors import InputError, nearest
 from .columns.cells import Column
 from .columns.quantities import read_dates, read_numbers

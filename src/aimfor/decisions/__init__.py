@@ -1,13 +1,11 @@
 """Thresholds with a guarantee, certificates, and a watch over both: for anyone's scores, with NumPy and SciPy alone."""
 
-from .ask import decide
+from .abstain import ABSTAIN, Abstention, Triage, decide_or_abstain, decide_or_ask
 from .band import Band
-from .categories import CategoryDecisions, decide_categories
 from .certificate import Certificate, Finding, Verdict
 from .decision import Decision, Guarantee
-from .labels import ABSTAIN, Abstention, LabelDecisions, decide_labels, decide_or_abstain
-from .problem import Problem
-from .triage import Triage, decide_or_ask
+from .problem import Problem, decide
+from .several import CategoryDecisions, LabelDecisions, decide_categories, decide_labels
 
 __all__ = [
     "ABSTAIN",

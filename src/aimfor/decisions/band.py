@@ -20,12 +20,12 @@ from ..constraints.counts import Counts
 from ..constraints.expressions import Constraint
 from ..constraints.parse import parse_constraint
 from ..errors import InputError, nearest
-from .asked import DecisionTask, Learn, Question, coded, learning_pairs
 from .binomial import lower_bound
-from .bounds import bounds, plain_value
+from .certificate import bounds, plain_value
 from .exact import clusters_at
 from .rows import Rows
 from .sweep import candidates, objective_value, sweep
+from .task import DecisionTask, Learn, Question, coded, learning_pairs
 
 #: Thresholds of the grid: with more the bounds are wider, with fewer a floor is met further from where it is reached.
 STEPS = 32

@@ -10,15 +10,23 @@ copies it is the price of an option which pays 1/α where the z-test rejects: wi
 probability p = α·w, and the stake that keeps the capital at this price is ``φ(Φ⁻¹(p)) / (p σ √(m − i))``. The formula
 is the normal law's, the level everybody's. σ² starts from other clusters and follows those that were seen.
 
+Rows that arrive day by day (`sequence_lower`): the gambler bets on the next success or failure by a mixture of all
+constant strategies. Against a coin of share p the wealth after k successes in n rows is
+``M(p) = B(k + ½, n − k + ½) / (B(½, ½) p^k (1 − p)^(n−k))``. If p is the true share, this is a martingale. The shares
+against which it has not reached 1/α are a confidence sequence: true at all times at once, so that one may look every
+day and stop at will.
+
 References:
-    Waudby-Smith, Ramdas, Estimating means of bounded random variables by betting, 2024. Voráček, Orabona, STaR-Bets:
-    sequential target-recalculating bets for tighter confidence intervals, 2025.
+    Ville, Étude critique de la notion de collectif, 1939. Robbins, Statistical methods related to the law of the
+    iterated logarithm, 1970. Waudby-Smith, Ramdas, Estimating means of bounded random variables by betting, 2024.
+    Voráček, Orabona, STaR-Bets: sequential target-recalculating bets for tighter confidence intervals, 2025.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +42,8 @@ BEYOND = 1.1
 PRIOR = 2.0
 #: The stake is chosen anew at most so many times.
 MOST_BETS = 256
+#: Share of the capital that is to win within the sums at hand; the rest has so many times their number before it.
+NOW, LATER = 0.8, 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,20 +56,43 @@ class Spread:
     @classmethod
     def of(cls, others: Array, depth: Array) -> Spread:
         """From sums ``(h, k)`` of other clusters."""
-        weight = PRIOR + others.shape[1]
-        return cls(((others**2).sum(1) + PRIOR * (0.25 * depth) ** 2) / weight, weight)
+        return cls((0.25 * depth) ** 2, PRIOR).after(others)
+
+    def after(self, sums: Array) -> Spread:
+        """With these sums ``(h, k)``."""
+        weight = self.weight + sums.shape[1]
+        return Spread((self.square * self.weight + (sums**2).sum(1)) / weight, weight)
 
 
-def reaches(sums: Array, depth: Array, alpha: float, spread: Spread) -> Array:
+def reaches(sums: Array, depth: Array, alpha: float, spread: Spread, looks: Sequence[int] = ()) -> Array:
     """Whether a gambler on each row of sums ``(h, m)``, none below ``−depth`` ``(h,)``, ever has 1/``alpha``.
+
+    Who looks again and again, while sums arrive, names how many there were at each look: bets of one look are placed
+    without those that came later.
 
     Example:
         >>> sums, depth = np.full((1, 40), 0.2), np.ones(1)
         >>> reaches(sums, depth, 0.05, Spread.of(sums[:, :0], depth))
         array([ True])
     """
-    path = capital(sums, depth[:, None], alpha, spread, np.zeros(len(sums)), sums.shape[1])
-    return np.asarray(path.max(1, initial=0.0) >= -math.log(alpha))
+    if not looks:
+        path = capital(sums, depth[:, None], alpha, spread, np.zeros(len(sums)), sums.shape[1])
+        return np.asarray(path.max(1, initial=0.0) >= -math.log(alpha))
+    won, wealth = np.zeros(len(sums), dtype=bool), np.zeros(len(sums))
+    for first, last in itertools.pairwise((0, *looks)):
+        if last > first:
+            path = two_purses(sums[:, first:last], depth[:, None], alpha, spread, wealth)
+            won |= path.max(1) >= -math.log(alpha)
+            wealth, spread = path[:, -1], spread.after(sums[:, first:last])
+    return won
+
+
+def two_purses(sums: Array, depth: Array, alpha: float, spread: Spread, log_start: Array) -> Array:
+    """`capital` where nobody knows how many sums will follow these: one purse is for these, one for later ones."""
+    number = sums.shape[1]
+    now = capital(sums, depth, alpha, spread, log_start + math.log(NOW), number)
+    later = capital(sums, depth, alpha, spread, log_start + math.log(1.0 - NOW), LATER * number)
+    return np.asarray(np.logaddexp(now, later))
 
 
 def capital(sums: Array, depth: Array, alpha: float, spread: Spread, log_start: Array, horizon: float) -> Array:
@@ -84,3 +117,37 @@ def capital(sums: Array, depth: Array, alpha: float, spread: Spread, log_start: 
         path[:, first:last] = log_capital[:, None] + np.log1p(np.minimum(stake[:, None], most) * part).cumsum(1)
         log_capital, seen = path[:, last - 1], seen + (part**2).sum(1)
     return path
+
+
+def log_wealth(successes: float, trials: float, share: float) -> float:
+    """Logarithm of the mixture gambler's wealth against a coin of this share.
+
+    Example:
+        >>> round(log_wealth(0, 0, 0.3), 12), log_wealth(90, 100, 0.5) > 20
+        (0.0, True)
+    """
+    k, rest = successes, trials - successes
+    mixed = math.lgamma(k + 0.5) + math.lgamma(rest + 0.5) - math.lgamma(trials + 1.0) - math.log(math.pi)
+    fair = (k * math.log(share) if k else 0.0) + (rest * math.log1p(-share) if rest else 0.0)
+    return mixed - fair
+
+
+def sequence_lower(successes: float, trials: float, alpha: float) -> float:
+    """Lower end of the confidence sequence: the true share is below it, at any time ever, with probability <= alpha.
+
+    Example:
+        >>> round(sequence_lower(95, 100, 0.05), 4)
+        0.8442
+    """
+    if trials <= 0 or successes <= 0:
+        return 0.0
+    low, high = 0.0, successes / trials
+    if high == 1.0:
+        high = 1.0 - 1e-15
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if middle <= 0.0 or log_wealth(successes, trials, middle) >= -math.log(alpha):
+            low = middle
+        else:
+            high = middle
+    return low

@@ -42,6 +42,8 @@ class Clusters:
     levels: Levels
     tables: Array
     others: Array
+    #: Of clusters that arrive file by file, and are looked at after each: how many there were each time.
+    looks: tuple[int, ...] = ()
 
     def largest(self, rate: Rate) -> float:
         """M: as how many rows that count a cluster counts at most."""
@@ -89,6 +91,8 @@ class Clusters:
         low, width = 0.0, 1.0
         hits, trials = self.hits_trials(rate)
         other_hits, other_trials = self.hits_trials(rate, others=True)
+        counted = (self._counted(self.tables, rate) > 0).cumsum()
+        looks = [int(counted[last - 1]) if last else 0 for last in self.looks]
         if sign < 0:
             hits, other_hits = trials - hits, other_trials - other_hits
         if not trials.any():
@@ -97,7 +101,7 @@ class Clusters:
             shares = low + width * np.arange(1, GRID + 1) / GRID
             depth = shares * self.largest(rate)
             others = other_hits - shares[:, None] * other_trials
-            won = reaches(hits - shares[:, None] * trials, depth, alpha, Spread.of(others, depth))
+            won = reaches(hits - shares[:, None] * trials, depth, alpha, Spread.of(others, depth), looks)
             low, width = low + width * (len(won) if won.all() else int(won.argmin())) / GRID, width / GRID
         return min(low, 1.0)
 
@@ -185,19 +189,33 @@ class _Contrast:
         return np.asarray(won | (bounds[1] < self.low[1]))
 
 
-def in_clusters(rows: Rows, predicted: Array, codes: Array, levels: Levels, others: Array | None = None) -> Clusters:
-    """Counts of decisions by cluster, clusters in an order that their rows do not decide."""
+def cluster_tables(rows: Rows, predicted: Array, codes: Array, levels: Levels) -> Array:
+    """Counts of decisions by cluster, ``(m, *sizes, 4)``."""
     assert rows.cluster is not None
     number = int(rows.cluster.max()) + 1
-    order = np.random.default_rng(0).permutation(number)
     cell = 3 - 2 * predicted.astype(np.int64) - rows.targets.astype(np.int64)
-    flat = (order[rows.cluster] * levels.combinations + codes) * 4 + cell
+    flat = (rows.cluster * levels.combinations + codes) * 4 + cell
     counted = np.bincount(flat, minlength=number * levels.combinations * 4).astype(np.float64)
-    tables = counted.reshape(number, *levels.sizes, 4)
+    return counted.reshape(number, *levels.sizes, 4)
+
+
+def shuffled(tables: Array) -> Array:
+    """Clusters in an order that their rows do not decide."""
+    return tables[np.random.default_rng(0).permutation(len(tables)).argsort()]
+
+
+def in_clusters(rows: Rows, predicted: Array, codes: Array, levels: Levels, others: Array | None = None) -> Clusters:
+    """Counts of decisions by cluster; without others a part of them serves as such."""
+    tables = shuffled(cluster_tables(rows, predicted, codes, levels))
     if others is None:
-        aside = max(round(OTHERS * number), 1)
+        aside = set_aside(len(tables))
         others, tables = tables[:aside], tables[aside:]
     return Clusters(levels, tables, others)
+
+
+def set_aside(clusters: int) -> int:
+    """How many of so many clusters serve as "others"."""
+    return max(round(OTHERS * clusters), 1)
 
 
 def design_effect(rows: Rows, parts: Sequence[Part], codes: Array, levels: Levels, cuts: Sequence[float]) -> float:

@@ -26,10 +26,10 @@ import numpy as np
 from ..constraints.counts import Array, Counts, Levels, encode
 from ..constraints.expressions import ALL_CELLS, Rate, Terms
 from ..constraints.parts import Part, all_parts, disjoint, rows_of
-from .asked import FEWEST_ROWS, DecisionTask
 from .binomial import accepts, critical_z, log_tail, lower_bound
 from .clusters import Clusters, design_effect, in_clusters
 from .rows import Rows
+from .task import FEWEST_ROWS, DecisionTask
 
 if TYPE_CHECKING:
     from .path import Path

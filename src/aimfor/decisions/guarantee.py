@@ -7,6 +7,8 @@ path that violates its constraints is accepted with probability at most α; so w
 keep them, and the best of those may be taken. Several constraints: all tests have to accept. Several starts: α is
 divided among them, and one whose sequence is accepted to its end hands its α on to the next (the fallback procedure).
 
+An objective without constraints, such as a cost: other rows choose the threshold, these rows bound what it costs.
+
 References:
     Angelopoulos, Bates, Candès, Jordan, Lei, Learn then test: calibrating predictive algorithms to achieve risk
     control, 2021. Wiens, Dmitrienko, The fallback procedure for evaluating a single family of hypotheses, 2005.
@@ -23,19 +25,20 @@ import numpy as np
 
 from .. import checks
 from ..constraints.counts import Array, Counts
+from ..constraints.expressions import Constraint
 from ..constraints.parts import all_parts
 from ..errors import InputError
-from .alone import best_alone
-from .asked import DecisionTask, Learn, Question, calibration_share, coded, copies, learning_pairs
 from .binomial import lower_bound, normal_quantile
-from .certificate import certify
+from .certificate import bounds, certify, plain_value, sense_of
 from .clusters import Clusters
 from .decision import Decision, Guarantee
 from .exact import accepted_by_clusters, accepted_steps, clusters_at, worth_in_rows
+from .independence import copies
 from .path import Aim, Path, counts_at, learned_path
 from .price import Price, constant_counts, halving, kept_bounds, nearly_constant, rounded, shortfall
 from .rows import Rows
-from .sweep import objective_value
+from .sweep import learning_grid, objective_value
+from .task import DecisionTask, Learn, Question, calibration_share, coded, learning_pairs
 
 
 def guaranteed(task: DecisionTask, learning: Sequence[tuple[Rows, Rows]]) -> Decision:
@@ -225,6 +228,56 @@ def _best_effort(task: DecisionTask, run: Run) -> tuple[float, ...]:
     slack = np.min([np.nan_to_num(part.slack(counts), nan=-math.inf) for part in parts], 0)
     best = np.where(kept, goal, -math.inf) if bool((kept & np.isfinite(goal)).any()) else slack
     return tuple(cuts[int(best.argmax())].tolist())
+
+
+def best_alone(task: DecisionTask, learning: Sequence[tuple[Rows, Rows]]) -> Decision:
+    """The threshold that is best on the learning rows, with a bound on its objective: that bound is the promise.
+
+    With several pairs each has its share of the error, and the best bound is taken.
+    """
+    alpha = (1.0 - task.confidence) / len(learning)
+    found = [_bounded(task, learn, calibrate, alpha) for learn, calibrate in learning]
+    return max(found, key=lambda one: one[0])[1]
+
+
+def _bounded(task: DecisionTask, learn: Rows, calibrate: Rows, alpha: float) -> tuple[float, Decision]:
+    codes, learn_codes, levels = coded(task, learn, calibrate)
+    grid = learning_grid(learn, learn_codes, levels, task.per_group)
+    place = int(objective_value(task.objective, grid.counts(), task.sign).argmax())
+    cuts = grid.cuts[place : place + 1]
+    at = Counts(levels, counts_at(cuts, calibrate, codes, levels, task.per_group).table[0])
+    clusters = None
+    if calibrate.cluster is not None:
+        clusters = clusters_at(task, cuts[0], calibrate, learn, codes, levels)
+    low, high = bounds(task.objective, sense_of(task.direction), at, alpha, clusters or lower_bound)
+    bound = _outwards(low if task.sign > 0 else high, task.sign)
+    promise = Constraint(task.objective, sense_of(task.direction), bound)
+    certificate = certify(task.objective, (promise,), at, 1.0 - alpha, direction=task.direction, accepted=True,
+                          lower=clusters or lower_bound)  # fmt: skip
+    value = plain_value(task.objective, at, sense_of(task.direction))
+    nobody, everybody = (task.sign * objective_value(task.objective, constant_counts(at), task.sign)).tolist()
+    nearly, share = nearly_constant(at)
+    beside = {"nobody": nobody, "everybody": everybody}
+    better = task.sign * max(task.sign * nobody, task.sign * everybody)
+    price = Price(value, value, beside.get(nearly, better) if math.isfinite(better) else None, nearly, None)
+    rows = f"{len(calibrate)} independent calibration rows" if clusters is None else (
+        f"{len(clusters.tables)} independent clusters ({len(calibrate)} rows)")  # fmt: skip
+    sentence = (
+        f"{price.warning(repr(task.objective), share)}{promise!r}: guaranteed at {100 * task.confidence:g}% confidence "
+        f"by {rows}, at the threshold that is best on {len(learn)} others. It is {value:.4g} on these rows, "
+        f"{nobody:.4g} for nobody and {everybody:.4g} for everybody."
+    )
+    own = [float(cut) for cut in cuts[0]]
+    guarantee = Guarantee(task.confidence, repr(promise), len(calibrate), len(learn), 1, sentence, price=price)
+    by_label = {} if task.per_group is None else dict(zip(levels.of(task.per_group), own, strict=True))
+    decision = Decision(float(np.mean(own)), task.per_group, by_label, True, "guarantee", certificate, guarantee)
+    return task.sign * bound, decision
+
+
+def _outwards(bound: float, sign: float) -> float:
+    """Four digits, on the safe side."""
+    unit = 10.0 ** (math.floor(math.log10(abs(bound))) - 3) if bound else 1.0
+    return (math.floor(bound / unit) if sign > 0 else math.ceil(bound / unit)) * unit
 
 
 def guaranteed_by(

@@ -32,12 +32,10 @@ import numpy as np
 from ..constraints.counts import FN, FP, TN, TP, Array
 from ..constraints.expressions import Constraint, Rate
 from ..constraints.named import fnr, fpr, npv, precision, recall, tnr
-from .betting import Spread, capital
+from .betting import Spread, two_purses
 
 #: Thresholds of the grid among the highest scores and among the lowest, and the fewest rows beyond the outermost.
 STEPS, LOW_STEPS, FEWEST_BEYOND = 64, 16, 10
-#: Share of the capital that is to win within the round; the rest has so many times the round's labels before it.
-NOW, LATER = 0.8, 4.0
 #: Draws that the guessed spread of X counts for.
 GUESSED = 10.0
 #: Points of the grid on which the hardest bound is sought.
@@ -198,10 +196,7 @@ def proven(plan: Design, rounds: Sequence[Round], zero: Array, more: Array) -> A
         if not len(one.weight) or not len(one.ranks):
             continue
         sums, depth = _bets(plan, rounds[:turn], one, zero, more)
-        spread, draws = _spread(plan, rounds[:turn], one, zero, more), len(one.ranks)
-        purses = [capital(sums, depth, plan.alpha, spread, wealth + math.log(share), times * draws)
-                  for share, times in ((NOW, 1.0), (1.0 - NOW, LATER))]  # fmt: skip
-        path = np.logaddexp(*purses)
+        path = two_purses(sums, depth, plan.alpha, _spread(plan, rounds[:turn], one, zero, more), wealth)
         won |= (path.max(1) >= -math.log(plan.alpha)) | (depth <= 0.0).any(1)
         wealth = path[:, -1]
     return np.asarray(won | certain(plan, rounds, zero, more))

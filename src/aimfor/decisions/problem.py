@@ -1,24 +1,32 @@
-"""A problem as it is stated, and what can be asked of it once there are scores: counts, a certificate, thresholds."""
+"""A problem as it is stated, and what can be asked of it once there are scores: counts, a certificate, thresholds.
+
+And `aimfor.decide`: one call from scores and labels to a threshold with its promise.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from ..checks import one_of
 from ..constraints.counts import Array, Counts, Levels, encode, no_counts, tally
 from ..constraints.expressions import Constraint, Expression
+from ..constraints.parse import parse_constraint, parse_objective
 from ..constraints.parts import attributes_of, checked_constraints, checked_objective
-from ..errors import InputError
-from .asked import Learn
+from ..constraints.reachable import refuse_constant, refuse_ends
+from ..errors import InputError, nearest
 from .band import Band, band
 from .binomial import lower_bound
 from .certificate import Certificate, certify
-from .clusters import in_clusters
+from .clusters import cluster_tables, in_clusters
 from .decision import Decision
 from .guarantee import guaranteed_by
-from .rows import Rows, checked_rows
-from .thresholds import decide
+from .rows import Rows, checked_rows, column
+from .task import Learn
+from .thresholds import with_margin
 
 
 class Problem:
@@ -54,11 +62,17 @@ class Problem:
         groups: Mapping[str, Any] | None = None,
         where: Any | None = None,
         decision: Decision | None = None,
+        cluster: Any | None = None,
     ) -> Counts:
-        """Exact counts of the decisions ``score > 0``, or of a `Decision`, on these data."""
+        """Exact counts of the decisions ``score > 0``, or of a `Decision`, on these data.
+
+        With ``cluster``, numbers ``(n,)`` from 0 on of rows that belong together, a table for each of them.
+        """
         rows = checked_rows("scores", scores, targets, groups, where)
         predicted, codes, levels = self._decided(rows, decision)
-        return tally(predicted, rows.targets, codes, levels)
+        if cluster is None:
+            return tally(predicted, rows.targets, codes, levels)
+        return Counts(levels, cluster_tables(replace(rows, cluster=cluster), predicted, codes, levels))
 
     def _decided(self, rows: Rows, decision: Decision | None) -> tuple[Array, Array, Levels]:
         codes, levels = encode(rows.groups, len(rows), no_counts(self.attributes).levels)
@@ -123,7 +137,7 @@ class Problem:
         With ``guarantee=0.95`` the constraints truly hold at the answer with at least that probability, for any
         distribution of independent rows, or the answer is a `Decision` without threshold that says how many rows are
         missing. Without it a ``margin`` ("none", "confident", "certify", the default) keeps clear of the bounds on
-        these data (see `aimfor.decisions.thresholds.decide`), which is no theorem.
+        these data (see `aimfor.decisions.thresholds.with_margin`), which is no theorem.
 
         Args:
             scores: ``(n,)``, of rows that took no part in training.
@@ -150,10 +164,97 @@ class Problem:
             raise InputError("cluster", "clusters without a guarantee", "guarantee=0.95", "Margins count rows.")
         if guarantee is not None:
             return guaranteed_by(self, batch, guarantee, learn, per_group, starts)
-        return decide(self, batch, per_group=per_group, margin=margin or "certify", confidence=confidence)
+        return with_margin(self, batch, per_group=per_group, margin=margin or "certify", confidence=confidence)
 
     def __repr__(self) -> str:
         lines = [f"{self.direction:<12}{self.objective!r}"]
         for place, constraint in enumerate(self.constraints):
             lines.append(f"{'' if place else 'subject to':<12}{constraint!r}")
         return "\n".join(lines)
+
+
+def decide(
+    scores: Any,
+    targets: Any,
+    *,
+    maximize: str | Expression | None = None,
+    minimize: str | Expression | None = None,
+    subject_to: str | Constraint | Sequence[str | Constraint] = (),
+    confidence: float = 0.95,
+    groups: Mapping[str, Any] | None = None,
+    per_group: str | None = None,
+    learn: Learn = "split",
+    cluster: Any | None = None,
+    band: bool = False,
+) -> Decision:
+    """A threshold for anyone's scores at which all constraints truly hold with the stated confidence.
+
+    Tensors, arrays, lists and columns of pandas, polars or Arrow are taken as they come; NumPy and SciPy are enough.
+
+    Args:
+        scores: ``(n,)``, higher meaning more positive, of rows that took no part in training.
+        targets: ``(n,)`` of 0 and 1.
+        maximize: A rate or a sum of rates, as text or as an expression: ``"recall"``, ``"recall - 0.5*fpr"``.
+        minimize: Instead of ``maximize``.
+        subject_to: Constraints such as ``"precision >= 0.9"``, ``"gap(fpr, sex) <= 0.05"``.
+        confidence: Of the promise, in (0.5, 1).
+        groups: Labels ``(n,)`` by the names that constraints use; words are numbered in alphabetical order.
+        per_group: Attribute whose labels each get a threshold of their own.
+        learn: What chooses the order of the tests, as in `Problem.decide`.
+        cluster: Ids ``(n,)`` of rows that belong together; the promise is then for new clusters.
+        band: Also bounds at all thresholds of a grid together (`Band`), for choosing threshold and floors late.
+
+    Returns:
+        A `Decision`: call it with scores. Without a threshold it says what is missing.
+
+    Raises:
+        InputError: Which argument, what came, what was expected.
+
+    Example:
+        >>> import numpy as np, aimfor
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.random(3000) < 0.3
+        >>> decision = aimfor.decide(rng.normal(size=3000) + 2 * y, y, maximize="recall", subject_to="precision >= 0.8")
+        >>> round(decision.threshold, 2), decision.guarantee.promise
+        (1.65, 'precision >= 0.8')
+    """
+    if (maximize is None) == (minimize is None):
+        raise InputError("maximize", "both or neither of maximize and minimize", "one of them")
+    words: dict[str, list[str]] = {}
+    codes = {name: _coded(name, labels, words) for name, labels in groups.items()} if groups is not None else None
+
+    def label_of(attribute: str, word: str) -> float:
+        if attribute not in words:
+            return float(word)
+        if word not in words[attribute]:
+            raise InputError(attribute, repr(word), "a label of that column", nearest(word, words[attribute]))
+        return float(words[attribute].index(word))
+
+    goal = maximize if maximize is not None else minimize
+    objective = parse_objective(goal, label_of) if isinstance(goal, str) else goal
+    given = [subject_to] if isinstance(subject_to, (str, Constraint)) else list(subject_to)
+    constraints = [parse_constraint(one, label_of) if isinstance(one, str) else one for one in given]
+    refuse_ends([one for one in constraints if isinstance(one, Constraint)])
+    if not constraints and isinstance(objective, Expression):
+        refuse_constant(objective)
+    problem = Problem("maximize" if maximize is not None else "minimize", objective, constraints)  # type: ignore[arg-type]
+    if band and per_group is not None:
+        raise InputError("band", f"a band with per_group={per_group!r}", "one threshold for everyone")
+    decision = problem.decide(
+        scores, targets, groups=codes, per_group=per_group, guarantee=confidence, learn=learn, cluster=cluster
+    )
+    decision = replace(decision, words=tuple(words.get(per_group or "", ())))
+    if not band:
+        return decision
+    found = problem.band(scores, targets, groups=codes, learn=learn, cluster=cluster, confidence=confidence)
+    return replace(decision, band=found)
+
+
+def _coded(name: str, labels: Any, words: dict[str, list[str]]) -> Any:
+    """Numbers as they are; words by their place in alphabetical order, which ``words`` remembers."""
+    given = column(f"groups[{name!r}]", labels)
+    if given.dtype.kind in "biuf":
+        return given
+    found, codes = np.unique(given.astype(str), return_inverse=True)
+    words[name] = found.tolist()
+    return codes

@@ -12,19 +12,19 @@ from ..checks import number, one_of
 from ..constraints.counts import Array, Counts, empty_levels, encode
 from ..constraints.parts import Part, all_parts
 from ..errors import InputError
-from .asked import Question
 from .binomial import normal_quantile, wilson_lower
 from .certificate import certify
 from .decision import Decision
 from .rows import Rows
 from .sweep import candidates, objective_value, outer_sum, points_each, spaced, sweep
+from .task import Question
 
 MARGINS = ("none", "confident", "certify")
 #: With "certify", the chance that a fresh set of the same size certifies the constraints.
 POWER = 0.9
 
 
-def decide(
+def with_margin(
     problem: Question, batch: Rows, *, per_group: str | None = None, margin: str = "certify", confidence: float = 0.95
 ) -> Decision:
     """The best threshold(s) among those that satisfy the constraints with a margin on these data.

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..checks import integer
 from ..constraints.counts import Counts
 from ..constraints.parts import all_parts
-from ..decisions.bounds import plain_value, sense_of
+from ..decisions.certificate import plain_value, sense_of
 from ..decisions.decision import Decision
 from ..decisions.thresholds import MARGINS
 from ..errors import SolverError

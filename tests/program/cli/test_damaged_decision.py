@@ -116,7 +116,7 @@ def test_a_log_goes_on_as_it_was(folder: Path) -> None:
 
 def test_two_looks_at_once_lose_no_rows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first has read the log and not yet written it when the second begins."""
-    whole, first, other_is_done = checking.certify_so_far, threading.Lock(), threading.Event()
+    whole, first, other_is_done = checking.certify, threading.Lock(), threading.Event()
 
     def held_up(*args: Any, **kwargs: Any) -> Any:
         if first.acquire(blocking=False):
@@ -124,10 +124,10 @@ def test_two_looks_at_once_lose_no_rows(folder: Path, monkeypatch: pytest.Monkey
         return whole(*args, **kwargs)
 
     def looked(name: str, start: float) -> None:
-        checking.look(folder, rows(folder / name, start), None, 0.95)
+        checking.check(folder, rows(folder / name, start), None, 0.95)
         other_is_done.set()
 
-    monkeypatch.setattr(checking, "certify_so_far", held_up)
+    monkeypatch.setattr(checking, "certify", held_up)
     with ThreadPoolExecutor(2) as pool:
         for one in [pool.submit(looked, "a.csv", 0.01), pool.submit(looked, "b.csv", 0.02)]:
             one.result()
@@ -143,5 +143,5 @@ def test_a_look_that_never_ends_is_one_sentence(folder: Path, monkeypatch: pytes
         lock.in_turn(folder / "check.jsonl"),
         pytest.raises(InputError, match="which another aimfor check is writing to"),
     ):
-        checking.look(folder, rows(folder / "new.csv", 0.03), None, 0.95)
+        checking.check(folder, rows(folder / "new.csv", 0.03), None, 0.95)
     assert (folder / "check.jsonl").read_text() == before

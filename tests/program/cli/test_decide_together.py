@@ -63,6 +63,8 @@ def test_a_cost_alone_has_a_bound_that_is_promised_shown_and_watched() -> None:
     (promise,) = document["constraints"]
     bound = float(promise.removeprefix("5*fnr + fpr <= "))
     assert out.count(promise) == 1
+    value = f"{document['decision']['guarantee']['price']['kept']:.4g}"
+    assert out.count(value) == 1
     assert "Shown by 2100 independent calibration rows, at the threshold" in out
     cut = document["decision"]["threshold"]
     true = 5 * stats.norm.cdf(cut - 2.2) + stats.norm.sf(cut)
@@ -115,7 +117,7 @@ def test_a_side_without_a_promise_is_left_to_a_person() -> None:
     code, out, _ = run("decide", "rows.csv", *BASE, "--accept", "precision >= 0.999", "--reject", "npv >= 0.9")
     document, _ = written()
     low = document["decisions"]["reject"]["threshold"]
-    assert (code, document["decisions"]["accept"]["threshold"]) == (0, None)
+    assert (code, document["decisions"]["accept"]["threshold"]) == (1, None)
     assert document["verdict"].startswith(f"Accept nothing. Reject at {low:.10g} and below. A person decides ")
     (effort,) = document["decisions"]["accept"]["guarantee"]["best_effort"]
     assert f"Best effort, nothing is promised: accept, where s is above {effort:.10g}" in out
@@ -129,7 +131,7 @@ def test_a_side_without_a_promise_is_left_to_a_person() -> None:
 def test_categories_have_thresholds_of_their_own_and_promises_together() -> None:
     s, y, shop = rows("rows.csv", 5000, 0)
     code, out, err = run("decide", "rows.csv", *BASE, *FLOOR, "--category", "shop")
-    assert code == 0, err
+    assert code == 1, err  # nothing is promised to the new shop
     document, page = written()
     assert list(document["decisions"]) == ["north", "south, <old>"]
     assert "shop = new is left out: " in out
@@ -198,8 +200,50 @@ def test_rows_in_clusters_are_counted_as_such_in_every_kind() -> None:
     s, shop = rng.normal(size=3600) + 3 * y, np.repeat(rng.choice(["a", "b"], 900), 4)
     lines = [f"{a!r},{int(b)},{c},{d}" for a, b, c, d in zip(s.tolist(), y, shop, ids, strict=True)]
     Path("rows.csv").write_text("\n".join(["s,y,shop,id", *lines]) + "\n")
-    for words in (BAND, [*FLOOR, "--category", "shop"], ["--minimize", "fnr + fpr"]):
-        code, out, err = run("decide", "rows.csv", *BASE, *words, "--cluster", "id")
+    for number, words in enumerate((BAND, [*FLOOR, "--category", "shop"], ["--minimize", "fnr + fpr"])):
+        code, out, err = run("decide", "rows.csv", *BASE, *words, "--cluster", "id", "--out", f"out{number}")
         assert (code, "independent clusters" in out, "independent calibration rows" in out) == (0, True, False), err
-    _, out, _ = run("check", "decisions/rows", "rows.csv")
-    assert "the decision counts each id once, this check counts rows" in out
+        assert run("check", f"out{number}", "rows.csv")[0] == 0
+        log = json.loads(Path(f"out{number}/check.jsonl").read_text())
+        assert len(log["clusters"]["ids"]) == 900
+        assert np.array(log["clusters"]["table"]).sum(0).tolist() == log["counts"]["table"]
+
+
+def test_a_check_of_clusters_counts_each_one_whole_and_once() -> None:
+    rng = np.random.default_rng(1)
+
+    def write(name: str, first: int, last: int) -> None:
+        ids = np.repeat(np.arange(first, last), 6)
+        y = np.repeat(rng.random(last - first) < 0.4, 6)
+        s = rng.normal(size=len(ids)) + 2 * y + np.repeat(rng.normal(size=last - first), 6)
+        lines = [f"{a!r},{int(b)},p{c}" for a, b, c in zip(s.tolist(), y, ids.tolist(), strict=True)]
+        Path(name).write_text("\n".join(["s,y,id", *lines]) + "\n")
+
+    write("rows.csv", 0, 900)
+    assert run("decide", "rows.csv", *BASE, *FLOOR, "--cluster", "id", "--out", "here")[0] == 0
+    low = []
+    for day in range(3):
+        write(f"{day}.csv", 1000 + 300 * day, 1300 + 300 * day)
+        code, out, err = run("check", "here", f"{day}.csv")
+        assert code in (0, 3), err
+        low.append(float(out.split("bounds [")[1].split(",")[0]))
+    assert low == sorted(low)
+    assert f"{3 * 1800} in all" in out
+    whole = Path("here/check.jsonl").read_text()
+    lines = [json.loads(line) for line in whole.splitlines()]
+    assert [len(line["clusters"]["ids"]) for line in lines] == [300, 300, 300]
+    assert "p1000" not in whole
+    document = json.loads(Path("here/decision.json").read_text())
+    Path("rows").mkdir()
+    Path("rows/decision.json").write_text(json.dumps(document | {"cluster": None}))
+    assert run("check", "rows", "0.csv")[0] != 2
+    write("again.csv", 1899, 2000)
+    code, _, err = run("check", "here", "again.csv")
+    assert (code, "1 values of id whose rows the log has counted before" in err) == (2, True), err
+    Path("none.csv").write_text("s,y\n0.5,1\n0.2,0\n")
+    assert "id" in run("check", "here", "none.csv")[2]
+    Path("empty.csv").write_text("s,y,id\n0.5,1,\n0.2,0,a\n")
+    assert "1 of 2 rows without a cluster" in run("check", "here", "empty.csv")[2]
+    code, _, err = run("check", "here", "1.csv", "--log", "rows/check.jsonl")
+    assert (code, "counts by rows" in err) == (2, True), err
+    assert Path("here/check.jsonl").read_text() == whole

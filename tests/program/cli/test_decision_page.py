@@ -17,7 +17,7 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from aimfor.cli.decide.described import choices
-from aimfor.cli.decide.spoken import out_of, promised, verdict
+from aimfor.cli.decide.result import Answer, Beside, out_of, promised
 from aimfor.cli.main import app
 from aimfor.constraints.parse import parse_constraint, parse_objective
 from aimfor.decisions import Problem
@@ -183,14 +183,15 @@ def test_the_verdict_is_what_a_manager_reads(question: tuple[str, str, int], wor
     goal, floor, n = question
     problem = Problem("maximize", parse_objective(goal), [parse_constraint(floor)])
     decision = problem.decide(*draw(n, 3), guarantee=0.95)
-    said = verdict(problem, decision, {})
+    said = Answer(problem, decision, ["everyone"], Beside({})).verdict({})
     assert re.fullmatch(words, said), said
 
 
 def test_copies_of_rows_are_said_before_the_threshold() -> None:
     scores, y = draw(1000, 0)
     problem = Problem("maximize", parse_objective("recall"), [parse_constraint("precision >= 0.7")])
-    said = verdict(problem, problem.decide(scores.repeat(5), y.repeat(5), guarantee=0.95), {})
+    decision = problem.decide(scores.repeat(5), y.repeat(5), guarantee=0.95)
+    said = Answer(problem, decision, ["everyone"], Beside({})).verdict({})
     assert re.match(
         r"Not yet: \d,\d{3} rows are copies of others, which breaks the promise; leave them out\. Use ", said
     )

@@ -10,6 +10,7 @@ import csv
 import hashlib
 import io
 import json
+import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,10 @@ from ...decisions import Certificate, Decision, Finding, Guarantee, Problem, Ver
 from ...decisions import plan as planning
 from ...decisions import rounds as planner
 from ...errors import InputError
-from ...files import read_json, reading, write_text
+from ...files import read_json, reading, shaped, write_text
 from ..deciding import PLAN, SHEET
-from .rows import column_of, labels_of, numbers, read_columns
-from .shape import shaped
-from .spoken import verdict
+from .result import Answer, Beside, Result
+from .scores import column_of, labels_of, numbers, read_columns
 
 COLUMNS = ("row", "round", "probability")
 _YES, _NO = ("1", "yes", "true", "y", "t"), ("0", "no", "false", "n", "f")
@@ -227,50 +227,46 @@ def _rounds(plan: Plan, sheet: Path) -> list[planning.Round]:
     ]
 
 
-def decided(sheet: Path) -> dict[str, Any]:
-    """The document about the decision that the labels so far allow."""
+def decided(sheet: Path) -> Result:
+    """The decision that the labels so far allow."""
     plan = read_plan(sheet.with_name(PLAN))
     made, rounds = _made(plan), _rounds(plan, sheet)
     step, walk = planning.accepted(made, rounds), made.walk.tolist()
     values, at = planner.estimate(made, rounds), walk[plan.start] if step is None else step
     certificate = _certificate(plan, made, rounds, at, float(values[at]), step is not None)
     labels, tried = certificate.examples, [] if step is None else walk[plan.start : walk.index(step) + 1]
-    cuts = [plan.cuts[one] for one in tried]
+    thresholds = [plan.cuts[tested] for tested in tried]
     promise = Guarantee(
         plan.confidence, plan.constraint, labels, 0, len(tried), _sentence(plan, step, labels),
-        region=(min(cuts), max(cuts)) if cuts else (),
+        region=(min(thresholds), max(thresholds)) if thresholds else (),
     )  # fmt: skip
     decision = Decision(None if step is None else plan.cuts[step], feasible=step is not None, margin="guarantee",
                         certificate=certificate, guarantee=promise)  # fmt: skip
-    direction = "maximize" if walk[0] == 0 else "minimize"
-    curve = {
-        "threshold": plan.cuts[::-1],
-        repr(made.rate): [None if one != one else float(one) for one in values[::-1]],
-        "positive_rate": [one / plan.above[-1] for one in plan.above[::-1]],
+    curve: dict[str, list[Any]] = {
+        "threshold": [*plan.cuts[::-1]],
+        repr(made.rate): [None if math.isnan(value) else float(value) for value in values[::-1]],
+        "positive_rate": [above / plan.above[-1] for above in plan.above[::-1]],
     }
-    problem = Problem(direction, positive_rate, [bound_of(plan.constraint)])
-    return {
-        "aimfor": __version__, "kind": "decision", "verdict": verdict(problem, decision, {}), "choices": None,
-        "data": plan.data, "score": plan.score, "target": "label",
-        "positive": "1", "cluster": None, "labels": ["0", "1"], "groups": {},
-        "rule": "positive where score > threshold", "decision": decision.to_dict(),
-        "problem": repr(problem), "direction": direction, "objective": "positive_rate",
-        "constraints": [plan.constraint], "certificate": certificate.to_dict(),
-        "curve": curve, "prices": [], "notes": [f"{len(plan.rounds) - 1} planned rounds after the pilot"],
-        "sentences": [promise.sentence],
+    problem = Problem("maximize" if walk[0] == 0 else "minimize", positive_rate, [bound_of(plan.constraint)])
+    facts: dict[str, Any] = {
+        "cluster": None, "confidence": plan.confidence, "score": plan.score, "positive": "1", "labels": ["0", "1"],
+        "groups": {}, "rule": "positive where score > threshold",
     }  # fmt: skip
+    answer = Answer(problem, decision, ["everyone"], Beside(curve))
+    notes = [f"{len(plan.rounds) - 1} planned rounds after the pilot"]
+    return Result("decision", plan.data, "label", [answer], facts, notes=notes)
 
 
 def _sentence(plan: Plan, step: int | None, labels: int) -> str:
-    sure, rows = f"{100 * plan.confidence:g}%", plan.above[-1]
+    confidence, rows = f"{100 * plan.confidence:g}% confidence", plan.above[-1]
     if step is None:
         return (
-            f"No threshold: {plan.constraint} is not guaranteed at {sure} confidence by {labels} planned labels. Run "
-            "aimfor plan again in this folder for the next round: the promise holds whenever you stop."
+            f"No threshold: {plan.constraint} cannot be guaranteed at {confidence}. There are {labels} planned labels "
+            "so far: run aimfor plan again in this folder for the next round, the promise holds whenever you stop."
         )
     return (
-        f"{plan.constraint}: guaranteed at {sure} confidence for the {rows} rows of {plan.data} by {labels} planned "
-        f"labels, whenever you stop. {plan.above[step]} of the {rows} rows ({plan.above[step] / rows:.2%}) lie above."
+        f"{plan.constraint}: guaranteed at {confidence} by {labels} planned labels for the {rows} rows of {plan.data}, "
+        f"whenever you stop. {plan.above[step]} of the {rows} rows ({plan.above[step] / rows:.2%}) lie above."
     )
 
 

@@ -1,13 +1,11 @@
-"""Several classes: one-versus-rest decisions with a floor each, and "decide, or hand to a person".
+"""Several thresholds whose promises hold together: for each of m classes, or for each category of rows.
 
-Both are the two-class procedure asked several times, or about another question. A floor for each of m classes: every
-class is decided on its own column of scores at 1/m of the error, so all promises hold together. Abstention: let the
-"score" of a row be how sure its decision is and its "label" whether that decision is right; then the rows that are
-decided are those above a threshold, the error among them is 1 − precision, and coverage is the positive rate.
+Each is the two-class procedure on its own column of scores, or on its own rows, at 1/m of the error.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,18 +13,13 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..constraints.counts import FP, TP, Array
-from ..constraints.expressions import ALL_CELLS, Constraint, LinearSum, Rate
+from ..constraints.counts import Array
+from ..constraints.expressions import Constraint, LinearSum, Rate
 from ..errors import InputError, nearest
-from .asked import DecisionTask, Learn, Question, calibration_share, learning_pairs
 from .decision import Decision
 from .guarantee import guaranteed
-from .rows import Rows, checked_rows, column, like
-
-#: What `Abstention` answers for rows that it leaves to a person.
-ABSTAIN = -1
-#: Of decisions made: the share that is wrong; and the share of all rows that are decided.
-errors_made, coverage = Rate("error", (FP,), (TP, FP)), Rate("coverage", (TP, FP), ALL_CELLS)
+from .rows import checked_rows, column, like
+from .task import FEWEST_ROWS, LEARN_SHARE, DecisionTask, Learn, Question, calibration_share, learning_pairs
 
 
 @dataclass(frozen=True)
@@ -160,94 +153,110 @@ def constraints_by_class(
 
 
 @dataclass(frozen=True)
-class Abstention:
-    """Decides where it is sure enough; call it with scores for class ids ``(n,)``, `ABSTAIN` (−1) for the others.
+class CategoryDecisions:
+    """One decision for each category; call it with scores and categories, each ``(n,)``, for bool decisions.
 
     Attributes:
-        decision: On how sure a decision is; its `guarantee` is the promise.
-        coverage: Share of the calibration rows that are decided; 0 without a threshold.
-        cut: Binary scores above it are decided positive.
+        decisions: By category. Those without a threshold decide for no row.
+        left_out: Categories that cannot be tested, with the reason; nothing is decided for them.
 
     Example:
-        >>> import torch
-        >>> from aimfor.rates import Abstention, Decision
-        >>> Abstention(Decision(1.0), 0.5, cut=0.0)(torch.tensor([-2.0, 0.3, 2.0])).tolist()
-        [0, -1, 1]
+        >>> import numpy as np
+        >>> from aimfor.decisions import CategoryDecisions, Decision
+        >>> rule = CategoryDecisions({"a": Decision(0.5)}, {"b": "3 rows"})
+        >>> rule(np.array([0.6, 0.6]), np.array(["a", "b"])).tolist()
+        [True, False]
     """
 
-    decision: Decision
-    coverage: float
-    cut: float
+    decisions: Mapping[str, Decision]
+    left_out: Mapping[str, str]
 
-    def __call__(self, scores: Any) -> Any:
+    def __call__(self, scores: Any, category: Any) -> Any:
         """A tensor for a tensor, else an array."""
-        chosen, sureness = _sureness(column("scores", scores), self.cut)
-        if self.decision.threshold is None:
-            return like(np.full_like(chosen, ABSTAIN), scores)
-        return like(np.where(self.decision.decided(sureness), chosen, ABSTAIN), scores)
+        given, categories = column("scores", scores).astype(np.float64), _names(category)
+        if given.shape != categories.shape:
+            raise InputError("category", f"shape {categories.shape}", f"shape {given.shape}, as scores")
+        decided = np.zeros(given.shape, dtype=bool)
+        for name in np.unique(categories).tolist():
+            if name not in self.decisions and name not in self.left_out:
+                names = ", ".join([*self.decisions, *self.left_out][:10])
+                raise InputError("category", repr(name), f"one of {names}", "Nothing was promised to others.")
+            decision = self.decisions.get(name)
+            if decision is not None and decision.threshold is not None:
+                decided[categories == name] = decision.decided(given[categories == name])
+        return like(decided, scores)
+
+    def __str__(self) -> str:
+        lines = [f"{name}: {decision.guarantee}" for name, decision in self.decisions.items()]
+        return "\n".join([*lines, *(f"{name}: {reason}" for name, reason in self.left_out.items())])
 
 
-def decide_or_abstain(
+def decide_categories(
+    problem: Question,
     scores: Any,
     targets: Any,
+    category: Any,
     *,
-    error: float = 0.01,
     guarantee: float = 0.95,
     learn: Learn = "split",
-    cut: float = 0.0,
     cluster: Any | None = None,
-) -> Abstention:
-    """As many decisions as possible while at most ``error`` of them are wrong, with the confidence asked for.
+) -> CategoryDecisions:
+    """A threshold of its own for each category; all promises together hold with the confidence asked for.
+
+    Every category is decided on its rows alone, at its share of the error. Those with too few rows are left out, by
+    their number of rows alone, and have no share.
 
     Args:
-        scores: ``(n,)`` for two classes, or ``(n, c)``: the largest decides. Rows that took no part in training.
-        targets: ``(n,)`` class ids.
-        error: Share of wrong decisions among those that are made.
-        guarantee: Chance that this truly holds.
-        learn: As in `RateProblem.decide`; other rows as ``(scores, targets)`` of the same shapes.
-        cut: Of binary scores: 0 for log-odds, 0.5 for probabilities.
-        cluster: Ids ``(n,)`` of rows that belong together; the promise is then for new clusters.
+        problem: Objective and constraints of each category, without groups.
+        scores: ``(n,)``, of rows that took no part in training.
+        targets: ``(n,)`` of 0 and 1.
+        category: ``(n,)`` words or numbers.
+        guarantee: Confidence that all constraints hold in all categories that have a threshold.
+        learn: ``"split"``, or other rows as ``(scores, targets, category)``.
+        cluster: Ids ``(n,)`` of rows that belong together; the promises are then for new clusters.
 
     Example:
-        >>> import torch
-        >>> from aimfor.rates import decide_or_abstain
-        >>> _ = torch.manual_seed(0)
-        >>> targets = torch.randint(3, (3000,))
-        >>> scores = torch.randn(3000, 3) + 3 * torch.nn.functional.one_hot(targets, 3)
-        >>> rule = decide_or_abstain(scores, targets, error=0.01)
-        >>> 0.5 < rule.coverage < 1, sorted(rule(scores).unique().tolist())
-        (True, [-1, 0, 1, 2])
+        >>> import numpy as np
+        >>> from aimfor.constraints import precision, recall
+        >>> from aimfor.decisions import Problem, decide_categories
+        >>> rng = np.random.default_rng(0)
+        >>> y, shop = rng.random(4000) < 0.4, np.where(rng.random(4000) < 0.5, "north", "south")
+        >>> found = decide_categories(
+        ...     Problem("maximize", recall, [precision >= 0.7]), rng.normal(size=4000) + 2 * y, y, shop)
+        >>> sorted(found.decisions), found(np.array([9.0, -9.0]), np.array(["north", "south"])).tolist()
+        (['north', 'south'], [True, False])
     """
-    checks.number("error", error, above=0, below=1)
-    batch = right_or_wrong("scores", scores, targets, cut, cluster)
-    given: Learn = learn
+    alpha = 1.0 - checks.number("guarantee", guarantee, above=0.5, below=1)
+    if problem.attributes:
+        raise InputError("problem", f"groups {problem.attributes}", "constraints without groups")
+    rows, names = checked_rows("scores", scores, targets, cluster=cluster), _names(category)
+    other, other_names = None, names
     if isinstance(learn, tuple):
-        other = right_or_wrong("learn", learn[0], learn[1], cut)
-        given = (other.scores, other.targets)
-    task = DecisionTask(
-        "maximize", coverage, (errors_made <= error,), (), guarantee, both_classes=False, share=calibration_share(learn)
-    )
-    decision = guaranteed(task, learning_pairs(batch, given))
-    covered = 0.0 if decision.threshold is None else float(decision.decided(batch.scores).mean())
-    return Abstention(decision, covered, cut)
+        if len(learn) != 3:
+            raise InputError("learn", f"{len(learn)} columns", "(scores, targets, category) of other rows")
+        other, other_names = checked_rows("learn", learn[0], learn[1]), _names(learn[2])
+    elif not isinstance(learn, str):
+        raise InputError("learn", repr(learn), '"split", or (scores, targets, category) of other rows')
+    if names.shape != rows.scores.shape:
+        raise InputError("category", f"shape {names.shape}", f"shape {rows.scores.shape}, as scores")
+    least = FEWEST_ROWS if other is not None else math.ceil(FEWEST_ROWS / LEARN_SHARE)
+    sizes = {name: int((names == name).sum()) for name in np.unique(names).tolist()}
+    enough = [name for name, size in sizes.items() if size >= least]
+    left_out = {name: f"{size} rows, at least {least} are needed" for name, size in sizes.items() if size < least}
+    decisions = {}
+    for name in enough:
+        own, order = rows.take(names == name), learn
+        if other is not None:
+            chosen = other_names == name
+            order = other.scores[chosen], other.targets[chosen]
+        task = DecisionTask(problem.direction, problem.objective, problem.constraints, (), 1.0 - alpha / len(enough),
+                    share=calibration_share(learn))  # fmt: skip
+        try:
+            decisions[name] = guaranteed(task, learning_pairs(own, order))
+        except InputError as error:
+            left_out[name] = str(error)
+    return CategoryDecisions(decisions, left_out)
 
 
-def right_or_wrong(argument: str, scores: Any, targets: Any, cut: float, cluster: Any | None = None) -> Rows:
-    """How sure each row's decision is, and whether it is right."""
-    scores, targets = column(argument, scores), column("targets", targets)
-    if scores.ndim not in (1, 2) or targets.shape != scores.shape[:1] or targets.dtype.kind == "f":
-        raise InputError(
-            argument,
-            f"scores of shape {scores.shape} and targets of shape {targets.shape}",
-            "(n,) or (n, c) and whole numbers (n,)",
-        )
-    chosen, sureness = _sureness(scores, cut)
-    return checked_rows(argument, sureness, chosen == targets, cluster=cluster)
-
-
-def _sureness(scores: Array, cut: float) -> tuple[Array, Array]:
-    """The decided class, and how far ahead it is: of the cut, or of the runner-up."""
-    if scores.ndim == 1:
-        return (scores > cut).astype(np.int64), np.abs(scores.astype(np.float64) - cut)
-    best = np.sort(scores.astype(np.float64), axis=1)
-    return scores.argmax(1), best[:, -1] - best[:, -2]
+def _names(category: Any) -> Array:
+    return np.asarray(column("category", category).astype(str))

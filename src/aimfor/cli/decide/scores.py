@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,10 @@ from ...delimited import opened
 from ...errors import InputError, nearest
 from ...spelling import MISSING, tidy_labels, without_control
 from ...targets.classes import Labels, fit_labels
+
+#: The two sides of a band that a person decides: rows above one threshold, rows not above the other.
+ACCEPT, REJECT = "accept", "reject"
+LABEL, SIDE = "label", "side"
 
 
 @dataclass
@@ -50,16 +53,6 @@ class ScoredTable:
         return list(column)
 
 
-def in_words(text: str, groups: Mapping[str, Sequence[str]]) -> str:
-    """A printed rate with its groups by the file's own words: ``recall[sex=0]`` is ``recall[sex=female]``."""
-
-    def named(found: re.Match[str]) -> str:
-        labels = groups.get(found[1], ())
-        return f"{found[1]}={labels[int(found[2])]}" if int(found[2]) < len(labels) else found[0]
-
-    return re.sub(r"\[[^][]*\]", lambda part: re.sub(r"([^][,=]+)=(\d+)(?=[],])", named, part[0]), text)
-
-
 @dataclass
 class Vocabulary:
     """What words mean as numbers: which label is positive, and the labels of each group, the same for all files."""
@@ -77,6 +70,29 @@ class Vocabulary:
             raise InputError(attribute, repr(word), "a label of that column", nearest(word, labels))
         return float(labels.index(word))
 
+    def add_group(self, attribute: str, tables: list[ScoredTable]) -> None:
+        """A group column's labels; the first table is the calibration's, which has to hold all of them."""
+        if attribute in self.groups:
+            return
+        labels = [set(table.words(attribute)) for table in tables]
+        self.groups[attribute] = sorted(set.union(*labels))
+        lost = sorted(set(self.groups[attribute]) - labels[0])
+        if lost:
+            raise InputError(
+                attribute,
+                f"{lost[0]!r} in {tables[1].path.name} only",
+                "every group among the calibration rows",
+                "Nothing can be promised to a group that was never measured.",
+            )
+
+    def arrays(self, table: ScoredTable) -> tuple[Array, Array, dict[str, Array]]:
+        """Scores ``(n,)`` float64, targets ``(n,)`` bool, and group codes."""
+        targets = self.classes.encode(labels_of(table.columns[table.target]))
+        groups = {
+            name: np.array([labels.index(label) for label in table.words(name)]) for name, labels in self.groups.items()
+        }
+        return numbers(table.columns[table.score], table.score), targets, groups
+
 
 def read_scores(
     path: Path, score: str | Sequence[str], target: str, encoding: str = "utf8", rows: int | None = None
@@ -89,11 +105,11 @@ def read_scores(
     columns = read_columns(path, encoding, rows)
     for name in names:
         column_of(columns, option, name)
-    known = np.array([cell is not None for cell in column_of(columns, "target", target)], dtype=bool)
+    is_labelled = np.array([cell is not None for cell in column_of(columns, "target", target)], dtype=bool)
     table = ScoredTable(path, columns, names[0], target)
-    if not known.all():
-        table.columns = {name: column[known] for name, column in columns.items()}
-        table.notes.append(f"{int((~known).sum())} rows of {path.name} have no label and were left out")
+    if not is_labelled.all():
+        table.columns = {name: column[is_labelled] for name, column in columns.items()}
+        table.notes.append(f"{int((~is_labelled).sum())} rows of {path.name} have no label and were left out")
     for name in names:
         missing = sum(cell is None for cell in table.columns[name])
         if missing:
@@ -124,45 +140,70 @@ def _is_float(text: str) -> bool:
 
 def labels_of(column: Array) -> Array:
     """Labels as text, ``(n,)`` objects; None where missing. ``1.0`` and ``1`` are one label, ``01`` is another."""
-    found = [label for label in dict.fromkeys(column) if label is not None]
-    spelled = {None: None, **dict(zip(found, tidy_labels(found), strict=True))}
+    labels = [label for label in dict.fromkeys(column) if label is not None]
+    spelled = {None: None, **dict(zip(labels, tidy_labels(labels), strict=True))}
     return np.array([spelled[label] for label in column], dtype=object)
 
 
 def vocabulary(calibration: ScoredTable, positive: str | None) -> Vocabulary:
     """Which label is the positive class, by the rules of the other commands."""
-    found = labels_of(calibration.columns[calibration.target])
+    column = labels_of(calibration.columns[calibration.target])
     labels = fit_labels(
-        found, binary=True, positive=positive, otherwise="give each its scores: --score-of CLASS=COLUMN"
+        column, binary=True, positive=positive, otherwise="give each its scores: --score-of CLASS=COLUMN"
     )
     calibration.notes.extend(labels.notes)
     return Vocabulary(labels)
 
 
-def learn_group(words: Vocabulary, attribute: str, tables: list[ScoredTable]) -> None:
-    """Adds a group column's labels; the first table is the calibration's, which has to hold all of them."""
-    if attribute in words.groups:
-        return
-    found = [table.words(attribute) for table in tables]
-    words.groups[attribute] = sorted({label for labels in found for label in labels})
-    lost = sorted(set(words.groups[attribute]) - set(found[0]))
-    if lost:
-        raise InputError(
-            attribute,
-            f"{lost[0]!r} in {tables[1].path.name} only",
-            "every group among the calibration rows",
-            "Nothing can be promised to a group that was never measured.",
-        )
+def class_columns(score_of: Sequence[str]) -> dict[str, str]:
+    """Columns by class, from words such as ``fraud=p_fraud``."""
+    pairs = [text.partition("=") for text in score_of]
+    wrong = next((text for text, pair in zip(score_of, pairs, strict=True) if not all(pair)), None)
+    if wrong is not None:
+        raise InputError("score-of", repr(wrong), "CLASS=COLUMN", "--score-of fraud=p_fraud --score-of theft=p_theft")
+    columns = {name: column for name, _, column in pairs}
+    if len(columns) < len(pairs):
+        raise InputError("score-of", "a class twice", "each class once")
+    return columns
 
 
-def arrays(table: ScoredTable, words: Vocabulary) -> tuple[Array, Array, dict[str, Array]]:
-    """Scores ``(n,)`` float64, targets ``(n,)`` bool, and group codes."""
-    scores = numbers(table.columns[table.score], table.score)
-    targets = words.classes.encode(labels_of(table.columns[table.target]))
-    groups = {
-        name: np.array([labels.index(label) for label in table.words(name)]) for name, labels in words.groups.items()
-    }
-    return scores, targets, groups
+def class_ids(table: ScoredTable, columns: Mapping[str, str]) -> tuple[Array, Array]:
+    """Scores ``(n, c)`` and classes ``(n,)``; every label needs a column of scores."""
+    names, without = list(columns), sorted(set(table.labels) - set(columns))
+    if without or len(names) < 2:
+        raise InputError("score-of", f"none for {without[0]!r}" if without else "one class", "a score for every class")
+    scores = np.stack([numbers(table.columns[column], column) for column in columns.values()], 1)
+    return scores, np.array([names.index(str(label)) for label in labels_of(table.columns[table.target])])
+
+
+@dataclass(frozen=True)
+class Subsets:
+    """Which rows each of several thresholds is about, by its name.
+
+    Attributes:
+        attribute: What the names are values of: the label, the side of the band, or else a column of categories.
+        scores: Column of the scores, by name.
+        positive: Label of the positive class, by name.
+    """
+
+    attribute: str
+    scores: Mapping[str, str]
+    positive: Mapping[str, str]
+
+    @property
+    def by_category(self) -> bool:
+        return self.attribute not in (LABEL, SIDE)
+
+    def split(self, table: ScoredTable, cluster: Array | None = None) -> dict[str, tuple[Array, Array, Array | None]]:
+        """Scores, whether each row is positive, and clusters, by name."""
+        labels = labels_of(table.columns[table.target])
+        categories = labels_of(column_of(table.columns, "category", self.attribute)) if self.by_category else None
+        rows = {}
+        for name, column in self.scores.items():
+            own = np.ones(len(labels), dtype=bool) if categories is None else categories == name
+            ids = None if cluster is None else cluster[own]
+            rows[name] = numbers(table.columns[column], column)[own], (labels == self.positive[name])[own], ids
+        return rows
 
 
 def refuse_overlap(calibration: ScoredTable, learn: ScoredTable) -> None:
@@ -175,9 +216,9 @@ def refuse_overlap(calibration: ScoredTable, learn: ScoredTable) -> None:
         raise InputError("learn", str(learn.path), "a file of other rows", "Leave --learn out to split these rows.")
     shared = [name for name in calibration.columns if name in learn.columns]
     here, there = (list(zip(*(table.columns[name] for name in shared), strict=True)) for table in (calibration, learn))
-    known = set(here)
-    again = sum(row in known for row in there)
-    distinct = len(known) == len(here) and len(set(there)) == len(there)
+    distinct_here = set(here)
+    again = sum(row in distinct_here for row in there)
+    distinct = len(distinct_here) == len(here) and len(set(there)) == len(there)
     if again and (distinct or 2 * again > len(there)):
         raise InputError(
             "learn",
@@ -215,7 +256,7 @@ def read_columns(path: Path, encoding: str = "utf8", rows: int | None = None) ->
 
 def _columns(path: Path, reader: Any, rows: int | None) -> dict[str, Array]:
     names = [without_control(name).strip() for name in next(reader)]
-    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    twice = next((name for position, name in enumerate(names) if name in names[:position]), None)
     if twice is not None:
         raise InputError("data", f"two columns named {twice!r}", "a name of its own for each column")
     columns: list[list[str]] = [[] for _ in names]
@@ -226,8 +267,8 @@ def _columns(path: Path, reader: Any, rows: int | None) -> dict[str, Array]:
         if wrong is not None:
             raise csv.Error(f"Expected {len(names)} columns, got {wrong} up to line {reader.line_num}")
         for column, cells in zip(columns, zip(*whole, strict=True), strict=False):
-            one = {cell: cell for cell in cells}  # equal cells are one object
-            column.extend(one[cell] for cell in cells)
+            shared = {cell: cell for cell in cells}  # equal cells are one object
+            column.extend(shared[cell] for cell in cells)
     if not columns[0]:
         raise InputError("data", f"{path.name} with 0 rows", "rows below the header line")
     return {name: _cells(column) for name, column in zip(names, columns, strict=True)}
@@ -237,9 +278,8 @@ def _cells(column: list[str]) -> Array:
     """Stripped, composed characters in one form, None for the words that mean "missing"."""
     missing = set(MISSING)
     tidy = {text: unicodedata.normalize("NFC", without_control(text).strip()) for text in set(column)}
-    known = {text: None if word in missing else word for text, word in tidy.items()}
     values = np.empty(len(column), dtype=object)
-    values[:] = [known[text] for text in column]
+    values[:] = [None if tidy[text] in missing else tidy[text] for text in column]
     return values
 
 

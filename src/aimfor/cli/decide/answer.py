@@ -1,0 +1,245 @@
+"""From files of scores to a decision: what ``aimfor decide`` does.
+
+One threshold, or several whose promises hold together: classes, categories, a band left to a person; and abstention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...constraints.named import positive_rate
+from ...constraints.parse import parse_constraint
+from ...constraints.reachable import refuse_ends
+from ...decisions import (
+    Abstention,
+    Decision,
+    Problem,
+    decide_categories,
+    decide_labels,
+    decide_or_abstain,
+    decide_or_ask,
+)
+from ...decisions.abstain import coverage, errors_made, right_or_wrong
+from ...decisions.several import constraints_by_class
+from ...errors import InputError
+from .described import described
+from .request import Files, Request, read_files
+from .result import Answer, Result
+from .scores import ACCEPT, LABEL, REJECT, SIDE, Subsets, class_columns, class_ids, vocabulary
+
+#: Shares of wrong decisions whose coverage is shown beside that of the one asked for, as multiples of it.
+OTHER_ERRORS = (0.25, 0.5, 2.0, 4.0)
+#: How the verdict names the threshold of each side of a band.
+USE = {ACCEPT: "Accept above {}.", REJECT: "Reject at {} and below."}
+#: Rows of one question: scores, labels and clusters, by the name of the question.
+Split = dict[str, tuple[Any, Any, Any]]
+
+
+def answer(request: Request) -> Result:
+    """Reads and decides. Raises `InputError` before anything is written."""
+    request.check()
+    files = read_files(request)
+    if request.abstain is not None:
+        return _abstaining(request, files)
+    if request.score_of:
+        return _classes(request, files)
+    if request.category is not None:
+        return _categories(request, files)
+    if request.accept is not None:
+        return _sides(request, files)
+    return _single(request, files)
+
+
+def _result(
+    kind: str, request: Request, files: Files, answers: list[Answer], facts: dict[str, Any], **more: Any
+) -> Result:
+    facts = {"cluster": request.cluster, "confidence": request.confidence, **facts}
+    notes = [*files.tables[0].notes, *more.pop("notes", ())]
+    return Result(kind, request.data.name, request.target, answers, facts, notes=notes, **more)
+
+
+def _single(request: Request, files: Files) -> Result:
+    """One threshold for everyone, or one for each value of ``--group``."""
+    words = vocabulary(files.tables[0], request.positive)
+
+    def label_of(attribute: str, word: str) -> float:
+        words.add_group(attribute, files.tables)
+        return words.label(attribute, word)
+
+    problem = request.problem(label_of)
+    attributes = sorted({*problem.attributes, *([request.group] if request.group else [])})
+    for attribute in attributes:
+        words.add_group(attribute, files.tables)
+    rows = [words.arrays(table) for table in files.tables]
+    learn: Any = (*rows[1], files.clusters[1]) if len(rows) > 1 else "split"
+    scores, targets, codes = rows[0]
+    notes = files.about_clusters(request, scores, targets, {str(request.score), request.target, *attributes})
+
+    def decide(problem: Problem) -> Decision:
+        return problem.decide(
+            scores, targets, groups=codes, per_group=request.group, learn=learn, guarantee=request.confidence,
+            cluster=files.clusters[0],
+        )  # fmt: skip
+
+    decision = decide(problem)
+    beside = described(problem, decision, (*rows[0], files.clusters[0]), decide, learn=learn, groups=words.groups)
+    where = (
+        ["everyone"] if request.group is None else [f"{request.group} = {word}" for word in words.groups[request.group]]
+    )
+    facts = {
+        "score": request.score, "positive": words.positive, "labels": files.tables[0].labels, "groups": words.groups,
+        "group": request.group, "rule": "positive where score > threshold",
+    }  # fmt: skip
+    return _result("decision", request, files, [Answer(problem, decision, where, beside)], facts,
+                   notes=notes, groups=words.groups)  # fmt: skip
+
+
+def _classes(request: Request, files: Files) -> Result:
+    """A class against the rest, each by its own scores."""
+    problem, columns = request.problem(example="precision[label=fraud] >= 0.9"), class_columns(request.score_of)
+    subsets, names = Subsets(LABEL, columns, {name: name for name in columns}), tuple(columns)
+    splits = _splits(subsets, files)
+    rows, *other = ([np.stack([split[name][k] for name in names], 1) for k in (0, 1)] for split in splits)
+    decided = decide_labels(problem, rows[0], rows[1], names, guarantee=request.confidence,
+                            learn=tuple(other[0]) if other else "split", cluster=files.clusters[0])  # fmt: skip
+    by_class = constraints_by_class(problem.constraints, names)
+    problems = {name: Problem(problem.direction, problem.objective, own) for name, own in by_class.items()}
+    summary = (
+        "Each class is decided against the rest by its own scores, at its share of the error: together the promises "
+        f"hold at {100 * request.confidence:g}% confidence. A row may be several classes, or none."
+    )
+    return _several(request, files, subsets, splits, problems, decided.decisions, summary, labels=[],
+                    constraints=problem.constraints)  # fmt: skip
+
+
+def _categories(request: Request, files: Files) -> Result:
+    """A threshold for each value of a column."""
+    name, table = str(request.category), files.tables[0]
+    if name in (LABEL, SIDE):
+        raise InputError("category", repr(name), "another name", "Rename the column: the word has a meaning.")
+    categories = sorted(set(table.words(name, "category")))
+    positive, problem = vocabulary(table, request.positive).positive, request.problem()
+    subsets = Subsets(name, dict.fromkeys(categories, table.score), dict.fromkeys(categories, positive))
+    splits = _splits(subsets, files)
+    rows, *other = ([np.concatenate([split[own][k] for own in categories]) for k in (0, 1)] for split in splits)
+    labels = [np.repeat(categories, [len(split[own][0]) for own in categories]) for split in splits]
+    ids = None if files.clusters[0] is None else np.concatenate([splits[0][own][2] for own in categories])
+    decided = decide_categories(problem, rows[0], rows[1], labels[0], guarantee=request.confidence, cluster=ids,
+                                learn=(*other[0], labels[1]) if other else "split")  # fmt: skip
+    if not decided.decisions:
+        reasons = [f"{name} = {own} is left out: {why}" for own, why in decided.left_out.items()]
+        raise InputError("category", "; ".join(reasons[:3]), "a category that can be decided")
+    summary = (
+        f"Each {name} has a threshold of its own, at its share of the error: together the promises hold at "
+        f"{100 * request.confidence:g}% confidence."
+    )
+    problems = dict.fromkeys(decided.decisions, problem)
+    return _several(request, files, subsets, splits, problems, decided.decisions, summary,
+                    constraints=problem.constraints, left_out=decided.left_out)  # fmt: skip
+
+
+def _sides(request: Request, files: Files) -> Result:
+    """Two thresholds with a band for a person between them."""
+    bounds = {ACCEPT: parse_constraint(str(request.accept)), REJECT: parse_constraint(str(request.reject))}
+    for option, constraint in bounds.items():
+        refuse_ends([constraint], option)
+    table = files.tables[0]
+    positive = vocabulary(table, request.positive).positive
+    subsets = Subsets(SIDE, dict.fromkeys(bounds, table.score), dict.fromkeys(bounds, positive))
+    splits = _splits(subsets, files)
+    rows, *other = (split[ACCEPT][:2] for split in splits)
+    rule = decide_or_ask(*rows, accept=bounds[ACCEPT], reject=bounds[REJECT], guarantee=request.confidence,
+                         learn=other[0] if other else "split", cluster=files.clusters[0])  # fmt: skip
+    problems = {
+        ACCEPT: Problem("maximize", positive_rate, [bounds[ACCEPT]]),
+        REJECT: Problem("minimize", positive_rate, [bounds[REJECT]]),
+    }
+    accept = "Accept nothing." if rule.high is None else USE[ACCEPT].format(f"{rule.high:.10g}")
+    reject = "Reject nothing." if rule.low is None else USE[REJECT].format(f"{rule.low:.10g}")
+    summary = (
+        f"{accept} {reject} A person decides {100 * rule.asked:.1f} % of the cases. Both promises hold together with "
+        f"{100 * request.confidence:g} % confidence."
+    )
+    return _several(request, files, subsets, splits, problems, {ACCEPT: rule.accept, REJECT: rule.reject}, summary,
+                    constraints=bounds.values())  # fmt: skip
+
+
+def _splits(subsets: Subsets, files: Files) -> list[Split]:
+    return [subsets.split(table, ids) for table, ids in zip(files.tables, files.clusters, strict=True)]
+
+
+def _several(
+    request: Request,
+    files: Files,
+    subsets: Subsets,
+    splits: list[Split],
+    problems: Mapping[str, Problem],
+    decisions: Mapping[str, Decision],
+    summary: str,
+    *,
+    constraints: Any,
+    labels: list[str] | None = None,
+    left_out: Mapping[str, str] | None = None,
+) -> Result:
+    """Thresholds whose promises hold together, each with what stands beside it."""
+    answers = []
+    for name, decision in decisions.items():
+        (scores, marks, ids), *other = (split[name] for split in splits)
+        learn: Any = other[0][:2] if other else "split"
+        assert decision.guarantee is not None
+        confidence = decision.guarantee.confidence
+
+        def decide(
+            problem: Problem, s: Any = scores, y: Any = marks, c: Any = ids, o: Any = learn, g: float = confidence
+        ) -> Decision:
+            return problem.decide(s, y, guarantee=g, learn=o, cluster=c)
+
+        beside = described(problems[name], decision, (scores, marks, {}, ids), decide, learn=learn)
+        side = "at most" if (subsets.attribute, name) == (SIDE, REJECT) else "above"
+        use = USE[name] if subsets.attribute == SIDE else "Use {}."
+        where = [f"{name}, where {subsets.scores[name]} is {side}"]
+        answers.append(Answer(problems[name], decision, where, beside, name, use))
+    facts = {
+        "attribute": subsets.attribute, "scores": dict(subsets.scores), "positive": dict(subsets.positive),
+        "labels": files.tables[0].labels if labels is None else labels,
+        "constraints": [repr(constraint) for constraint in constraints],
+        "rule": "positive where its score > its threshold",
+    }  # fmt: skip
+    return _result("decisions", request, files, answers, facts, summary=summary, left_out=left_out or {})
+
+
+def _abstaining(request: Request, files: Files) -> Result:
+    """Decides as many rows as possible; the others go to a person."""
+    columns, error = class_columns(request.score_of), float(request.abstain or 0.0)
+    rows = [class_ids(table, columns) for table in files.tables]
+    learn: Any = rows[1] if len(rows) > 1 else "split"
+
+    def abstain(error: float) -> Abstention:
+        return decide_or_abstain(*rows[0], error=error, guarantee=request.confidence, learn=learn,
+                                 cluster=files.clusters[0])  # fmt: skip
+
+    rule, problem = abstain(error), abstention_problem(error)
+    clear, *other = (right_or_wrong("scores", *own, rule.cut) for own in rows)
+    beside = described(
+        problem,
+        rule.decision,
+        (clear.scores, clear.targets, {}, files.clusters[0]),
+        lambda problem: abstain(problem.constraints[0].bound).decision,
+        learn=(other[0].scores, other[0].targets) if other else "split",
+        other_bounds=lambda bound: [float(f"{times * bound:.3g}") for times in OTHER_ERRORS],
+    )
+    where = ["every row whose largest score is ahead of the next by more than"]
+    facts = {
+        "scores": columns, "error": error, "coverage": rule.coverage,
+        "rule": "the class with the largest score, where it is ahead of the next by more than threshold; else a person",
+    }  # fmt: skip
+    return _result("abstention", request, files, [Answer(problem, rule.decision, where, beside)], facts,
+                   first=f"decided: {rule.coverage:.1%} of the rows")  # fmt: skip
+
+
+def abstention_problem(error: float) -> Problem:
+    """About rows whose "score" is how sure a decision is and whose "label" says whether it is right."""
+    return Problem("maximize", coverage, [errors_made <= error])
