@@ -11,6 +11,7 @@ import numpy as np
 from aimfor.runs.compare.verdicts import Difference, holm, paired_difference
 
 from ..report.scoreboard import markdown
+from ..report.statistics import interval
 from .losses import ENTROPIES
 
 #: Test rows by training rows; points within which two losses are level; ours as it comes.
@@ -179,7 +180,7 @@ def contrast_lines(entries: Entries) -> Iterator[str]:
         yield ""
         yield (
             f"Against the best of LibAUC's losses by trial, over {contrast.data} by {contrast.metric}: "
-            f"{interval(contrast.once)}, at twice the steps {interval(contrast.twice)}."
+            f"{points(contrast.once)}, at twice the steps {points(contrast.twice)}."
         )
 
 
@@ -217,12 +218,12 @@ def _small_tables_in_one(board: Board) -> Board:
 def _row(contrast: Contrast) -> tuple[str, ...]:
     confirmed = "–" if contrast.confirmed is None else f"{contrast.confirmed:+.1f}"
     return (contrast.data, contrast.metric, f"{contrast.value:.1f}", contrast.rival,
-            f"{interval(contrast.once)} **{contrast.verdict}**", f"{interval(contrast.twice)} **{contrast.ending}**",
-            confirmed, interval(contrast.plain))  # fmt: skip
+            f"{points(contrast.once)} **{contrast.verdict}**", f"{points(contrast.twice)} **{contrast.ending}**",
+            confirmed, points(contrast.plain))  # fmt: skip
 
 
-def interval(gap: Difference) -> str:
-    return f"{gap.mean:+.1f} [{gap.low:+.1f}, {gap.high:+.1f}]"
+def points(gap: Difference) -> str:
+    return interval(gap.mean, gap.low, gap.high, 1)
 
 
 def _mean(values: Values | None) -> str:

@@ -17,8 +17,9 @@ from ..report.figures import COLOURS, drawing, tidy
 from ..report.pages import folded
 from ..report.pictures_board import default_gap
 from ..report.scoreboard import Score, lines, markdown, scores
+from ..report.statistics import interval
 from . import curves
-from .board import Contrast, Entries, board_of, contrast_lines, contrasts, interval, rank_line
+from .board import Contrast, Entries, board_of, contrast_lines, contrasts, points, rank_line
 
 REGIMES = {
     "map_regret": "predict, then optimise",
@@ -140,7 +141,7 @@ def choice_lines(results: Mapping[str, Entries]) -> str:
             early, late = (_counted([getattr(contrast, which) for contrast in made]) for which in ("verdict", "ending"))
             rows.append((task, loss, plain, f"{once}: {early}", f"{twice}: {late}"))
         for contrast in made:
-            decided = f"{contrast.data} by {contrast.metric} ({interval(contrast.twice)})"
+            decided = f"{contrast.data} by {contrast.metric} ({points(contrast.twice)})"
             by_verdict[contrast.ending].append(task if contrast.ending == "undecided" else decided)
     verdicts = [f"- {WORDS_OF_VERDICTS[verdict]}: {_joined(each)}." for verdict, each in by_verdict.items() if each]
     head = ("your task", "loss", "above plain", "above tuned", "above tuned, at twice the steps")
@@ -157,9 +158,9 @@ def masks_line(results: Mapping[str, Entries]) -> str:
         words = "`--loss iou`, which is surely ahead of Lovász"
     else:
         words = "`--loss lovasz`, which `iou` is not surely ahead of"
-    points = f"{gap[0].mean:+.2f} [{gap[0].low:+.2f}, {gap[0].high:+.2f}]"
+    gain = interval(gap[0].mean, gap[0].low, gap[0].high, 2)
     return (
-        f"`aimfor train --masks` learns by {words}: {points} points of mean IoU ({each}; the program's own networks, "
+        f"`aimfor train --masks` learns by {words}: {gain} points of mean IoU ({each}; the program's own networks, "
         "decided out of fold, test pictures, three seeds).\n"
     )
 
@@ -205,8 +206,8 @@ def elsewhere_lines(results: Mapping[str, Entries]) -> str:
     rows = [
         (
             f"{where} ({score.cells}), {score.metric}",
-            _points(*score.same_phase),
-            _points(*score.over_plain),
+            _hundredfold(*score.same_phase),
+            _hundredfold(*score.over_plain),
             f"`{name}`",
         )
         for name, where in ELSEWHERE.items()
@@ -226,8 +227,8 @@ def _scores(entries: Entries) -> list[Score]:
     return scores(lines(list(entries), lambda cell: " ".join(str(v) for k, v in cell.items() if k != "seed")))
 
 
-def _points(middle: float, low: float, high: float) -> str:
-    return f"{100 * middle:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+def _hundredfold(middle: float, low: float, high: float) -> str:
+    return interval(100 * middle, 100 * low, 100 * high, 1)
 
 
 def _mean(runs: Entries, method: str) -> float:
@@ -237,7 +238,7 @@ def _mean(runs: Entries, method: str) -> float:
 def _gap(runs: Entries, method: str) -> str:
     sides = ([run[name]["map@r"] for run in runs] for name in (OURS, method))
     gap = paired_difference(*sides, test_share=1 / 3)
-    return _points(gap.mean, gap.low, gap.high)
+    return _hundredfold(gap.mean, gap.low, gap.high)
 
 
 def write_choices(results: Mapping[str, Entries], page: Path) -> None:

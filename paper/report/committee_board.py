@@ -13,7 +13,7 @@ from typing import Any
 from aimfor.runs.compare.verdicts import Difference, holm, paired_difference
 
 from .pages import write_table
-from .statistics import bootstrap_median, signed_ranks
+from .statistics import bootstrap_median, interval, signed_ranks
 
 Values = dict[str, Any]
 #: Test rows for each training row, for the corrected resampled t-test.
@@ -74,7 +74,7 @@ def score_line(metric: str, cells: Sequence[Cell]) -> str:
     sure_worse = sum(p < 0.05 and cell.difference.mean < 0 for p, cell in zip(adjusted, cells, strict=True))
     seeds = sorted({cell.seeds for cell in cells})
     return (
-        f"| {metric} | {len(cells)} | {seeds[0]}–{seeds[-1]} | {middle:+.2f} [{low:+.2f}, {high:+.2f}] | "
+        f"| {metric} | {len(cells)} | {seeds[0]}–{seeds[-1]} | {interval(middle, low, high, 2)} | "
         f"{statistics.mean(gains):+.2f} | {up} / {down} | {signed_ranks(gains):.2g} | {visible(cells)} | "
         f"{better} / {worse} | {sure_better} / {sure_worse} |"
     )

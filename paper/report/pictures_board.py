@@ -9,7 +9,7 @@ from typing import Any
 from aimfor.runs.compare.verdicts import Difference, paired_difference
 
 from .scoreboard import markdown
-from .statistics import paired
+from .statistics import interval, paired
 
 Entries = Sequence[dict[str, Any]]
 FEATURES = """### Pictures by pretrained features (`voc_features`)
@@ -75,8 +75,7 @@ def _mean(values: list[float]) -> str:
 def _difference(ours: list[float], theirs: list[float]) -> str:
     if len(ours) < 2:
         return f"{ours[0] - theirs[0]:+.4f}"
-    gap = paired(ours, theirs)
-    return f"{gap.mean:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}]"
+    return str(paired(ours, theirs))
 
 
 MASKS = """### Masks: the decision, out of fold (`mask_offsets`)
@@ -141,9 +140,9 @@ def mask_lines(results: Entries) -> list[str]:
         text += [f"**{name}**", "", markdown(head, rows), ""]
     if gap := default_gap(results):
         each = ", ".join(f"{name} {mean:+.1f}" for name, mean in gap[1].items())
-        interval = f"{gap[0].mean:+.1f} [{gap[0].low:+.1f}, {gap[0].high:+.1f}]"
+        points = interval(gap[0].mean, gap[0].low, gap[0].high, 1)
         text += [
-            f"`metric` minus Lovász, decided out of fold, in points over pairs of set and seed: {interval} ({each}).",
+            f"`metric` minus Lovász, decided out of fold, in points over pairs of set and seed: {points} ({each}).",
             "",
         ]
     return text
@@ -153,7 +152,7 @@ def _way(loss: str, way: str, runs: list[dict[str, Any]]) -> tuple[str, ...]:
     ways, plain = [run["ways"][way] for run in runs], [run["ways"]["argmax"] for run in runs]
     gain = statistics.mean(a["iou"] - b["iou"] for a, b in zip(ways, plain, strict=True))
     low, high = (statistics.mean(run["above_argmax"][side] for run in ways) for side in (0, 1))
-    difference = "" if way == "argmax" else f"{gain:+.4f} [{low:+.4f}, {high:+.4f}]"
+    difference = "" if way == "argmax" else interval(gain, low, high)
     rare = [
         value
         for run, full in zip(ways, runs, strict=True)

@@ -12,7 +12,7 @@ from typing import Any
 from aimfor.runs.compare.verdicts import holm
 
 from .figures import dots
-from .statistics import Paired, bootstrap_median, paired
+from .statistics import Paired, bootstrap_median, interval, paired
 
 
 @dataclass(frozen=True)
@@ -136,10 +136,6 @@ def _span(counts: list[int]) -> str:
     return str(low) if low == high else f"{low}–{high}"
 
 
-def _interval(three: tuple[float, float, float]) -> str:
-    return f"{three[0]:+.4f} [{three[1]:+.4f}, {three[2]:+.4f}]"
-
-
 def score_table(table: Sequence[Line]) -> str:
     head = (
         "metric",
@@ -159,14 +155,14 @@ def score_table(table: Sequence[Line]) -> str:
             score.metric,
             str(score.cells),
             score.seeds,
-            _interval(score.median),
+            interval(*score.median),
             f"{score.mean:+.4f}",
             f"{score.better} ({score.surely[0]})",
             f"{score.worse} ({score.surely[1]})",
             str(score.wins),
             str(score.losses),
-            _interval(score.over_plain),
-            f"{_interval(score.same_phase)} ({score.same_phase_better}, {score.same_phase_worse})",
+            interval(*score.over_plain),
+            f"{interval(*score.same_phase)} ({score.same_phase_better}, {score.same_phase_worse})",
         )
         for score in scores(table)
     ]

@@ -22,6 +22,11 @@ def signed_ranks(gains: Sequence[float]) -> float:
     return float(stats.wilcoxon(gains).pvalue) if any(gains) else 1.0
 
 
+def interval(mean: float, low: float, high: float, digits: int = 4) -> str:
+    """A difference with its interval, signed."""
+    return f"{mean:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]"
+
+
 @dataclass(frozen=True)
 class Paired(Difference):
     """Mean of paired differences with its 95 % interval and two-sided p-value (Student's t over the pairs).
@@ -36,7 +41,7 @@ class Paired(Difference):
         return "better" if self.low > 0 else "worse" if self.high < 0 else "no difference"
 
     def __str__(self) -> str:
-        return f"{self.mean:+.4f} [{self.low:+.4f}, {self.high:+.4f}]"
+        return interval(self.mean, self.low, self.high)
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float]) -> Paired:
