@@ -13,6 +13,8 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,6 @@ from torch.nn import functional
 import aimfor
 
 sys.path.insert(0, str(Path(__file__).parent))
-from cached_peer import cached_beside_parts
 from common import median_seconds, peak_extra_megabytes, record
 
 COMMAND = "python paper/benchmarks/bench_in_parts.py"
@@ -122,6 +123,60 @@ def cost() -> None:
         beside = "the plain loss of in-batch negatives, at once"
         rows.append(_cost_row(title, seconds, beside, ("plain", "parts"), seconds["cached"]))
     record("in_parts_cost", "One pass over a batch, forward and backward, CPU time", f"{COMMAND} cost", rows)
+
+
+def cached_beside_parts() -> tuple[str, dict[str, float]] | None:
+    """The in-batch negatives of sentence-transformers, whole, cached by them, and in parts by us: the same model."""
+    try:
+        from sentence_transformers import SentenceTransformer, models
+        from sentence_transformers.losses import CachedMultipleNegativesRankingLoss, MultipleNegativesRankingLoss
+    except ImportError:
+        return None
+    from transformers import BertConfig, BertModel
+
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=1000, hidden_size=128, num_hidden_layers=4, num_attention_heads=4, intermediate_size=512
+    )
+    config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        BertModel(config).save_pretrained(folder)
+        (Path(folder) / "vocab.txt").write_text(
+            "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map(str, range(995))])
+        )
+        encoder = models.Transformer(folder)
+        model = SentenceTransformer(modules=[encoder, models.Pooling(128)], device="cpu")
+    n, part = 256, 32
+    sides = [
+        {"input_ids": torch.randint(5, 1000, (n, 32)), "attention_mask": torch.ones(n, 32).long()} for _ in range(2)
+    ]
+    plain, peer = MultipleNegativesRankingLoss(model), CachedMultipleNegativesRankingLoss(model, mini_batch_size=part)
+
+    def step(loss: Callable[[], Tensor]) -> Callable[[], None]:
+        def run() -> None:
+            model.zero_grad()
+            loss().backward()
+
+        return run
+
+    def embedded(side: dict[str, Tensor]) -> Tensor:
+        return aimfor.in_parts(model, side, rows=part, scores=lambda output: output["sentence_embedding"])
+
+    def ours() -> Tensor:
+        a, b = (functional.normalize(embedded(side)) for side in sides)
+        return functional.cross_entropy(20.0 * a @ b.T, torch.arange(n))
+
+    def copies() -> list[dict[str, Tensor]]:
+        return [dict(side) for side in sides]  # their model adds its output to the mapping
+
+    losses = {"plain": lambda: plain(copies(), None), "cached": lambda: peer(copies(), None), "parts": ours}
+    steps, slopes = {name: step(loss) for name, loss in losses.items()}, {}
+    for name, run in steps.items():
+        run()
+        slopes[name] = torch.cat([weight.grad.flatten() for weight in model.parameters() if weight.grad is not None])
+        assert (slopes[name] - slopes["plain"]).norm() < 1e-3 * slopes["plain"].norm(), name
+    seconds = median_seconds(steps, 5, 1)
+    return "BERT of 4 layers × 128, 256 pairs of 32 tokens, parts of 32", seconds
 
 
 def _scored(model: nn.Module, x: Tensor, part: int) -> Tensor:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,69 +24,20 @@ ratios, which were measured in the same run, rather than milliseconds, which dep
 """
 #: Chapter of the page → its tables, in their order. A table that stands nowhere comes last.
 CHAPTERS = {
-    "Losses": (
-        *(
-            "small",
-            "masks",
-            "curves",
-            "sorted",
-            "auc_mu",
-            "smooth_f1",
-            "smooth_ap",
-            "smooth_ap_peers",
-            "cliffs",
-            "cliffs_sweep",
-            "direct_ap",
-            "direct_ap_negative",
-        ),
-        *("direct_f1", "direct_iou", "iteration", "head", "in_parts_exact", "in_parts_cost", "in_parts_memory"),
-    ),
-    "Linear programs": (
-        *(
-            "lp_plane",
-            "lp_auto",
-            "lp_regret",
-            "lp_peers",
-            "lp_backward",
-            "lp_accuracy",
-            "lp_gram",
-            "lp_memory",
-            "lp_properties",
-            "lp_reduction",
-            "lp_sdr",
-            "lp_steps",
-            "lp_steps_curves",
-            "lp_unique",
-        ),
-        "lp_blackbox",
-    ),
-    "One dual per example": (
-        *(
-            "lagrangian_cost",
-            "lagrangian_batches",
-            "lagrangian_epoch",
-            "lagrangian_convergence",
-            "lagrangian_projections",
-        ),
-        *("lagrangian_schedules", "lagrangian_plain", "lagrangian_rate", "mask_sizes"),
-    ),
-    "Constraints and guarantees": (
-        "guarantee",
-        "cold",
-        "drawn",
-        "decide",
-        "gap",
-        "fair",
-        "rates_cost",
-        "rates_decide",
-        "rates_calibration",
-    ),
-    "Exact metrics": ("exact", "boxes", "retrieval", "retrieval_faiss"),
-    "The program": ("committee_cost", "pictures_cost", "strangers"),
-    "Large data and several processes": (
-        *("stream_fast", "stream_members", "stream_levels", "stream_loader", "stream_trees", "ranks", "bytes"),
-        "executors",
-    ),
+    "Losses": """
+        small masks curves sorted auc_mu smooth_f1 smooth_ap smooth_ap_peers cliffs cliffs_sweep direct_ap
+        direct_ap_negative direct_f1 direct_iou iteration head in_parts_exact in_parts_cost in_parts_memory""",
+    "Linear programs": """
+        lp_plane lp_auto lp_regret lp_peers lp_backward lp_accuracy lp_gram lp_memory lp_properties lp_reduction
+        lp_sdr lp_steps lp_steps_curves lp_unique lp_blackbox""",
+    "One dual per example": """
+        lagrangian_cost lagrangian_batches lagrangian_epoch lagrangian_convergence lagrangian_projections
+        lagrangian_schedules lagrangian_plain lagrangian_rate mask_sizes""",
+    "Constraints and guarantees": "guarantee cold drawn decide gap fair rates_cost rates_decide rates_calibration",
+    "Exact metrics": "exact boxes retrieval retrieval_faiss",
+    "The program": "committee_cost pictures_cost strangers",
+    "Large data and several processes": """
+        stream_fast stream_members stream_levels stream_loader stream_trees ranks bytes executors""",
 }
 LAST = "More"
 #: Column of the curves → (file, label of the axis).
@@ -95,8 +48,8 @@ PICTURES = {
 
 
 def read_log() -> dict[str, Any]:
-    known: dict[str, Any] = json.loads(LOG.read_text(encoding="utf8")) if LOG.exists() else {}
-    return {"date": "", "peers": {}, "commands": {}} | known
+    stored: dict[str, Any] = json.loads(LOG.read_text(encoding="utf8")) if LOG.exists() else {}
+    return {"date": "", "peers": {}, "commands": {}} | stored
 
 
 def write_log(log: dict[str, Any]) -> None:
@@ -140,23 +93,28 @@ def line_looks(names: list[str]) -> dict[str, dict[str, Any]]:
     return looks
 
 
-def draw(rows: list[dict[str, Any]]) -> str:
-    """Both axes logarithmic; ours as lines with dots, peers dashed with squares. Returns the pictures as Markdown."""
+@contextmanager
+def picture(file: str, size: tuple[float, float], **settings: str) -> Iterator[tuple[Any, Any]]:
+    """A figure of the page and its axes, saved when the block ends: the same rows make the same file."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    looks = line_looks(list(dict.fromkeys(str(row["loss"]) for row in rows)))
+    figure = Figure(figsize=size, layout="constrained")
+    yield figure, figure.subplots()
+    with rc_context({"svg.hashsalt": "aimfor", **settings}):
+        figure.savefig(ROOT / "docs" / file, metadata={"Date": None})
 
+
+def draw(rows: list[dict[str, Any]]) -> str:
+    """Both axes logarithmic; ours as lines with dots, peers dashed with squares. Returns the pictures as Markdown."""
+    looks = line_looks(list(dict.fromkeys(str(row["loss"]) for row in rows)))
     for column, (file, label) in PICTURES.items():
-        figure = Figure(figsize=(7.0, 4.2), layout="constrained")
-        axes = figure.subplots()
-        for name, points in curves(rows, column).items():
-            axes.plot(*zip(*points, strict=True), markersize=4, label=name, **looks[name])
-        axes.set(xscale="log", yscale="log", xlabel="number of scores", ylabel=label)
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        with rc_context({"svg.hashsalt": "aimfor"}):  # the same rows make the same file
-            figure.savefig(ROOT / "docs" / file, metadata={"Date": None})
+        with picture(file, (7.0, 4.2)) as (_, axes):
+            for name, points in curves(rows, column).items():
+                axes.plot(*zip(*points, strict=True), markersize=4, label=name, **looks[name])
+            axes.set(xscale="log", yscale="log", xlabel="number of scores", ylabel=label)
+            axes.grid(alpha=0.3)
+            axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
     time, memory = (file for file, _ in PICTURES.values())
     shown = (f"![Time against the number of scores]({time})", f"![Memory against the number of scores]({memory})")
     return "\n\n".join(shown) + "\n"
@@ -164,51 +122,45 @@ def draw(rows: list[dict[str, Any]]) -> str:
 
 def heat(rows: list[dict[str, Any]]) -> str:
     """The plane of linear programs: each method's time over the quickest's, and the error of its x in the cell."""
-    from matplotlib import rc_context
     from matplotlib.colors import LogNorm
-    from matplotlib.figure import Figure
 
     cell, *columns = [name for name in rows[0] if " / " not in name and not name.startswith("backward")]
     words = [[str(row.get(name, "")).replace("(", "").rstrip(")").split() for name in columns] for row in rows]
-    known = [[float(two[0]) if len(two) == 2 else float("nan") for two in line] for line in words]
-    share = [[one / min(v for v in line if v == v) for one in line] for line in known]
-    figure = Figure(figsize=(8.0, 5.4), layout="constrained")
-    axes = figure.subplots()
-    picture = axes.imshow(share, norm=LogNorm(1, 100), cmap="YlOrRd", aspect="auto")
-    axes.set_xticks(range(len(columns)), columns, fontsize=8)
-    axes.set_yticks(range(len(rows)), [row[cell] for row in rows], fontsize=8)
-    for i, line in enumerate(words):
-        for j, two in enumerate(line):
-            text = f"{share[i][j]:.1f}\n{two[1]}" if len(two) == 2 else "–"
-            axes.text(j, i, text, ha="center", va="center", fontsize=6, color="white" if share[i][j] > 20 else "black")
-    figure.colorbar(picture, label="forward time over the quickest's; below it, the error of x")
-    with rc_context({"svg.hashsalt": "aimfor"}):
-        figure.savefig(ROOT / "docs" / "benchmarks_programs.svg", metadata={"Date": None})
+    times = [[float(two[0]) if len(two) == 2 else float("nan") for two in line] for line in words]
+    share = [[time / min(v for v in line if v == v) for time in line] for line in times]
+    with picture("benchmarks_programs.svg", (8.0, 5.4)) as (figure, axes):
+        image = axes.imshow(share, norm=LogNorm(1, 100), cmap="YlOrRd", aspect="auto")
+        axes.set_xticks(range(len(columns)), columns, fontsize=8)
+        axes.set_yticks(range(len(rows)), [row[cell] for row in rows], fontsize=8)
+        for i, line in enumerate(words):
+            for j, two in enumerate(line):
+                text, colour = f"{share[i][j]:.1f}\n{two[1]}" if len(two) == 2 else "–", share[i][j] > 20
+                axes.text(j, i, text, ha="center", va="center", fontsize=6, color="white" if colour else "black")
+        figure.colorbar(image, label="forward time over the quickest's; below it, the error of x")
     return "![Time and accuracy over the plane of linear programs](benchmarks_programs.svg)\n"
 
 
 def falling(rows: list[dict[str, Any]]) -> str:
     """How the gradient of Meng's penalty falls with the steps, by λ, and by gradient descent; docs/lp.md has it too."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.0, 3.6), layout="constrained")
-    axes = figure.subplots()
-    for name in [name for name in rows[0] if name != "steps"]:
-        style = "-" if name.startswith("λ") else "--"
-        axes.plot([row["steps"] for row in rows], [float(row[name]) for row in rows], style, marker=".", label=name)
-    axes.set(xscale="log", yscale="log", xlabel="steps", ylabel="‖∇g‖ / ε, median")
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
-    with rc_context({"svg.hashsalt": "aimfor", "svg.fonttype": "none"}):
-        figure.savefig(ROOT / "docs" / "lp_steps.svg", metadata={"Date": None})
+    with picture("lp_steps.svg", (7.0, 3.6), **{"svg.fonttype": "none"}) as (_, axes):
+        for name in [name for name in rows[0] if name != "steps"]:
+            style = "-" if name.startswith("λ") else "--"
+            axes.plot([row["steps"] for row in rows], [float(row[name]) for row in rows], style, marker=".", label=name)
+        axes.set(xscale="log", yscale="log", xlabel="steps", ylabel="‖∇g‖ / ε, median")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8)
     return "![The gradient by the number of steps: full steps cycle, short ones converge](lp_steps.svg)\n"
+
+
+#: Table → what draws it.
+DRAWN = {"curves": draw, "lp_plane": heat, "lp_steps_curves": falling}
 
 
 def chapters() -> dict[str, dict[str, dict[str, Any]]]:
     """The page: chapter → name of a table → what was recorded."""
     stored = {path.stem: json.loads(path.read_text(encoding="utf8")) for path in sorted(RESULTS.glob("*.json"))}
-    order = {**CHAPTERS, LAST: tuple(name for name in stored if not any(name in names for names in CHAPTERS.values()))}
+    order = {title: names.split() for title, names in CHAPTERS.items()}
+    order[LAST] = [name for name in stored if not any(name in names for names in order.values())]
     page = {title: {name: stored[name] for name in names if name in stored} for title, names in order.items()}
     return {title: tables for title, tables in page.items() if tables}
 
@@ -231,12 +183,8 @@ def main() -> None:
         for name, document in tables.items():
             source = f"`{document['command']}`: {document['date']}, {document['setting']}"
             parts.append(f"### {document['title']}\n\n{source}\n")
-            if name == "curves":
-                parts.append(draw(document["rows"]))
-            if name == "lp_plane":
-                parts.append(heat(document["rows"]))
-            if name == "lp_steps_curves":
-                parts.append(falling(document["rows"]))
+            if name in DRAWN:
+                parts.append(DRAWN[name](document["rows"]))
             parts.append(table(document["rows"]) + "\n")
     (ROOT / "docs" / "benchmarks.md").write_text("\n".join(parts))
     quoted.write(ROOT / "docs", rows)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..report.statistics import Paired, paired
+from ..report.statistics import Paired, paired, paired_by_seed
 
 Entries = list[dict[str, Any]]
 
@@ -81,6 +81,25 @@ def verdict_of(difference: Paired) -> str:
     return {"better": "confirmed", "worse": "not confirmed", "no difference": "not confirmed"}[difference.verdict]
 
 
+def listed(differences: Mapping[str, Paired]) -> str:
+    """The differences from each rival, as a page says them."""
+    return "; ".join(f"− {other} {difference}" for other, difference in differences.items())
+
+
+def against_all(text: str, differences: Iterable[Paired], runs: int) -> Judgement:
+    """Confirmed where every difference is above zero, in part where some are."""
+    better = [difference.verdict == "better" for difference in differences]
+    if runs < FEWEST:
+        return Judgement(text, TOO_FEW)
+    return Judgement(text, "confirmed" if all(better) else "partly confirmed" if any(better) else "not confirmed")
+
+
+def by_seed(entries: Entries, wanted: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+    """Results of the cells with these settings, by their seed."""
+    cells = [(entry["cell"], entry["result"]) for entry in entries]
+    return {cell["seed"]: result for cell, result in cells if wanted.items() <= cell.items()}
+
+
 # ---------------------------------------------------------------- judges
 
 
@@ -102,48 +121,17 @@ def meng_against(
     return judge
 
 
-def song_gap(task: str, method: str, others: tuple[str, ...], key: str = "test_ap") -> Callable[[Entries], Judgement]:
-    """A method's final value against each of the others, over paired seeds."""
+def song_gap(task: str, method: str, others: tuple[str, ...]) -> Callable[[Entries], Judgement]:
+    """A method's final average precision against each of the others, over paired seeds."""
 
     def final(entries: Entries, name: str) -> dict[int, float]:
-        return {
-            entry["cell"]["seed"]: entry["result"][key][-1]
-            for entry in entries
-            if entry["cell"]["task"] == task and entry["cell"]["method"] == name
-        }
+        wanted = {"task": task, "method": name}
+        return {seed: found["test_ap"][-1] for seed, found in by_seed(entries, wanted).items()}
 
     def judge(entries: Entries) -> Judgement:
-        ours, gaps = final(entries, method), {}
-        for other in others:
-            theirs = final(entries, other)
-            seeds = sorted(ours.keys() & theirs.keys())
-            gaps[other] = paired([ours[s] for s in seeds], [theirs[s] for s in seeds])
-        text = "; ".join(f"− {other} {gap}" for other, gap in gaps.items())
-        if min(gap.pairs for gap in gaps.values()) < FEWEST:
-            return Judgement(f"{method} {text}", TOO_FEW)
-        verdicts = [gap.verdict for gap in gaps.values()]
-        if all(verdict == "better" for verdict in verdicts):
-            return Judgement(f"{method} {text}", "confirmed")
-        return Judgement(f"{method} {text}", "partly confirmed" if "better" in verdicts else "not confirmed")
-
-    return judge
-
-
-def s_mnist_gap(model: str, ours: tuple[float, str], theirs: tuple[float, str]) -> Callable[[Entries], Judgement]:
-    """Final accuracy of one (α, mode) against another, over paired seeds."""
-
-    def final(entries: Entries, wanted: tuple[float, str]) -> dict[int, float]:
-        return {
-            e["cell"]["seed"]: e["result"]["accuracy"][-1]
-            for e in entries
-            if e["cell"]["model"] == model and (e["cell"]["alpha"], e["cell"]["mode"]) == wanted
-        }
-
-    def judge(entries: Entries) -> Judgement:
-        a, b = final(entries, ours), final(entries, theirs)
-        seeds = sorted(a.keys() & b.keys())
-        gap = paired([a[s] for s in seeds], [b[s] for s in seeds])
-        return Judgement(f"difference in accuracy {gap} ({gap.pairs} seeds)", verdict_of(gap))
+        ours = final(entries, method)
+        gaps = {other: paired_by_seed(ours, final(entries, other)) for other in others}
+        return against_all(f"{method} {listed(gaps)}", gaps.values(), min(gap.pairs for gap in gaps.values()))
 
     return judge
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable
 
 from ..experiments.meng import epsilon as meng_epsilon
-from ..experiments.meng import f1_report as meng_f1
+from ..experiments.meng import f1 as meng_f1
 from ..experiments.meng import heads
 from ..experiments.meng import roc as meng_roc
 from ..report.statistics import paired
-from .judging import FEWEST, NOT_RUN, TOO_FEW, Entries, Judgement, verdict_of
+from .judging import FEWEST, NOT_RUN, TOO_FEW, Entries, Judgement, against_all, listed, verdict_of
 
 #: A prediction follows the truth when the mean correlation is surely above this; below it, but surely positive: partly.
 FOLLOWS = 0.7
@@ -265,10 +265,6 @@ def heads_against(metric: str, rivals: tuple[str, ...], scarce: bool = False) ->
         ours = heads.differences(entries, metric, heads.MENG, scarce)
         gaps = {name: paired(ours, heads.differences(entries, metric, name, scarce)) for name in rivals}
         seeds = len({entry["cell"]["seed"] for entry in entries})
-        text = "; ".join(f"− {name} {gap}" for name, gap in gaps.items()) + f" ({len(ours)} cells, {seeds} seeds)"
-        better = [gap.verdict == "better" for gap in gaps.values()]
-        if len(ours) < FEWEST:
-            return Judgement(text, TOO_FEW)
-        return Judgement(text, "confirmed" if all(better) else "partly confirmed" if any(better) else "not confirmed")
+        return against_all(f"{listed(gaps)} ({len(ours)} cells, {seeds} seeds)", gaps.values(), len(ours))
 
     return judge

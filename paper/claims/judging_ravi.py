@@ -7,8 +7,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from ..report.statistics import paired
-from .judging import Entries, Judgement, as_good, verdict_of
+from ..report.statistics import paired, paired_by_seed
+from .judging import Entries, Judgement, as_good, by_seed, verdict_of
 
 #: Certified values are in units of the optimum; a change of this share of it is called serious.
 SERIOUS = 0.01
@@ -81,7 +81,7 @@ def rate_of_convergence(entries: Entries) -> Judgement:
     return Judgement(f"power of T: {text}", verdict)
 
 
-#: From a run's stored curves to a number of which less is better.
+#: From a run's stored curves to a number.
 Measure = Callable[[dict[str, Any]], float]
 
 
@@ -96,23 +96,23 @@ def unrest(run: dict[str, Any]) -> float:
     return float(statistics.pstdev(b - a for a, b in pairwise(late)))
 
 
-def _by_seed(entries: Entries, model: str, alpha: float, mode: str) -> dict[int, dict[str, Any]]:
-    wanted = (model, alpha, mode)
-    return {
-        e["cell"]["seed"]: e["result"]
-        for e in entries
-        if (e["cell"]["model"], e["cell"]["alpha"], e["cell"]["mode"]) == wanted
-    }
+def final_accuracy(run: dict[str, Any]) -> float:
+    return float(run["accuracy"][-1])
 
 
-def s_mnist_less(measure: Measure, words: str, mode: str, alpha: float = 1e-2) -> Callable[[Entries], Judgement]:
-    """The baseline's measure less ours, with the hidden layer: above zero where the claim holds."""
+def s_mnist_gap(
+    model: str,
+    first: tuple[float, str],
+    second: tuple[float, str],
+    measure: Measure = final_accuracy,
+    words: str = "difference in accuracy",
+) -> Callable[[Entries], Judgement]:
+    """A measure of one (α, mode) less that of another, over paired seeds: above zero where the claim holds."""
 
     def judge(entries: Entries) -> Judgement:
-        ours, base = (_by_seed(entries, "hidden", weight, mode) for weight in (alpha, 0.0))
-        seeds = sorted(ours.keys() & base.keys())
-        gap = paired([measure(base[s]) for s in seeds], [measure(ours[s]) for s in seeds])
-        return Judgement(f"{words}, baseline less ours {gap} ({gap.pairs} seeds)", verdict_of(gap))
+        both = [by_seed(entries, {"model": model, "alpha": alpha, "mode": mode}) for alpha, mode in (first, second)]
+        gap = paired_by_seed(*({seed: measure(found) for seed, found in runs.items()} for runs in both))
+        return Judgement(f"{words} {gap} ({gap.pairs} seeds)", verdict_of(gap))
 
     return judge
 
@@ -121,7 +121,7 @@ def s_mnist_throughout(mode: str, alpha: float = 1e-2) -> Callable[[Entries], Ju
     """Ours less the baseline at the epoch where that is least: above zero where ours is better at every epoch."""
 
     def judge(entries: Entries) -> Judgement:
-        ours, base = (_by_seed(entries, "hidden", weight, mode) for weight in (alpha, 0.0))
+        ours, base = (by_seed(entries, {"model": "hidden", "alpha": a, "mode": mode}) for a in (alpha, 0.0))
         seeds = sorted(ours.keys() & base.keys())
         gaps = [[a - b for a, b in zip(ours[s]["accuracy"], base[s]["accuracy"], strict=True)] for s in seeds]
         means = [statistics.fmean(at) for at in zip(*gaps, strict=True)]

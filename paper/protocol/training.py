@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
 
-from .averaging import mean_of_weights
 from .protocol import Budget, Checkpoint, Contender, Contest
 
 
@@ -117,13 +117,33 @@ def fine_tune(
 
 def averaged(task: Contest, start: Checkpoint, method: Contender, rate: float, budget: Budget, seed: int) -> Checkpoint:
     """As `fine_tune`, ending at the mean of the weights after each of its steps (Izmailov 2018)."""
-    return _averaged(task, restored(task, start), method, rate, budget, seed)
-
-
-def _averaged(task: Contest, model: nn.Module, method: Contender, rate: float, budget: Budget, seed: int) -> Checkpoint:
+    model = restored(task, start)
     steps = _steps(task, model, method, rate, budget.extra, budget.large, budget.decay, seed + 1)
     final = mean_of_weights(model, steps)
     return Checkpoint(method.name, final.state_dict(), scores_of(final, task.validation.x), rate)
+
+
+def mean_of_weights(model: nn.Module, steps: Iterable[object]) -> nn.Module:
+    """A copy of the model with the mean of its weights and buffers after each of the steps.
+
+    Args:
+        model: What the steps train, in place.
+        steps: Each item is asked for, and then the model is looked at; what the item is does not matter.
+
+    Example:
+        >>> import torch
+        >>> model = torch.nn.Linear(1, 1, bias=False)
+        >>> mean = mean_of_weights(model, (model.weight.data.fill_(value) for value in (1.0, 2.0, 6.0)))
+        >>> mean.weight.item(), model.weight.item()
+        (3.0, 6.0)
+
+    References:
+        Izmailov et al., Averaging weights leads to wider optima and better generalization, 2018.
+    """
+    mean = AveragedModel(model, use_buffers=True)
+    for _ in steps:
+        mean.update_parameters(model)
+    return mean.module
 
 
 def restored(task: Contest, point: Checkpoint) -> nn.Module:

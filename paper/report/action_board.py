@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 
-from ..claims.judging import FEWEST, TOO_FEW, Entries, Judgement
+from ..claims.judging import Entries, Judgement, against_all, listed
 from ..data.voc import ACTIONS
 from .pages import report_of
 from .scoreboard import markdown
@@ -61,9 +61,5 @@ def table1(entries: Entries) -> Judgement:
     """Direct AP against logistic and hinge, paired over actions: the paper has one number for each."""
     mine = means(entries, "direct AP")
     gaps = {other: paired(mine, means(entries, other)) for other in ("logistic", "hinge")}
-    text = f"direct AP {statistics.fmean(mine):.3f}: " + "; ".join(f"− {other} {gap}" for other, gap in gaps.items())
-    text += f" (10 actions, {len(entries)} seeds)"
-    if len(entries) < FEWEST:
-        return Judgement(text, TOO_FEW)
-    better = [gap.verdict == "better" for gap in gaps.values()]
-    return Judgement(text, "confirmed" if all(better) else "partly confirmed" if any(better) else "not confirmed")
+    text = f"direct AP {statistics.fmean(mine):.3f}: {listed(gaps)} (10 actions, {len(entries)} seeds)"
+    return against_all(text, gaps.values(), len(entries))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from ..claims.judging import FEWEST, TOO_FEW, Entries, Judgement
+from ..claims.judging import Entries, Judgement, against_all, listed
 from .pages import report_of
 from .scoreboard import markdown
 from .statistics import paired
@@ -58,10 +58,7 @@ def table2(entries: Entries) -> Judgement:
     mine = means(entries, "direct AP")
     gaps = {other: paired(mine, means(entries, other)) for other in ("softmax", "logistic", "weighted")}
     after = paired(means(entries, "direct AP after softmax"), means(entries, "softmax"))
-    text = f"direct AP {statistics.fmean(mine):.3f}: " + "; ".join(f"− {other} {gap}" for other, gap in gaps.items())
+    text = f"direct AP {statistics.fmean(mine):.3f}: {listed(gaps)}"
     seeds = sum(entry["cell"]["method"] == "direct AP" for entry in entries)
     text += f"; after softmax, − softmax {after} (20 classes, {seeds} seeds)"
-    if seeds < FEWEST:
-        return Judgement(text, TOO_FEW)
-    better = [gaps[other].verdict == "better" for other in ("softmax", "logistic")]
-    return Judgement(text, "confirmed" if all(better) else "partly confirmed" if any(better) else "not confirmed")
+    return against_all(text, [gaps["softmax"], gaps["logistic"]], seeds)

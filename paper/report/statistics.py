@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,6 +54,18 @@ def paired(ours: Sequence[float], theirs: Sequence[float]) -> Paired:
             "ours", f"{len(ours)} and {len(theirs)} values", "as many of one as of the other, at least one"
         )
     return Paired(**vars(paired_difference(ours, theirs, test_share=0.0)), pairs=len(ours))
+
+
+def paired_by_seed(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Paired:
+    """`paired` over the seeds that both have."""
+    seeds = sorted(ours.keys() & theirs.keys())
+    return paired([ours[seed] for seed in seeds], [theirs[seed] for seed in seeds])
+
+
+def mean_and_gap(ours: Sequence[float], base: Sequence[float] | None) -> str:
+    """The mean and, beside a base, the paired difference from it: the text of a table's cell."""
+    gap = "" if base is None else f" ({paired(ours, base)})"
+    return f"{sum(ours) / len(ours):.4f}{gap}"
 
 
 def bootstrap_median(values: Sequence[float], draws: int = 2000, seed: int = 0) -> tuple[float, float, float]:

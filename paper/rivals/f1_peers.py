@@ -25,9 +25,11 @@ from torch import Tensor
 from aimfor import FBeta, MetricLoss
 from aimfor.lp import LPEngine
 
-from ..experiments.meng.f1_report import AP_PERF, CVXPY, UNBOUND
 from ..protocol.protocol import Loss
 
+CVXPY, AP_PERF = "CVXPY-SCS", "AP-Perf"
+#: Of a method whose program has threshold and scale as variables.
+UNBOUND = ", free threshold"
 #: How cvxpylayers solves and differentiates.
 SCS = {"solve_method": "SCS", "mode": "lsqr"}
 
@@ -64,12 +66,7 @@ def f1_program(positives: int, negatives: int, free: bool) -> tuple[Any, list[An
     high, low = cp.Parameter(positives), cp.Parameter(negatives)
     u, v, t = cp.Variable(positives), cp.Variable(negatives, nonneg=True), cp.Variable(nonneg=True)
     scale, shift = (cp.Variable(nonneg=True), cp.Variable()) if free else (t, 0.0)
-    rows = [
-        u <= t,
-        u <= scale * high + shift,
-        v >= t + scale * low + shift,
-        positives * t + cp.sum(u) + cp.sum(v) == 1,
-    ]
+    rows = [u <= t, u <= scale * high + shift, v >= t + scale * low + shift, positives * t + cp.sum(u) + cp.sum(v) == 1]
     return cp.Problem(cp.Maximize(2 * cp.sum(u)), rows), [high, low], u
 
 

@@ -22,19 +22,10 @@ from aimfor.lp import LPEngine
 from aimfor.metrics.fbeta import FBeta
 from paper import Options
 from paper.experiments.meng import f1 as meng_f1
-from paper.experiments.meng import f1_report as meng_f1_report
-from paper.experiments.meng.f1_report import (
-    AP_PERF,
-    CVXPY,
-    PLAIN,
-    UNBOUND,
-    absent,
-    difference,
-    methods_of,
-    report,
-)
+from paper.experiments.meng.f1 import PLAIN, absent, difference, methods_of, report
 from paper.protocol.protocol import Budget, Loss, cross_entropy
 from paper.rivals import f1_peers
+from paper.rivals.f1_peers import AP_PERF, CVXPY, UNBOUND
 
 SHARES = torch.ones(2)
 
@@ -195,7 +186,7 @@ def test_a_report_says_which_runs_a_peer_has_and_compares_it_in_those_alone(pair
 
 def test_a_report_without_the_peers_says_so(pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for figure in ("dots", "_predicted_figure"):
-        monkeypatch.setattr(meng_f1_report, figure, lambda *arguments: None)
+        monkeypatch.setattr(meng_f1, figure, lambda *arguments: None)
     report([pair[0]], tmp_path)
     sentence = "Not installed when these cells were run: CVXPY-SCS and AP-Perf."
     assert sentence in (tmp_path / "table.md").read_text()

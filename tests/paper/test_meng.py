@@ -23,7 +23,6 @@ from paper.claims import judging_meng
 from paper.claims.meng import CLAIMS
 from paper.experiments.meng import epsilon as meng_epsilon
 from paper.experiments.meng import f1 as meng_f1
-from paper.experiments.meng import f1_report as meng_f1_report
 from paper.experiments.meng import roc as meng_roc
 from paper.protocol import choosing
 from paper.protocol.protocol import Budget, Checkpoint, Split, cross_entropy
@@ -187,9 +186,9 @@ def f1_entries(accuracy: float, positive: float, correlation: float, seeds: int 
         read = {"test": value, "validation": value, "positive": 0.6}
         share = 0.5 if name == meng_f1.PLAIN else positive
         predicted = {"correlation": correlation + 0.01 * seed, "gap": 0.1, "above": 0.0}
-        return {**dict.fromkeys(meng_f1_report.READINGS, read), "last": {"positive": share}, "predicted": predicted}
+        return {**dict.fromkeys(meng_f1.READINGS, read), "last": {"positive": share}, "predicted": predicted}
 
-    names = list(dict.fromkeys([*(method.name for method in meng_f1.methods(2)), *meng_f1_report.RIVALS]))
+    names = list(dict.fromkeys([*(method.name for method in meng_f1.methods(2)), *meng_f1.RIVALS]))
     cells = [{"set": "stl10", "seed": seed} for seed in range(seeds)]
     return [{"cell": cell, "result": {name: found(name, int(cell["seed"])) for name in names}} for cell in cells]
 
@@ -213,21 +212,21 @@ def test_the_trap_is_the_rivals_only_where_most_of_their_runs_end_there() -> Non
             entry["result"][name]["last"]["positive"] = 1.0
         return judging_meng.f1_trap(entries).verdict
 
-    both = (meng_f1_report.CVXPY, meng_f1_report.AP_PERF)
+    both = (meng_f1.CVXPY, meng_f1.AP_PERF)
     assert trap(*both) == trap(*both, runs=2) == "confirmed"
     assert trap(*both, runs=1).endswith("but CVXPY-SCS and AP-Perf mostly do not")
-    assert trap(meng_f1_report.CVXPY).endswith("but AP-Perf mostly does not")
+    assert trap(meng_f1.CVXPY).endswith("but AP-Perf mostly does not")
     assert trap(meng_f1.PROGRAM, *both, runs=2).endswith("but the program falls into it as well")
     some = f1_entries(0.75, 0.5, 0.9, seeds=7)
     for count, entry in enumerate(some):
         if count < 3:
-            entry["result"][meng_f1_report.AP_PERF]["last"]["positive"] = 1.0
+            entry["result"][meng_f1.AP_PERF]["last"]["positive"] = 1.0
         else:
-            del entry["result"][meng_f1_report.AP_PERF]
+            del entry["result"][meng_f1.AP_PERF]
     assert judging_meng.f1_trap(some).verdict.endswith("but CVXPY-SCS mostly does not")
     assert "AP-Perf 3 of 3" in judging_meng.f1_trap(some).numbers
     assert "AP-Perf 0.751, 0.751 (in the same runs cross-entropy 0.700, 0.700)" in judging_meng.f1_trap(some).numbers
-    del some[0]["result"][meng_f1_report.AP_PERF]
+    del some[0]["result"][meng_f1.AP_PERF]
     assert judging_meng.f1_trap(some).verdict.endswith("and its rivals were not all run often enough")
     alone = f1_entries(0.5, 1.0, 0.9)
     for entry, name in itertools.product(alone, both):

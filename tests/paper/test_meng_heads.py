@@ -48,7 +48,7 @@ def test_a_small_cell_has_every_rival_that_the_paper_names(
         assert {heads.PLAIN, heads.MENG, heads.HINGE, heads.SQUARED} <= methods.keys()
         assert (set(ppd.NAMES) <= methods.keys()) == (classes == 2)
         assert ("LibAUC AUCM" in methods) == (classes == 2 and libauc.installed())
-    heads.report([{"cell": cell, "result": found}] * 2, tmp_path)
+    heads.EXPERIMENT.report([{"cell": cell, "result": found}] * 2, tmp_path)
     text = (tmp_path / "table.md").read_text(encoding="utf8")
     assert "nan" not in text
     assert ("68.4" if classes == 2 else "76.1") in text

@@ -76,5 +76,5 @@ def test_a_small_cell_runs_and_reports(real_data: Path, tmp_path: Path, monkeypa
     cell = {"table": "spambase", "seed": 0}
     found = experiment.run(cell, Options(seeds=1, data=real_data))
     assert all(found["AUROC"][method] > 0.85 for method in (experiment.DUALS, experiment.RATES, experiment.ENTROPY))
-    experiment.report([{"cell": cell, "result": found}] * 2, tmp_path)
+    experiment.EXPERIMENT.report([{"cell": cell, "result": found}] * 2, tmp_path)
     assert "| P@R 0.8 |" in (tmp_path / "table.md").read_text()

@@ -28,7 +28,7 @@ def test_a_box_s_cell_runs_and_reports(tmp_path: Path, monkeypatch: pytest.Monke
     cells = [{"task": "box", "seed": seed} for seed in (0, 1)]
     found = experiment.run(cells[0], Options(data=tmp_path))
     assert found["α = 0.1"]["F1 of the second label"] > max(0.8, found["α = 0"]["F1 of the second label"])
-    experiment.report([{"cell": cell, "result": found} for cell in cells], tmp_path)
+    experiment.EXPERIMENT.report([{"cell": cell, "result": found} for cell in cells], tmp_path)
     assert "| α = 0.01 | 0." in (tmp_path / "table.md").read_text()
 
 

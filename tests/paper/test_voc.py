@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from aimfor.errors import InputError
 from paper import Options
 from paper.data import voc
-from paper.experiments.song import action_features, multilabel, voc_action, voc_report
+from paper.experiments.song import action_features, multilabel, voc_action
 from paper.protocol.protocol import Budget, Checkpoint, Contest, Split
 from paper.report import action_board
 from paper.rivals import libauc
@@ -60,7 +60,7 @@ def test_a_small_cell_runs_and_reports(
     assert found["ours"]["head"]["validation"] >= found["rival"]["validation"] - 0.02
     for name, value in {**found["rivals"], **found["papers"], "default": found["default"]["test"]}.items():
         assert statistics.fmean(found["classes"][name].values()) == pytest.approx(value)
-    voc_report.report([{"cell": cell, "result": {"ap": found}, "seconds": 1.0}], tmp_path)
+    voc_action.report([{"cell": cell, "result": {"ap": found}, "seconds": 1.0}], tmp_path)
     text = (tmp_path / "table.md").read_text()
     assert "best rival" in text
     assert ("66.7" in text) == (task == "action")
@@ -264,32 +264,6 @@ def test_a_missing_list_is_named(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- claims
-
-
-def entries(task: str, ours: float, logistic: float, hinge: float) -> list[dict[str, Any]]:
-    def classes(value: float, seed: int) -> dict[str, float]:
-        return dict.fromkeys(voc.ACTIONS, value + 0.001 * seed)
-
-    values = {"pos-AP": ours, "cross-entropy": logistic, "hinge": hinge, "weighted": hinge}
-    return [
-        {
-            "cell": {"task": task, "seed": seed},
-            "result": {"ap": {"classes": {name: classes(value, seed % 2) for name, value in values.items()}}},
-        }
-        for seed in range(3)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("numbers", "verdict"),
-    [((0.5, 0.4, 0.3), "partly confirmed"), ((0.5, 0.4, 0.6), "partly confirmed"), ((0.3, 0.4, 0.3), "not confirmed")],
-)
-def test_the_ranking_half_of_table_2_is_judged_from_the_cells(
-    numbers: tuple[float, float, float], verdict: str
-) -> None:
-    judge = voc_report.against("proposals", "pos-AP", ("cross-entropy", "weighted"), "the ranking half alone")
-    assert judge(entries("proposals", *numbers)).verdict == f"{verdict}: the ranking half alone"
-    assert judge(entries("proposals", *numbers)[:2]).verdict.startswith("not run yet")
 
 
 def test_table_1_is_judged_over_actions() -> None:

@@ -52,6 +52,6 @@ def test_a_small_cell_runs_and_reports(
     cells = experiment.cells(options)
     found = experiment.run(cells[0], options)
     assert all(0 <= value <= 1 for one in found["test"].values() for value in one.values())
-    experiment.report([{"cell": cell, "result": found} for cell in cells], tmp_path)
+    experiment.EXPERIMENT.report([{"cell": cell, "result": found} for cell in cells], tmp_path)
     page = (tmp_path / "table.md").read_text()
     assert ("nnPU, prior known, + F1" if experiment is weak_boxes else "| stanford_background | 0.2 |") in page

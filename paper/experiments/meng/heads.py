@@ -29,7 +29,7 @@ from ...protocol.choosing import chosen
 from ...protocol.protocol import RIVALS, Budget, Contender, Contest, Loss, Split
 from ...protocol.training import train_all
 from ...report.meng_board import grouped, in_the_paper
-from ...report.pages import write_table
+from ...report.pages import report_of
 from ...report.scoreboard import markdown
 from ...report.statistics import paired
 from ...rivals import libauc, ppd
@@ -145,9 +145,5 @@ def lines(results: list[dict[str, Any]]) -> list[str]:
     return page
 
 
-def report(results: list[dict[str, Any]], folder: Path) -> None:
-    write_table(folder, [f"# {TITLE}", "", *lines(results)])
-
-
 TITLE = "Binary and multi-class AUC on frozen features, with PPD and LibAUC"
-EXPERIMENT = Experiment("meng_heads", TITLE, "Meng 2021, Tables 1 and 2", cells, run, report, seeds=3)
+EXPERIMENT = Experiment("meng_heads", TITLE, "Meng 2021, Tables 1 and 2", cells, run, report_of(TITLE, lines), seeds=3)

@@ -72,11 +72,7 @@ def run(cell: Cell, options: Options) -> Result:
 
 
 def beside_the_paper(
-    title: str,
-    setting: str,
-    key: str,
-    columns: Sequence[int],
-    paper: Callable[[str, str], Numbers],
+    title: str, setting: str, key: str, columns: Sequence[int], paper: Callable[[str, str], Numbers]
 ) -> Callable[[list[dict[str, Any]], Path], None]:
     """A report with the paper's own numbers beside ours.
 
@@ -104,13 +100,4 @@ def beside_the_paper(
 
 TITLE = "Binary AUC on images, 16 cells"
 report = beside_the_paper(TITLE, SETTING, "positives", SHARES, lambda name, _: PAPER[name])
-EXPERIMENT = Experiment(
-    "meng_table1",
-    TITLE,
-    "Meng 2021, Table 1",
-    cells,
-    run,
-    report,
-    seeds=8,
-    networks=NETWORKS,
-)
+EXPERIMENT = Experiment("meng_table1", TITLE, "Meng 2021, Table 1", cells, run, report, seeds=8, networks=NETWORKS)

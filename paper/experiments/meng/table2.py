@@ -45,13 +45,4 @@ def run(cell: Cell, options: Options) -> Result:
 
 TITLE = "Three-class AUC on images, 8 cells, two metrics"
 report = beside_the_paper(TITLE, SETTING, "drop", DROPS, lambda name, metric: PAPER[name, metric])
-EXPERIMENT = Experiment(
-    "meng_table2",
-    TITLE,
-    "Meng 2021, Table 2",
-    cells,
-    run,
-    report,
-    seeds=5,
-    networks=NETWORKS,
-)
+EXPERIMENT = Experiment("meng_table2", TITLE, "Meng 2021, Table 2", cells, run, report, seeds=5, networks=NETWORKS)

@@ -71,11 +71,5 @@ def run(cell: Cell, options: Options) -> Result:
 TITLE = "All classes with a DeepLabV3+ in small: mean IoU on two sets"
 report = partial(report_masks, title=TITLE, setting=SETTING)
 EXPERIMENT = Experiment(
-    "multiclass_segmentation",
-    TITLE,
-    "Ravi 2020, Figures 4 and 7, in small",
-    cells,
-    run,
-    report,
-    seeds=3,
+    "multiclass_segmentation", TITLE, "Ravi 2020, Figures 4 and 7, in small", cells, run, report, seeds=3
 )

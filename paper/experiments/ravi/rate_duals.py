@@ -20,7 +20,7 @@ from aimfor.metrics import AUROC, PrecisionAtRecall, RecallAtPrecision
 
 from ...data.tables import table
 from ...experiment import Cell, Experiment, Options, Result, data_folder
-from ...report.pages import write_table
+from ...report.pages import report_of
 from ...report.scoreboard import markdown
 from ...report.statistics import paired
 from ...rivals.rate_duals import RateDuals
@@ -91,9 +91,5 @@ def lines(results: list[dict[str, Any]]) -> list[str]:
     return [(__doc__ or "").split("\n\n", 1)[1], markdown(head, rows), ""]
 
 
-def report(results: list[dict[str, Any]], folder: Path) -> None:
-    write_table(folder, [f"# {TITLE}", "", *lines(results)])
-
-
 TITLE = "R@P, P@R and AUC by per-example duals and by rate constraints"
-EXPERIMENT = Experiment("rate_duals", TITLE, "Ravi 2020, §6", cells, run, report, seeds=3)
+EXPERIMENT = Experiment("rate_duals", TITLE, "Ravi 2020, §6", cells, run, report_of(TITLE, lines), seeds=3)

@@ -25,7 +25,7 @@ from aimfor.rates import accuracy, fpr
 
 from ...data import voc
 from ...experiment import Cell, Experiment, Options, Result, data_folder
-from ...report.pages import write_table
+from ...report.pages import report_of
 from ...report.scoreboard import markdown
 from ...report.statistics import paired
 from ..ours.adult_constraints import load as load_table
@@ -150,9 +150,7 @@ def lines(results: list[dict[str, Any]]) -> list[str]:
     return page
 
 
-def report(results: list[dict[str, Any]], folder: Path) -> None:
-    write_table(folder, [f"# {TITLE}", "", *lines(results)])
-
-
 TITLE = "F1 of a second label as a regularizer: sex, and the size of a box"
-EXPERIMENT = Experiment("second_label", TITLE, "Ravi 2020, Fig. 1 and Example 1; Venkatesh, Fig. 4", cells, run, report)
+EXPERIMENT = Experiment(
+    "second_label", TITLE, "Ravi 2020, Fig. 1 and Example 1; Venkatesh, Fig. 4", cells, run, report_of(TITLE, lines)
+)

@@ -12,7 +12,6 @@ assumes.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -27,7 +26,7 @@ from ...data.mask_data import IGNORED, MaskPart
 from ...experiment import Cell, Experiment, Options, Result
 from ...networks.mask_networks import resized
 from ...protocol.protocol import Contender, cross_entropy, weighted_cross_entropy
-from ...report.pages import write_table
+from ...report.pages import report_of
 from ...report.scoreboard import markdown
 from ...report.statistics import paired
 from .mask_judges import SKY_JUDGES
@@ -131,9 +130,5 @@ def lines(results: list[dict[str, Any]]) -> list[str]:
     return [text, markdown(head, rows), "", last, ""]
 
 
-def report(results: list[dict[str, Any]], folder: Path) -> None:
-    write_table(folder, [f"# {TITLE}", "", *lines(results)])
-
-
 TITLE = "Sky from weak boxes: positive and unlabelled pixels"
-EXPERIMENT = Experiment("weak_boxes", TITLE, "Venkatesh 2019, Fig. 3", cells, run, report, seeds=3)
+EXPERIMENT = Experiment("weak_boxes", TITLE, "Venkatesh 2019, Fig. 3", cells, run, report_of(TITLE, lines), seeds=3)

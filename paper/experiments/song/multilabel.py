@@ -148,13 +148,7 @@ def shaken(x: Tensor, generator: torch.Generator, reach: int = 3) -> Tensor:
 
 
 def train(
-    task: Contest,
-    way: Way,
-    budget: Budget,
-    seed: int,
-    *,
-    rate: float,
-    start: Checkpoint | None = None,
+    task: Contest, way: Way, budget: Budget, seed: int, *, rate: float, start: Checkpoint | None = None
 ) -> list[Checkpoint]:
     """``budget.steps`` from the task's own start, or ``budget.extra`` on larger batches from a checkpoint.
 
