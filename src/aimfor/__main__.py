@@ -74,7 +74,7 @@ def _program(words: list[str]) -> int:
     # time pays for every core. It is read when torch is imported, which nothing has done yet.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # One budget for every library that brings threads of its own.
-    from .data.processes import cores
+    from .data.executors import cores
 
     os.environ.setdefault("OMP_NUM_THREADS", str(cores()))
     try:

@@ -14,8 +14,7 @@ from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from ..data import checkpoint
-from ..data.executors import local_workers
-from ..data.processes import cores
+from ..data.executors import cores, local_workers
 from ..data.settings import Settings
 from ..runs.compare.plan import BEST_OF_ALL, Plan, Results, add_choices, make_plan, run_plans, summarize
 from ..runs.folder import new_folder

@@ -72,18 +72,18 @@ class Backbone:
 
     def features(self, pictures: NDArray[np.uint8]) -> Tensor:
         """``(n, width)`` float32 of pictures ``(n, h, w, 3)``: the mean of the last layer over the picture."""
-        return torch.cat([self.network.features(part) for part in self._batches(pictures)])[: len(pictures)]
+        return torch.cat([self.network.features(batch) for batch in self._batches(pictures)])[: len(pictures)]
 
     def maps(self, pictures: NDArray[np.uint8]) -> list[Tensor]:
         """Feature maps ``(n, c, h/s, w/s)`` at strides s = 4, 8, 16 and 32, for networks that label every pixel."""
-        parts = [self.network.maps(part) for part in self._batches(pictures)]
-        return [torch.cat(level)[: len(pictures)] for level in zip(*parts, strict=True)]
+        batches = [self.network.maps(batch) for batch in self._batches(pictures)]
+        return [torch.cat(level)[: len(pictures)] for level in zip(*batches, strict=True)]
 
     def _batches(self, pictures: NDArray[np.uint8]) -> Iterable[Tensor]:
         for start in range(0, len(pictures), BATCH):
-            part = torch.from_numpy(np.ascontiguousarray(pictures[start : start + BATCH])).float()
-            part = (part - torch.tensor(self.mean)) / torch.tensor(self.deviation)
-            full = torch.cat((part, part.new_zeros(BATCH - len(part), *part.shape[1:])))
+            batch = torch.from_numpy(np.ascontiguousarray(pictures[start : start + BATCH])).float()
+            batch = (batch - torch.tensor(self.mean)) / torch.tensor(self.deviation)
+            full = torch.cat((batch, batch.new_zeros(BATCH - len(batch), *batch.shape[1:])))
             yield full.permute(0, 3, 1, 2)  # channels last in memory, as it came: that is also the fastest
 
 
@@ -121,16 +121,15 @@ class _Lite0(nn.Module):
 
     @torch.inference_mode()
     def features(self, x: Tensor) -> Tensor:
-        found: Tensor = self.inner.extract_features(x).mean((2, 3))
-        return found.clone()
+        features: Tensor = self.inner.extract_features(x).mean((2, 3)).clone()
+        return features
 
     @torch.inference_mode()
     def maps(self, x: Tensor) -> list[Tensor]:
         inner, size, levels = self.inner, x.shape[-1], []
         y = inner._swish(inner._bn0(inner._conv_stem(x)))
-        for place, block in enumerate(inner._blocks):
+        for block, following in zip(inner._blocks, [*inner._blocks[1:], None], strict=True):
             y = block(y)
-            following = inner._blocks[place + 1] if place + 1 < len(inner._blocks) else None
             ends = following is None or following._depthwise_conv.stride[0] == 2
             if ends and size // y.shape[-1] >= 4:
                 levels.append(y.clone(memory_format=torch.contiguous_format))
@@ -170,8 +169,8 @@ class _Timm(nn.Module):
 
     @torch.inference_mode()
     def features(self, x: Tensor) -> Tensor:
-        found: Tensor = self.inner(x)
-        return found.float().clone()
+        features: Tensor = self.inner(x).float().clone()
+        return features
 
     @torch.inference_mode()
     def maps(self, x: Tensor) -> list[Tensor]:
@@ -205,7 +204,7 @@ def _timm(name: str) -> Backbone:
             f"Fetch them once while online, or use --model {LITE0}, whose weights come with its package.",
         ) from None
     facts = network.pretrained_cfg
-    mean, deviation = (tuple(255.0 * one for one in facts[key]) for key in ("mean", "std"))
+    mean, deviation = (tuple(255.0 * share for share in facts[key]) for key in ("mean", "std"))
     return Backbone(
         f"{TIMM}{name}", _Timm(network), mean, deviation, network.num_features, _digest(network.state_dict())
     )

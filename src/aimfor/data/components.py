@@ -43,8 +43,8 @@ class Components:
 
         Example:
             >>> x = torch.randn(50, 8, generator=torch.Generator().manual_seed(0))
-            >>> found = Components.fit(x, 3)
-            >>> found(x).shape, round(float(found(x).std(0, correction=0).max()), 3)
+            >>> small = Components.fit(x, 3)
+            >>> small(x).shape, round(float(small(x).std(0, correction=0).max()), 3)
             (torch.Size([50, 3]), 2.0)
         """
         if x.ndim != 2 or len(x) < 2 or not bool(x.isfinite().all()):
@@ -52,8 +52,8 @@ class Components:
         mean, deviation = x.double().mean(0), x.double().std(0, correction=0)
         deviation = torch.where(deviation > 1e-9, deviation, torch.inf)
         covariance = torch.zeros(x.shape[1], x.shape[1], dtype=torch.float64)
-        for part in x.split(_BLOCK):
-            z = ((part.double() - mean) / deviation).float()
+        for block in x.split(_BLOCK):
+            z = ((block.double() - mean) / deviation).float()
             covariance += (z.T @ z).double()
         values, vectors = torch.linalg.eigh(covariance / len(x))
         values, vectors = values.flip(0), vectors.flip(1)
@@ -67,7 +67,7 @@ class Components:
         return self.axes.shape[1]
 
     def __call__(self, x: Tensor) -> Tensor:
-        return in_blocks(lambda part: ((part - self.mean) / self.deviation) @ self.axes, x.float())
+        return in_blocks(lambda block: ((block - self.mean) / self.deviation) @ self.axes, x.float())
 
     @property
     def state(self) -> dict[str, Any]:
@@ -101,8 +101,8 @@ def _unpacked(state: Any) -> Tensor:
 def in_blocks(score: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """The scores of all rows by a function that always sees blocks of one size, filled up with zeros.
 
-    Matrix products choose their order of summation by the number of rows, and a row's score must not depend on who
-    else is in the file, not even in its last bit.
+    Matrix products choose their order of summation by the number of rows, and a row's score must not depend on the
+    other rows of the file, not even in its last bit.
     """
     step = 256 if x.ndim == 2 else 64
     return torch.cat([score(_filled(x[i : i + step], step)) for i in range(0, len(x), step)])[: len(x)]

@@ -28,11 +28,9 @@ class ImageEncoder:
     @classmethod
     def fit(cls, source: Source, rows: NDArray[np.int64]) -> ImageEncoder:
         assert source.images is not None
-        part = source.images[rows].reshape(-1, source.images.shape[3]).astype(np.float64) / 255.0
-        scale = part.std(0)
-        return cls(
-            part.mean(0).tolist(), np.where(scale > 0, scale, 1.0).tolist(), list(map(int, source.images.shape[1:]))
-        )
+        pixels = source.images[rows].reshape(-1, source.images.shape[3]).astype(np.float64) / 255.0
+        scale = np.where(pixels.std(0) > 0, pixels.std(0), 1.0)
+        return cls(pixels.mean(0).tolist(), scale.tolist(), list(map(int, source.images.shape[1:])))
 
     @property
     def state(self) -> dict[str, Any]:
@@ -100,8 +98,8 @@ def restore_encoder(state: Any) -> Encoder:
         return TableEncoder.restore(state)
     try:
         encoder = ImageEncoder(**state)
-        height, width, channels = (int(one) for one in encoder.size)
-        numbers = [float(one) for one in (*encoder.mean, *encoder.scale)]
+        height, width, channels = map(int, encoder.size)
+        numbers = [float(number) for number in (*encoder.mean, *encoder.scale)]
     except (TypeError, ValueError):
         raise InputError("run", "a damaged description of images", "the one training wrote") from None
     if min(height, width, channels) < 1 or len(numbers) != 2 * channels or not np.isfinite(numbers).all():

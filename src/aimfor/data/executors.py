@@ -1,4 +1,4 @@
-"""Many cells on many processes or machines: any `concurrent.futures.Executor`, a store, and lost workers made good.
+"""Cells on processes or machines: any `concurrent.futures.Executor`, a store, and lost workers made good.
 
 A cell is a pure function of its description, so where it runs and how often it is tried change nothing in the result.
 """
@@ -8,22 +8,32 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import importlib
+import importlib.util
 import json
-from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future
+import multiprocessing
+import os
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from ..errors import AimforError, InputError
-from .processes import TRIES, end_with_parent, process_pool
-
-__all__ = ["open_executor", "run_cells"]
+from ..errors import InputError
+from ..files import finite, read_json, write_json
 
 Cell = dict[str, Any]
 Result = dict[str, Any]
 FORMS = '"local:4", "dask://HOST:PORT", "ray" or your own as "package.module:factory"'
 #: Seconds until an address that does not answer is given up on.
 PATIENCE = 10
+#: How processes begin.
+START = "forkserver" if sys.platform == "linux" else "spawn"
+CONTROL_GROUP = Path("/sys/fs/cgroup")
+#: How many times in a row workers may die before a single cell is finished.
+TRIES = 3
+#: None on Windows.
+resource: Any = importlib.import_module("resource") if importlib.util.find_spec("resource") else None
 
 
 def run_cells(
@@ -53,25 +63,24 @@ def run_cells(
         >>> run_cells({"a": {"x": 2}, "b": {"x": 3}}, lambda cell: {"square": cell["x"] ** 2})
         {'a': {'square': 4}, 'b': {'square': 9}}
     """
-    from . import checkpoint  # brings torch, which a worker that starts does not need yet
-
     done: dict[str, Result] = {}
     if store is not None:
         store.mkdir(parents=True, exist_ok=True)
-        done = {key: checkpoint.read_json(store / f"{key}.json") for key in cells if (store / f"{key}.json").exists()}
+        done = {key: read_json(store / f"{key}.json") for key in cells if (store / f"{key}.json").exists()}
     todo = {key: cell for key, cell in cells.items() if key not in done}
     with contextlib.closing(_results(todo, function, executor)) as results:
         for key, result in results:
             # The round trip makes a fresh result equal to one read from the store.
-            done[key] = json.loads(json.dumps(checkpoint.finite(result)))
+            done[key] = json.loads(json.dumps(finite(result)))
             if store is not None:
-                checkpoint.write_json(store / f"{key}.json", done[key])
+                write_json(store / f"{key}.json", done[key])
             if report is not None:
                 report(len(done), len(cells))
     return {key: done[key] for key in cells}
 
 
 def _results(todo: dict[str, Cell], function: Callable[[Cell], Result], name: str) -> Generator[tuple[str, Result]]:
+    """Results as they come; local processes are killed by whatever ends this early."""
     if local_workers(name) == 1:
         for key, cell in todo.items():
             yield key, function(cell)
@@ -105,8 +114,6 @@ def _abandon(pool: Executor, futures: list[Future[Result]]) -> None:
     # A pool of processes ends what is waiting itself when they die, and some versions stumble over what was cancelled.
     for future in [] if processes else futures:
         future.cancel()
-    if isinstance(pool, _Closing):
-        pool.abandon()
 
 
 def local_workers(name: str) -> int | None:
@@ -119,8 +126,9 @@ def local_workers(name: str) -> int | None:
     return int(count)
 
 
-def open_executor(name: str, modules: Sequence[str] = ()) -> Executor:
-    """The executor of that name, ready for work; use it in a ``with`` statement.
+@contextlib.contextmanager
+def open_executor(name: str, modules: Sequence[str] = ()) -> Iterator[Executor]:
+    """The executor of that name; it is closed with the ``with`` statement.
 
     Args:
         name: As `run_cells` takes it.
@@ -136,18 +144,31 @@ def open_executor(name: str, modules: Sequence[str] = ()) -> Executor:
     """
     count = local_workers(name)
     if count is not None:
-        return process_pool(count, end_with_parent, modules=modules)
-    if name.startswith("dask://"):
-        return _dask(name)
-    if name == "ray":
-        return _Ray()
+        with process_pool(count, end_with_parent, modules=modules) as pool:
+            yield pool
+    elif name.startswith("dask://"):
+        client = _dask(name)
+        try:
+            yield client.get_executor(retries=0)  # Dask itself runs the tasks of a lost worker again
+        finally:
+            client.close(timeout=PATIENCE)  # the scheduler forgets tasks whose client is gone
+    elif name == "ray":
+        ray = _installed("ray")
+        if not ray.is_initialized():
+            ray.init(log_to_driver=False)
+        try:
+            yield _Ray(ray)
+        finally:
+            ray.shutdown()  # ends its tasks too
+    else:
+        with _own(name) as own:
+            yield own
+
+
+def _own(name: str) -> Executor:
     module, _, factory = name.partition(":")
     if not module or not factory or factory.startswith("/"):
         raise InputError("--executor", repr(name), FORMS)
-    return _own(name, module, factory)
-
-
-def _own(name: str, module: str, factory: str) -> Executor:
     try:
         pool = getattr(importlib.import_module(module), factory)()
     except Exception as error:
@@ -159,53 +180,25 @@ def _own(name: str, module: str, factory: str) -> Executor:
     return pool
 
 
-class _Closing(Executor):
-    """An executor whose connection is closed with it, and which can be given up at once."""
-
-    def abandon(self) -> None:
-        raise NotImplementedError
-
-
-class _Dask(_Closing):
-    """Dask's own executor, the client closed with it. Dask itself runs the tasks of a lost worker again."""
-
-    def __init__(self, client: Any) -> None:
-        self.client, self.pool = client, client.get_executor(retries=0)
-
-    def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return self.pool.submit(function, *args, **kwargs)
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        if self.client.status != "closed":
-            self.pool.shutdown(wait=wait)
-            self.client.close()
-
-    def abandon(self) -> None:
-        # Without the client the scheduler forgets its tasks; one that is running ends by itself on its worker.
-        with contextlib.suppress(Exception):
-            self.client.close(timeout=1)
-
-
-def _dask(name: str) -> Executor:
+def _dask(name: str) -> Any:
+    """A client of the scheduler, whose workers have what is installed here."""
+    distributed = _installed("distributed")
     try:
-        from distributed import Client
-    except ImportError:
-        raise _absent("dask", "distributed") from None
-    address = "tcp://" + name.removeprefix("dask://")
-    try:
-        client = Client(address, timeout=PATIENCE, set_as_default=False)
-        found = client.run(versions)
+        address = "tcp://" + name.removeprefix("dask://")
+        client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
+        workers = client.run(versions)
     except (OSError, TimeoutError, ValueError) as error:
         came = f"{name}, which does not answer ({type(error).__name__})"
         raise InputError("--executor", came, "the address of a running Dask scheduler") from None
-    try:
-        if not found:
-            raise InputError("--executor", f"{name}, a cluster without workers", "at least one worker")
-        _same_versions(name, found)
-    except InputError:
-        client.close()
-        raise
-    return _Dask(client)
+    own = versions()
+    other = next((worker for worker in workers if workers[worker] != own), None)
+    if workers and other is None:
+        return client
+    client.close()
+    if not workers:
+        raise InputError("--executor", f"{name}, a cluster without workers", "at least one worker")
+    came = f"{name}, whose worker {other} has {workers[other]}"
+    raise InputError("--executor", came, f"what is installed here: {own}")
 
 
 def versions(*_: Any) -> dict[str, str]:
@@ -217,41 +210,84 @@ def versions(*_: Any) -> dict[str, str]:
     return {"aimfor": __version__, "torch": torch.__version__}
 
 
-def _same_versions(name: str, found: Mapping[str, dict[str, str]]) -> None:
-    own = versions()
-    for worker, theirs in found.items():
-        if theirs != own:
-            came = f"{name}, whose worker {worker} has {theirs}"
-            raise InputError("--executor", came, f"what is installed here: {own}")
-
-
-class _Ray(_Closing):
+class _Ray(Executor):
     """Ray's tasks, whose references give futures. Ray itself runs the tasks of a lost worker again."""
 
-    def __init__(self) -> None:
-        try:
-            self.ray = importlib.import_module("ray")
-        except ImportError:
-            raise _absent("ray", "ray") from None
-        self.references: list[Any] = []
-        if not self.ray.is_initialized():
-            self.ray.init(log_to_driver=False)
+    def __init__(self, ray: Any) -> None:
+        self.ray = ray
 
     def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        reference = self.ray.remote(function).options(num_cpus=1, max_retries=TRIES).remote(*args, **kwargs)
-        self.references.append(reference)
-        return reference.future()
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        self.ray.shutdown()
-
-    def abandon(self) -> None:
-        for reference in self.references:
-            with contextlib.suppress(Exception):
-                self.ray.cancel(reference, force=True)
+        return self.ray.remote(function).options(num_cpus=1, max_retries=TRIES).remote(*args, **kwargs).future()
 
 
-def _absent(package: str, install: str) -> AimforError:
-    return InputError(
-        "--executor", f"no package {package!r}", "an executor that is installed", f"pip install '{install}'"
-    )
+def _installed(package: str) -> Any:
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        came, remedy = f"no package {package!r}", f"pip install '{package}'"
+        raise InputError("--executor", came, "an executor that is installed", remedy) from None
+
+
+def peak_megabytes() -> float | None:
+    """The most memory this process has had; None where nobody tells."""
+    try:
+        return status_megabytes("VmHWM")
+    except OSError:
+        if resource is None:
+            return None
+        most = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        return most / (1 << 20 if sys.platform == "darwin" else 1 << 10)  # macOS counts bytes, others kilobytes
+
+
+def status_megabytes(name: str) -> float:
+    """A line of Linux's own account. Raises `OSError` elsewhere."""
+    with open("/proc/self/status", encoding="utf8") as file:
+        for line in file:
+            if line.startswith(name + ":"):
+                return int(line.split()[1]) / 1024
+    raise OSError(name)
+
+
+def process_pool(
+    count: int, initializer: Callable[..., None], initargs: tuple[Any, ...] = (), modules: Sequence[str] = ()
+) -> ProcessPoolExecutor:
+    """A pool of processes on this machine, one core each.
+
+    On Linux they are forked from a server that has imported ``modules`` once for all; every process for itself would
+    spend seconds on that. Elsewhere each starts anew, as Python's own default has it.
+    """
+    os.environ["OMP_NUM_THREADS"] = "1"  # they inherit it: one core each, whatever this process takes
+    context = multiprocessing.get_context(START)
+    if START == "forkserver":
+        context.set_forkserver_preload(["__main__", *modules])
+    return ProcessPoolExecutor(count, context, initializer, initargs)
+
+
+def cores() -> int:
+    """Cores that this process may use: by its affinity, and by its share of processor time where it has a quota."""
+    free = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quotas = (quota for quota in map(_quota, ("cpu.max", "cpu/cpu.cfs_quota_us")) if quota)
+    return min([free, *quotas])
+
+
+def _quota(name: str) -> int | None:
+    """Whole cores of a control group's quota, at least one: version 2 has one file, version 1 a file for the period."""
+    try:
+        words = (CONTROL_GROUP / name).read_text().split()
+        period = words[1:] or (CONTROL_GROUP / name).with_name("cpu.cfs_period_us").read_text().split()
+        quota = int(words[0]) / int(period[0])
+    except (OSError, ValueError, IndexError, ZeroDivisionError):  # no such file, or "max"
+        return None
+    return max(1, int(quota)) if quota > 0 else None
+
+
+def end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever; this ends it."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,14 +1,12 @@
 """Features of pictures by a pretrained network, computed once: kept beside the runs by the hash of each picture.
 
-A folder of shards, ``<backbone>-<size>-<weights>/00000.npy`` with ``00000.json`` (the hashes of its rows), each written
-whole or not at all, the JSON last. A run that was stopped goes on after its last shard; a picture that moved, or is in
-another folder, is found by its hash; other weights or another size have a folder of their own.
+A folder of shards, ``<backbone>-<size>-<weights>/NAME.safetensors`` with the hashes of its rows, each written whole or
+not at all. A run that was stopped goes on after its last shard; a picture that moved, or is in another folder, is
+found by its hash; other weights or another size have a folder of their own.
 """
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -23,8 +21,8 @@ from ..errors import InputError, Interrupted
 from . import checkpoint
 from .backbones import BATCH, Backbone, load_backbone
 from .components import Components
+from .executors import cores
 from .pictures import Pictures, digest
-from .processes import cores
 
 Matrix = NDArray[np.float32]
 #: Pictures in a shard: what is lost at most when a run is stopped.
@@ -40,8 +38,7 @@ class FeatureStore:
 
     folder: Path | None = None
     write: bool = True
-    known: dict[str, tuple[int, int]] = field(default_factory=dict)
-    shards: list[Matrix] = field(default_factory=list)
+    rows: dict[str, Matrix] = field(default_factory=dict)
 
     @classmethod
     def beside(cls, runs: Path, backbone: Backbone, side: int, *, write: bool = True) -> FeatureStore:
@@ -51,48 +48,27 @@ class FeatureStore:
 
     def opened(self, width: int) -> FeatureStore:
         """Reads what is there; a damaged shard counts as absent and is computed again."""
-        for path in sorted(self.folder.glob("*.json")) if self.folder is not None else ():
+        for path in sorted(self.folder.glob("*.safetensors")) if self.folder is not None else ():
             try:
-                names = json.loads(path.read_text(encoding="utf8"))
-                rows = np.load(path.with_suffix(".npy"), allow_pickle=False)
-            except (OSError, ValueError, EOFError):
+                tensors, names = checkpoint.load(path)
+            except InputError:
                 continue
-            fits = isinstance(names, list) and rows.shape == (len(names), width) and rows.dtype == np.float32
-            if fits and bool(np.isfinite(rows).all()):
-                self._remember([str(name) for name in names], rows)
+            features = tensors.get("features", torch.zeros(0))
+            if isinstance(names, list) and features.shape == (len(names), width) and bool(features.isfinite().all()):
+                self.rows |= dict(zip(names, features.float().numpy(), strict=True))
         return self
 
-    def _remember(self, names: list[str], rows: Matrix) -> None:
-        self.known |= {name: (len(self.shards), row) for row, name in enumerate(names)}
-        self.shards.append(rows)
-
     def put(self, names: list[str], rows: Matrix) -> None:
-        self._remember(names, rows)
+        """Keeps the features of these pictures; runs that write at the same time write different or equal files."""
+        self.rows |= dict(zip(names, rows, strict=True))
         if self.folder is None or not self.write:
             return
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            place = self._free_place(self.folder)
-            content = io.BytesIO()
-            np.save(content, rows, allow_pickle=False)
-            checkpoint.write_bytes(self.folder / f"{place:05d}.npy", content.getvalue())
-            checkpoint.write_json(self.folder / f"{place:05d}.json", names)
         except OSError as error:
             raise InputError("--out", f"{self.folder} ({error.strerror})", "a folder that may be written") from None
-
-    @staticmethod
-    def _free_place(folder: Path) -> int:
-        """The number of a new shard, taken by an empty file: runs that write at the same time never share one."""
-        place = 1 + max((int(one.stem) for one in folder.glob("*.npy") if one.stem.isdigit()), default=-1)
-        while True:
-            try:
-                (folder / f"{place:05d}.npy").touch(exist_ok=False)
-                return place
-            except FileExistsError:
-                place += 1
-
-    def rows(self, names: list[str]) -> Matrix:
-        return np.stack([self.shards[shard][row] for shard, row in (self.known[name] for name in names)])
+        file = self.folder / f"{digest(' '.join(names).encode())}.safetensors"
+        checkpoint.save(file, {"features": torch.from_numpy(rows)}, names)
 
 
 def features_of(
@@ -105,7 +81,7 @@ def features_of(
     stop: Callable[[], bool] = lambda: False,
     hashes: list[str] | None = None,
 ) -> Matrix:
-    """``(n, width)``. Pictures whose hash the store knows are not read again.
+    """``(n, width)``. Pictures whose hash the store has are not read again.
 
     Args:
         pictures: All of them readable, as `read_pictures` leaves them.
@@ -114,14 +90,14 @@ def features_of(
         store: Where features are kept.
         tell: Called with pictures done and in all.
         stop: True ends with `Interrupted`; finished shards are kept.
-        hashes: Of the pictures, where they are known already.
+        hashes: Of the pictures, where they were computed before.
 
     Raises:
         InputError: A picture that cannot be read.
         Interrupted: ``stop()`` became true.
     """
     names = hashes or [digest(pictures.content(row)) for row in range(len(pictures))]
-    first = {name: row for row, name in reversed(list(enumerate(names))) if name not in store.known}
+    first = {name: row for row, name in reversed(list(enumerate(names))) if name not in store.rows}
     todo = sorted(first.values())
     done = len(names) - len(todo)
 
@@ -135,19 +111,18 @@ def features_of(
     try:
         with ThreadPoolExecutor(cores()) as pool:
             for start in range(0, len(todo), SHARD):
-                rows, found = todo[start : start + SHARD], []
-                batches = [rows[place : place + BATCH] for place in range(0, len(rows), BATCH)]
-                for part in pool.map(one_batch, batches):
+                rows, batches = todo[start : start + SHARD], list[Matrix]()
+                for batch in pool.map(one_batch, [rows[i : i + BATCH] for i in range(0, len(rows), BATCH)]):
                     if stop():
                         pool.shutdown(wait=False, cancel_futures=True)
                         raise Interrupted("stopped; features of finished pictures are kept")
-                    found.append(part)
+                    batches.append(batch)
                     if tell is not None:
-                        tell(done + start + sum(map(len, found)), len(names))
-                store.put([names[row] for row in rows], np.concatenate(found))
+                        tell(done + start + sum(map(len, batches)), len(names))
+                store.put([names[row] for row in rows], np.concatenate(batches))
     finally:
         torch.set_num_threads(threads)
-    return store.rows(names)
+    return np.stack([store.rows[name] for name in names])
 
 
 @dataclass
@@ -171,8 +146,8 @@ class FeatureEncoder:
         """Features of all pictures (kept in the store), components of the training rows among them."""
         network = load_backbone(backbone)
         side = side or SIDE
-        found = work.features(pictures, network, side)
-        components = Components.fit(torch.from_numpy(found[rows]))
+        features = work.features(pictures, network, side)
+        components = Components.fit(torch.from_numpy(features[rows]))
         return cls(backbone, side, network.digest, components, work=work)
 
     @property
@@ -206,7 +181,7 @@ class Work:
         write: False only reads what is there.
         tell: Called with pictures done and in all.
         stop: True ends with `Interrupted`.
-        hashes: Of the pictures, where they are known already.
+        hashes: Of the pictures, where they were computed before.
     """
 
     runs: Path | None = None

@@ -182,13 +182,13 @@ def _read_npz(path: Path, name: str, target: str | None, labelled: bool) -> Sour
 
 def _joined(arrays: dict[str, Array], target: str | None) -> tuple[dict[str, Array], str | None]:
     """``X_train``, ``y_train``, ``X_test``, ``y_test`` as one ``X``, one ``y`` and the mask ``train``."""
-    parts = [part for part in ("train", "val", "valid", "test") if {f"X_{part}", f"y_{part}"} <= arrays.keys()]
-    if "train" not in parts or (target is not None and target not in ("y", "y_train")):
+    names = [name for name in ("train", "val", "valid", "test") if {f"X_{name}", f"y_{name}"} <= arrays.keys()]
+    if "train" not in names or (target is not None and target not in ("y", "y_train")):
         return arrays, target
-    x, y = ([arrays[f"{name}_{part}"] for part in parts] for name in "Xy")
-    if len({one.shape[1:] for one in x}) > 1 or any(len(a) != len(b) for a, b in zip(x, y, strict=True)):
+    x, y = ([arrays[f"{kind}_{name}"] for name in names] for kind in "Xy")
+    if len({rows.shape[1:] for rows in x}) > 1 or any(len(a) != len(b) for a, b in zip(x, y, strict=True)):
         return arrays, target
-    mask = np.concatenate([np.full(len(one), part != "test") for part, one in zip(parts, x, strict=True)])
+    mask = np.concatenate([np.full(len(rows), name != "test") for name, rows in zip(names, x, strict=True)])
     rest = {name: array for name, array in arrays.items() if name == "feature_names"}
     return {"X": np.concatenate(x), "y": np.concatenate(y), "train": mask, **rest}, "y"
 
@@ -199,8 +199,8 @@ def _feature_key(path: Path, arrays: dict[str, Array], target: str | None) -> st
             return key
     wide = [key for key, value in arrays.items() if value.ndim >= 2 and key != target]
     if len(wide) != 1:
-        found = ", ".join(f"{key} {value.shape}" for key, value in arrays.items()) or "nothing"
-        raise InputError("data", f"{path.name} holding {found}", "an array 'X' of features, (n, d) or (n, h, w, c)")
+        names = ", ".join(f"{key} {value.shape}" for key, value in arrays.items()) or "nothing"
+        raise InputError("data", f"{path.name} holding {names}", "an array 'X' of features, (n, d) or (n, h, w, c)")
     return wide[0]
 
 
@@ -223,7 +223,7 @@ def _features(path: Path, features: Array, names: Array | None) -> tuple[Array |
             )
         return images, {}
     columns = columns_of(features)
-    titles = [str(one) for one in names] if names is not None and len(names) == features.shape[1] else []
+    titles = [str(name) for name in names] if names is not None and len(names) == features.shape[1] else []
     if len(set(titles)) != features.shape[1]:
         titles = list(columns)
     return None, dict(zip(titles, columns.values(), strict=True))

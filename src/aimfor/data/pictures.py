@@ -49,8 +49,8 @@ class Pictures:
     def content(self, row: int) -> bytes:
         """What the picture's hash is of: the file's bytes, or shape and pixels."""
         if self.array is not None:
-            one = np.ascontiguousarray(self.array[row])
-            return f"{one.shape}".encode() + one.tobytes()
+            pixels: bytes = self.array[row].tobytes()
+            return f"{self.array[row].shape}".encode() + pixels
         try:
             return self.files[row].read_bytes()
         except OSError as error:
@@ -76,7 +76,7 @@ def pictures_of(path: Path) -> Pictures:
     if not files:
         raise InputError("data", f"{path}, without pictures", "a folder of pictures, or one")
     root = path if path.is_dir() else path.parent
-    pictures = Pictures([str(one.relative_to(root)) for one in files], files)
+    pictures = Pictures([str(file.relative_to(root)) for file in files], files)
     for row in range(len(pictures)):
         pictures.open(row)
     return pictures

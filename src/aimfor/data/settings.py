@@ -68,7 +68,7 @@ class Settings(BaseModel):
     @property
     def requested(self) -> dict[str, str]:
         """Column and kind. Raises `InputError` for an entry without ``=``."""
-        pairs = [one.rpartition("=") for one in self.column]
+        pairs = [text.rpartition("=") for text in self.column]
         wrong = next((kind for name, mark, kind in pairs if not mark or not name), None)
         if wrong is not None:
             raise InputError("--column", repr(wrong), "NAME=KIND", "For instance: --column when=date:%d/%m/%Y.")

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
-from ..data.processes import cores
+from ..data.executors import cores
 from ..errors import InputError
 from ..metrics import Metric
 from ..metrics.at_rate import AtRate

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from .. import __version__
 from ..data import checkpoint
+from ..data.executors import peak_megabytes
 from ..data.features import Work
-from ..data.processes import peak_megabytes
 from ..data.settings import Settings
 from . import kinds
 from .card import card

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..data.processes import cores
+from ..data.executors import cores
 from ..data.settings import Settings
 from ..errors import InputError
 from ..learners.ensemble import Ensemble, fit_ensemble

@@ -82,7 +82,7 @@ def read_source(settings: Settings, work: Work | None = None, *, one_by_one: boo
     """
     decoded: Container[str] = ()
     if is_backbone(settings.model):
-        decoded = (work or Work()).store(load_backbone(settings.model), settings.image_size or SIDE).known
+        decoded = (work or Work()).store(load_backbone(settings.model), settings.image_size or SIDE).rows
     source = load(
         settings.data,
         settings.target,

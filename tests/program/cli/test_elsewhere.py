@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aimfor.data import processes
+from aimfor.data import executors
 from aimfor.runs.compare import plan
 
 #: Modules, functions and signals that Windows does not have. Other packages are imported before they are taken away.
@@ -96,12 +96,12 @@ def test_memory_that_nobody_tells_is_left_out(monkeypatch: pytest.MonkeyPatch) -
     def nothing(name: str) -> float:
         raise OSError(name)
 
-    monkeypatch.setattr(processes, "status_megabytes", nothing)
-    assert 1.0 < processes.peak_megabytes() < 1e6
+    monkeypatch.setattr(executors, "status_megabytes", nothing)
+    assert 1.0 < executors.peak_megabytes() < 1e6
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert processes.peak_megabytes() < 100  # this machine's kilobytes, taken for bytes
-    monkeypatch.setattr(processes, "resource", None)
-    assert processes.peak_megabytes() is None
+    assert executors.peak_megabytes() < 100  # this machine's kilobytes, taken for bytes
+    monkeypatch.setattr(executors, "resource", None)
+    assert executors.peak_megabytes() is None
     one = {"test": {"metric": 0.5}, "validation": 0.5, "seconds": 1.0, "megabytes": None}
     assert plan._numbers([one, one])["megabytes"] is None
     assert plan._numbers([one, {**one, "megabytes": 3.0}])["megabytes"] == 3.0

@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 import aimfor
-from aimfor.data import processes
-from aimfor.data.executors import open_executor, run_cells
-from aimfor.data.processes import cores
+from aimfor.data import executors
+from aimfor.data.executors import cores, open_executor, run_cells
 from aimfor.errors import InputError
 from cell_functions import endless_after_zero, fails_on_three, kills_its_worker, second_dies, square
 from programs import until
@@ -72,7 +71,7 @@ def test_a_quota_of_processor_time_is_so_many_cores(
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text + "\n")
-    monkeypatch.setattr(processes, "CONTROL_GROUP", tmp_path)
+    monkeypatch.setattr(executors, "CONTROL_GROUP", tmp_path)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
     assert cores() == most
 
@@ -88,8 +87,8 @@ def test_a_cluster_of_another_version_is_left_again(monkeypatch: pytest.MonkeyPa
     closed = []
     client = SimpleNamespace(run=lambda _: {"worker": {"aimfor": "0.0"}}, close=lambda: closed.append(True))
     monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=lambda *_, **__: client))
-    with pytest.raises(InputError, match="what is installed here"):
-        open_executor("dask://somewhere:1")
+    with pytest.raises(InputError, match="what is installed here"), open_executor("dask://somewhere:1"):
+        pass
     assert closed
 
 
@@ -133,8 +132,8 @@ def test_bad_names_are_one_sentence(name: str, text: str, monkeypatch: pytest.Mo
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (("distributed", "dask://127.0.0.1:1"), ("ray", "ray")):
         monkeypatch.setitem(sys.modules, module, None)
-        with pytest.raises(aimfor.InputError, match="pip install"):
-            open_executor(name)
+        with pytest.raises(aimfor.InputError, match="pip install"), open_executor(name):
+            pass
 
 
 SERVED = """

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import aimfor
 from aimfor.cli.main import app
-from aimfor.data import backbones, features
+from aimfor.data import backbones, checkpoint, features
 from aimfor.data.features import FeatureStore, features_of
 from aimfor.data.pictures import Pictures
 from aimfor.errors import Interrupted
@@ -69,7 +69,7 @@ def test_features_are_computed_once_and_found_by_content(tmp_path: Path, monkeyp
     train(photos, tmp_path / "runs" / "one")
     (shards,) = (tmp_path / "runs" / "features").iterdir()
     assert shards.name == "efficientnet-lite0-32-0123456789abcdef"
-    assert len(json.loads((shards / "00000.json").read_text())) == 40
+    assert [len(checkpoint.load(shard)[1]) for shard in shards.iterdir()] == [40]
     (photos / "cat" / "0.png").rename(photos / "cat" / "moved.png")
 
     def never(*_: Any) -> Any:
@@ -100,17 +100,19 @@ def test_features_go_on_after_a_stop_and_damage_is_computed_again(
         )
     assert seen == [16]
     store = FeatureStore.beside(tmp_path, network, 32)
-    assert len(store.known) == 16
+    assert len(store.rows) == 16
     found = features_of(pictures, network, 32, store, tell=tell)
     assert seen == [16, 32, 40]
     whole = np.stack([np.asarray(pictures.square(row, 32)) for row in range(40)])
     np.testing.assert_array_equal(found, network.features(whole).numpy())
     (folder,) = (tmp_path / "features").iterdir()
-    (folder / "00001.npy").write_bytes(b"damage")
+    assert len(list(folder.iterdir())) == 3
+    shard = next(path for path in folder.iterdir() if len(checkpoint.load(path)[1]) == 8)
+    shard.write_bytes(b"damage")
     again = FeatureStore.beside(tmp_path, network, 32)
-    assert len(again.known) == 24
+    assert len(again.rows) == 32
     np.testing.assert_array_equal(features_of(pictures, network, 32, again), found)
-    assert len(FeatureStore.beside(tmp_path, tiny("other"), 32).known) == 0
+    assert len(FeatureStore.beside(tmp_path, tiny("other"), 32).rows) == 0
 
 
 def test_other_weights_than_in_training_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,30 +203,20 @@ def test_compare_runs_what_train_runs_on_features_and_on_pixels(
     names = [row["name"] for row in found["table"]]
     assert names[:2] == ["ensemble", "ensemble/features_linear"]
     assert {"logistic_regression", "cross_entropy"} <= set(names)
-    assert len(list((tmp_path / "runs" / "features").glob("*/*.npy"))) == 1  # once for all cells
+    assert len(list((tmp_path / "runs" / "features").glob("*/*.safetensors"))) == 1  # once for all cells
     pixels = aimfor_says(*words, "--out", tmp_path / "two")
     assert "ensemble" in pixels
     rows = json.loads((tmp_path / "two" / "comparison.json").read_text())["parts"][0]["table"]
     assert "ensemble/pictures_network" in [row["name"] for row in rows]
 
 
-def test_two_runs_that_compute_features_at_once_do_not_mix_them_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both find the folder empty; one writes its numbers just before the other's, and its names just after."""
-    here, there = (FeatureStore(tmp_path / "store") for _ in range(2))
-    write_bytes, write_json = features.checkpoint.write_bytes, features.checkpoint.write_json
-    late: list[tuple[Path, Any]] = []
-
-    def meanwhile(path: Path, content: bytes) -> None:
-        monkeypatch.setattr(features.checkpoint, "write_bytes", write_bytes)
-        monkeypatch.setattr(features.checkpoint, "write_json", lambda *words: late.append(words))
-        there.put(["b0", "b1"], np.full((2, 3), 2.0, dtype=np.float32))
-        monkeypatch.setattr(features.checkpoint, "write_json", write_json)
-        write_bytes(path, content)
-
-    monkeypatch.setattr(features.checkpoint, "write_bytes", meanwhile)
+def test_two_runs_that_compute_features_at_once_do_not_mix_them_up(tmp_path: Path) -> None:
+    """Both find the folder empty."""
+    here, there = (FeatureStore(tmp_path / "store").opened(3) for _ in range(2))
     here.put(["a0", "a1"], np.full((2, 3), 1.0, dtype=np.float32))
-    write_json(*late[0])
-    found = FeatureStore(tmp_path / "store").opened(3)
-    assert found.rows(["a0", "b1"]).tolist() == [[1.0] * 3, [2.0] * 3]
+    there.put(["b0", "b1"], np.full((2, 3), 2.0, dtype=np.float32))
+    rows = FeatureStore(tmp_path / "store").opened(3).rows
+    assert {name: row.tolist() for name, row in rows.items()} == {
+        **dict.fromkeys(("a0", "a1"), [1.0] * 3),
+        **dict.fromkeys(("b0", "b1"), [2.0] * 3),
+    }

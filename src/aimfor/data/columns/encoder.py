@@ -129,7 +129,7 @@ class TableEncoder:
     @property
     def feature_names(self) -> list[str]:
         """For each of the d outputs a name of its own."""
-        return [f"{coder.name}: {part}" if part else coder.name for coder in self.columns for part in coder.parts]
+        return [f"{coder.name}: {title}" if title else coder.name for coder in self.columns for title in coder.parts]
 
     def transform(
         self,

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ...data import checkpoint
-from ...data.processes import TRIES, end_with_parent, process_pool
+from ...data.executors import TRIES, end_with_parent, process_pool
 from ...errors import AimforError, Interrupted
 from ...targets.folds import Folds
 from ...targets.objective import Objective

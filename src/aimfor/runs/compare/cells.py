@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from ... import __version__
+from ...data.executors import peak_megabytes, status_megabytes
 from ...data.features import Work
-from ...data.processes import peak_megabytes, status_megabytes
 from ...data.settings import Settings
 from ...targets.evaluate import evaluate
 from ...targets.evaluate.lists import evaluate_lists
