@@ -8,11 +8,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from .cli import comparing
-from .cli.compare import OPTIONS as OF_COMPARE
-from .cli.compare import settings_of
-from .cli.train import OPTIONS as OF_TRAIN
-from .cli.train import begin
+from .cli import compare as comparing
+from .cli.main import begin
+from .cli.options import COMPARE, TRAIN
 from .data import checkpoint
 from .errors import InputError, nearest
 from .report.summary import summary, verdict
@@ -117,9 +115,9 @@ def train(data: Any, *, metric: str, target: str | None = None, out: Any = None,
         aimfor.errors.InputError: member: got 'linear', expected an option of aimfor train. Did you mean 'members'?
     """
     folder = None if out is None else Path(out)
-    given = _given(OF_TRAIN, options, "aimfor train", "jobs")
+    given = _given(TRAIN, options, "aimfor train", "jobs")
     given |= {"data": _path(data, folder), "metric": metric, "target": target, "out": folder, "quiet": True}
-    typed = [name for name, (_, default) in OF_TRAIN.items() if given[name] != default and name != "quiet"]
+    typed = [name for name, (_, default) in TRAIN.items() if given[name] != default and name != "quiet"]
     place, task = begin(given, typed)
     driver.finish(place, task)
     write_report(place)
@@ -159,10 +157,10 @@ def compare(
         aimfor.errors.InputError: membre: got 3, expected an option of aimfor compare. Did you mean 'members'?
     """
     folder = None if out is None else Path(out)
-    given = _given(OF_COMPARE, options, "aimfor compare", "seeds")
+    given = _given(COMPARE, options, "aimfor compare", "seeds")
     metrics = [metric] if isinstance(metric, str) else list(metric)
     given |= {"data": _path(data, folder), "target": target, "metric": metrics}
-    return Comparison(comparing.run(settings_of(given), seeds, None, folder, quiet=True)[0])
+    return Comparison(comparing.run(comparing.settings_of(given), seeds, None, folder, quiet=True)[0])
 
 
 def _given(known: dict[str, tuple[Any, Any]], options: dict[str, Any], what: str, *own: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from .words import Words, one_line, readable
+from .terminal import Words, one_line, readable
 
 if TYPE_CHECKING:
     from .decide.result import Result

@@ -1,4 +1,4 @@
-"""Options that several commands share, spelled once."""
+"""The options of the commands, spelled once: types and help, tables of `train` and `compare`, words to values."""
 
 from __future__ import annotations
 
@@ -10,29 +10,31 @@ from typing import Annotated, Any
 
 import typer
 
+from ..errors import InputError, nearest
+
 #: The default of an option that has none.
 REQUIRED = inspect.Parameter.empty
 
 
-def declare(command: Callable[..., None], options: dict[str, tuple[Any, Any]]) -> None:
+def declared(options: dict[str, tuple[Any, Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command that takes ``**given`` the signature of its options: name → (annotation, default)."""
-    parameters = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        for name, (annotation, default) in options.items()
-    ]
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {name: annotation for name, (annotation, _) in options.items()}
+
+    def declare(command: Callable[..., None]) -> Callable[..., None]:
+        parameters = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for name, (annotation, default) in options.items()
+        ]
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {name: annotation for name, (annotation, _) in options.items()}
+        return command
+
+    return declare
 
 
 def metric_names() -> str:
     """Every metric's name, read off the stored support table: the live one would import torch."""
     lines = files("aimfor").joinpath("support.txt").read_text(encoding="utf-8").splitlines()[2:]
     return ", ".join(line.split()[0] for line in lines)
-
-
-def examples(*lines: str) -> str:
-    """The end of a command's help; a line stays a line."""
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 METRICS = f"{metric_names()}; other numbers after = and @ as you need them. `aimfor support` says more."
@@ -96,12 +98,81 @@ Jobs = Annotated[
 ExecutorName = Annotated[
     str | None, typer.Option("--executor", help="Where cells run: local:N, dask://HOST:PORT, ray or module:factory.")
 ]
+#: Name, type and default of every option of `aimfor train`, in the order of the help.
+TRAIN: dict[str, tuple[Any, Any]] = {
+    "data": (DataOrResume, None),
+    "target": (Target, None),
+    "metric": (MetricName, None),
+    "positive": (Positive, None),
+    "column": (Columns, None),
+    "group": (Group, None),
+    "cluster": (Cluster, None),
+    "query": (Query, None),
+    "model": (Model, "auto"),
+    "time": (Time, None),
+    "test": (Test, None),
+    "holdout": (Holdout, 0.0),
+    "members": (Members, None),
+    "fast": (Fast, False),
+    "budget": (Budget, None),
+    "jobs": (Jobs, None),
+    "out": (Out, None),
+    "resume": (Annotated[Path | None, typer.Option(help="Continue the run in this folder.")], None),
+    "epochs": (
+        Annotated[int | None, typer.Option(help="Masks, neighbours: passes over the pictures.")],
+        None,
+    ),
+    "seed": (Annotated[int, typer.Option(help="Sets the split, the initial weights and the order of rows.")], 0),
+    "threads": (
+        Annotated[int, typer.Option(help="Streams: CPU threads of the trees; more change the last bits.")],
+        1,
+    ),
+    "image_size": (ImageSize, None),
+    "skip_corrupt": (SkipCorrupt, False),
+    "masks": (
+        Annotated[
+            str | None,
+            typer.Option(help="Folder of PNG masks: a class for every pixel (--metric iou)."),
+        ],
+        None,
+    ),
+    "classes": (Annotated[str | None, typer.Option(help="Masks: file of class names, one per line, or JSON.")], None),
+    "ignore": (Annotated[int | None, typer.Option(help="Masks: value of the pixels to ignore.")], None),
+    "loss": (
+        Annotated[str | None, typer.Option(help="Masks: iou, lovasz or cross-entropy (default: lovasz).")],
+        None,
+    ),
+    "encoding": (Encoding, None),
+    "rows": (Rows, None),
+    "memory": (Memory, None),
+    "json": (Json, False),
+    "quiet": (Quiet, False),
+}
+COMPARE: dict[str, tuple[Any, Any]] = {
+    "data": (Data, REQUIRED),
+    "target": (Target, None),
+    "metric": (MetricNames, None),
+    "positive": (Positive, None),
+    "column": (Columns, None),
+    "query": (Query, None),
+    "cluster": (Cluster, None),
+    "members": (Members, None),
+    "model": (Model, "auto"),
+    "seeds": (Annotated[int, typer.Option(help="Paired seeds and splits.")], 5),
+    "seed": (Annotated[int, typer.Option(help="The first seed.")], 0),
+    "jobs": (Jobs, None),
+    "executor": (ExecutorName, None),
+    "out": (Out, None),
+    "image_size": (ImageSize, None),
+    "encoding": (Encoding, None),
+    "rows": (Rows, None),
+    "json": (Json, False),
+    "quiet": (Quiet, False),
+}
 
 
 def executor_of(jobs: int | None, executor: str | None) -> str | None:
     """One executor from the two flags; None leaves the choice to the command."""
-    from ..errors import InputError
-
     if jobs is not None and executor is not None:
         raise InputError("--jobs", f"{jobs} beside --executor {executor}", "one of the two", f"Write local:{jobs}.")
     return executor if jobs is None else f"local:{jobs}"
@@ -109,23 +180,21 @@ def executor_of(jobs: int | None, executor: str | None) -> str | None:
 
 def kinds_of(members: str | None, *, features: bool = False) -> tuple[str, ...] | None:
     """``"linear, trees"`` as a tuple; None where nothing was given. On ``features`` each has a form of its own."""
-    from ..errors import InputError, nearest
     from ..learners.ensemble import FOR_FEATURES, FOR_TABLES
 
     if members is None:
         return FOR_FEATURES if features else None
     words = tuple(word.strip() for word in members.split(",") if word.strip())
-    known = [name.removeprefix("features_") for name in (FOR_FEATURES if features else FOR_TABLES)]
+    names = [name.removeprefix("features_") for name in (FOR_FEATURES if features else FOR_TABLES)]
     for word in words:
-        if word not in known:
-            raise InputError("--members", repr(word), f"some of {', '.join(known)}", nearest(word, known))
+        if word not in names:
+            raise InputError("--members", repr(word), f"some of {', '.join(names)}", nearest(word, names))
     return tuple(f"features_{word}" for word in words) if features else words
 
 
 def check_model(model: str) -> None:
     """Raises `InputError` for anything but a pretrained network."""
     from ..data.backbones import LITE0, is_backbone
-    from ..errors import InputError
 
     if model != "auto" and not is_backbone(model):
         remedy = "A network of your own is trained in a loop with aimfor.MetricLoss."
@@ -134,8 +203,6 @@ def check_model(model: str) -> None:
 
 def refuse_mixed(given: dict[str, Any]) -> None:
     """Raises `InputError` for options of which one leaves nothing for the other to do."""
-    from ..errors import InputError
-
     others = ("members", "budget", "jobs") if given["fast"] else ()
     other = next((name for name in others if given[name] not in (None, False)), None)
     if other is not None:
@@ -145,16 +212,14 @@ def refuse_mixed(given: dict[str, Any]) -> None:
 
 def bytes_of(text: str | None) -> int:
     """``"1.5GB"`` or ``"800MB"`` in bytes; 0 for nothing."""
-    from ..errors import InputError
-
     if text is None:
         return 0
     units = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
     number, unit = text.strip()[:-2], text.strip()[-2:].upper()
     try:
-        found = float(number) * units[unit]
+        size = float(number) * units[unit]
     except (KeyError, ValueError):
         raise InputError("--memory", repr(text), "a size such as 800MB or 1.5GB") from None
-    if not 0 < found < float("inf"):
+    if not 0 < size < float("inf"):
         raise InputError("--memory", repr(text), "a size above zero, such as 1.5GB")
-    return int(found)
+    return int(size)

@@ -17,11 +17,13 @@ from rich.text import Text
 
 from ..data.features import Work
 from ..errors import Interrupted
+from ..report.summary import summary, verdict
+from ..report.write import write_report
 from ..runs import driver
 from ..runs.evaluation import FINISHED, EnsembleEvaluation
 from ..runs.signals import stop_on_signal
 from ..runs.task import Step, Task
-from .words import readable
+from .terminal import readable
 
 
 def console() -> Console:
@@ -90,12 +92,9 @@ def features(runs: Path, quiet: bool) -> Iterator[Work]:
 
 def finish(folder: Path, task: Task, quiet: bool, as_json: bool) -> None:
     """Goes on to the end with a live line, writes the report, and says what was found and where everything is."""
-    from ..report.summary import summary, verdict
-    from ..report.write import write_report
-
     screen = console()
-    said = list(task.notes)
-    _say(said, quiet)
+    notes = list(task.notes)
+    _print_notes(notes, quiet)
     try:
         with bar(screen, quiet) as live:
             line = live.add_task("training", total=1.0, value="")
@@ -104,28 +103,28 @@ def finish(folder: Path, task: Task, quiet: bool, as_json: bool) -> None:
                 how = {"completed": step.done, "total": step.total, "left": step.left}
                 live.update(line, description=step.doing, value=step.value, **how)  # type: ignore[arg-type]
 
-            found = driver.finish(folder, task, tell)
+            evaluation = driver.finish(folder, task, tell)
     except Interrupted:
         screen.print(driver.how_to_go_on(folder))
         raise
-    _say([note for note in found.notes if note not in said], quiet)
-    print(readable(verdict(found), sys.stderr), file=sys.stderr)  # type: ignore[arg-type]
+    _print_notes([note for note in evaluation.notes if note not in notes], quiet)
+    print(readable(verdict(evaluation), sys.stderr), file=sys.stderr)  # type: ignore[arg-type]
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()
     table.add_column(overflow="fold")  # a path that is cut short is of no use
-    for title, value in [*summary(found), ("report", str(write_report(folder)))]:  # type: ignore[arg-type]
+    for title, value in [*summary(evaluation), ("report", str(write_report(folder)))]:  # type: ignore[arg-type]
         table.add_row(title, value)
     screen.print(table)
-    certificate = getattr(found.test, "certificate", None)  # type: ignore[attr-defined]
+    certificate = getattr(evaluation.test, "certificate", None)  # type: ignore[attr-defined]
     if certificate is not None:
         print(readable(f"certificate, {certificate.text}", sys.stderr), file=sys.stderr)
     if as_json:
         print((folder / FINISHED).read_text(encoding="utf-8"))
-    if isinstance(found, EnsembleEvaluation) and found.guaranteed is False:
-        print(f"aimfor: finished, but {found.threshold_text}", file=sys.stderr)
+    if isinstance(evaluation, EnsembleEvaluation) and evaluation.guaranteed is False:
+        print(f"aimfor: finished, but {evaluation.threshold_text}", file=sys.stderr)
         raise typer.Exit(UNGUARANTEED)
 
 
-def _say(notes: list[str], quiet: bool) -> None:
+def _print_notes(notes: list[str], quiet: bool) -> None:
     for note in () if quiet else notes:
         print(readable(f"note: {note}", sys.stderr), file=sys.stderr)

@@ -51,6 +51,6 @@ def write_embedding(folder: Path, data: str, out: Path, quiet: bool) -> list[Pat
     pictures = pictures_of(path)
     with features(folder.resolve().parent, quiet) as work:
         vectors = run.vectors(pictures, Work(work.runs, write=False, tell=work.tell, stop=work.stop))
-    nested = path.is_dir() and all(len(one.relative_to(path).parts) > 1 for one in image_files(path))
+    nested = path.is_dir() and all(len(file.relative_to(path).parts) > 1 for file in image_files(path))
     labels = [Path(name).parts[0] for name in pictures.names] if nested else None
     return write_vectors(out, Vectors(pictures.names, vectors.numpy(), labels))

@@ -21,11 +21,11 @@ from aimfor.__main__ import BASE, USAGE, main
 from aimfor.cli import progress
 from aimfor.cli.main import EXAMPLES, app
 from aimfor.cli.progress import bar
-from aimfor.cli.words import readable
+from aimfor.cli.terminal import readable
 from aimfor.metrics import METRICS
 
 NASTY = "<script>document.title='owned'</script>"
-COMMANDS = sorted(command.__name__ for command in EXAMPLES)
+COMMANDS = sorted(EXAMPLES)
 
 
 def shown(*words: str) -> str:
@@ -175,7 +175,7 @@ def test_training_shows_a_bar_with_a_step_for_every_cell(tmp_path: Path, monkeyp
 
 def test_every_command_of_the_program_is_named_in_its_usage() -> None:
     named = {line.split()[0] for line in USAGE.splitlines() if line.startswith("  ")}
-    assert named == {command.__name__ for command in EXAMPLES} | {"support", *BASE}
+    assert named == {*EXAMPLES} | {"support", *BASE}
 
 
 @pytest.mark.parametrize("said", [None, "ACTIVE"])
@@ -205,7 +205,7 @@ def test_json_alone_goes_to_standard_output(tmp_path: Path, monkeypatch: pytest.
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout) == json.loads((tmp_path / "run" / "metrics.json").read_text())
     part = {"metric": "f1", "table": [], "verdicts": ["No difference."], "curves": {}, "example": {}}
-    monkeypatch.setattr("aimfor.cli.comparing.run", lambda *given: (tmp_path, [part]))
+    monkeypatch.setattr("aimfor.cli.compare.run", lambda *given: (tmp_path, [part]))
     result = CliRunner().invoke(app, ["compare", "iris", "--metric", "f1", "--json"])
     part = {"metric": "f1", "table": [], "verdicts": ["No difference."]}
     assert json.loads(result.stdout) == {"folder": str(tmp_path), "parts": [part]}

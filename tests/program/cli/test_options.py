@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aimfor.cli.train import OPTIONS
+from aimfor.cli.options import TRAIN
 from aimfor.data.settings import Settings
 from aimfor.errors import InputError
 from aimfor.runs import kinds
@@ -20,10 +20,10 @@ DATA = {"text": "t.csv", "binary": "t.parquet", "array": "iris", "tables": "rows
 
 
 def test_every_option_is_declared_once() -> None:
-    assert set(OPTIONS) == GENERAL | set(ACTS)
+    assert set(TRAIN) == GENERAL | set(ACTS)
     assert all(set(acts) <= set(KINDS) and acts for acts in ACTS.values())
     fields = {
-        "budget_minutes" if name == "budget" else name for name in set(OPTIONS) - {"out", "resume", "json", "quiet"}
+        "budget_minutes" if name == "budget" else name for name in set(TRAIN) - {"out", "resume", "json", "quiet"}
     }
     assert fields == set(Settings.model_fields)
 

@@ -223,8 +223,8 @@ def test_image_folder_and_npz_of_the_same_images_encode_alike(tmp_path: Path) ->
 
 def test_the_demo_is_about_a_table_with_enough_rows_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
-    monkeypatch.setattr("aimfor.cli.comparing.run", lambda settings, *rest: (given.extend(settings), []))
-    monkeypatch.setattr("aimfor.cli.comparing.show", lambda *found: None)
+    monkeypatch.setattr("aimfor.cli.compare.run", lambda settings, *rest: (given.extend(settings), []))
+    monkeypatch.setattr("aimfor.cli.compare.show", lambda *found: None)
     assert CliRunner().invoke(app, ["demo"]).exit_code == 0
     assert [one.metric for one in given] == ["recall@precision=0.97"]
     ready = prepare(given[0].model_copy(update={"holdout": 0.2}), ensemble=True)

@@ -1,4 +1,4 @@
-"""Commands of the base install: their words by argparse, whatever is wrong in one line, nothing heavy imported."""
+"""What commands read and print: words by argparse, standard input, failures in one line. Nothing heavy is imported."""
 
 from __future__ import annotations
 
@@ -56,6 +56,17 @@ def failure(error: BaseException) -> int:
         text = f"{error.filename or 'file'}: {error.strerror or error}"
     print("aimfor: " + " ".join(text.split()), file=sys.stderr)
     return 2
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """For commands of typer: expected failures become one line on stderr and an exit code."""
+    try:
+        yield
+    except EXPECTED as error:
+        import typer
+
+        raise typer.Exit(failure(error)) from None
 
 
 @contextmanager
