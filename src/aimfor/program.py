@@ -171,6 +171,11 @@ def _given(known: dict[str, tuple[Any, Any]], options: dict[str, Any], what: str
             raise InputError(name, repr(value), f"an option of {what}", nearest(name, names))
     given = {name: options.get(name, default) for name, (_, default) in known.items()}
     if isinstance(given["members"], list | tuple):  # the command takes words
+        for member in given["members"]:
+            if not isinstance(member, str):
+                remedy = "MetricClassifier(members=[...]) takes classifiers of your own, in memory."
+                came = f"a {type(member).__name__}, which a run folder cannot hold as data"
+                raise InputError("members", came, "names of kinds such as 'linear'", remedy)
         given["members"] = ",".join(given["members"])
     return given
 

@@ -46,7 +46,7 @@ def fit_table(
     objective: Objective,
     outputs: int,
     *,
-    members: tuple[str, ...],
+    members: tuple[Any, ...],
     weights: Array | None,
     groups: Array | None,
     seed: int,
@@ -59,7 +59,7 @@ def fit_table(
         ids: Class ids ``(n,)``; 1 is the positive class of a binary metric.
         objective: The metric.
         outputs: 1, or the number of classes.
-        members: Kinds of members.
+        members: Kinds of members, and scikit-learn classifiers.
         weights: Of the rows, or None.
         groups: Labels ``(n,)`` of rows that belong together, or None.
         seed: Decides folds and everything random.

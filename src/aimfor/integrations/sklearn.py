@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,8 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         metric: A `Metric` or its name: ``"auroc"``, ``"f1"``, ``"recall@precision=0.9"``, …; for more than two classes
             a multi-class metric such as ``"auroc_ovr"``.
         model: ``"ensemble"``, ``"mlp"`` or ``"linear"``.
-        members: Kinds of members of the ensemble; also as one text, ``"linear,trees"``.
+        members: Kinds of members of the ensemble, and scikit-learn classifiers of your own, which learn from the
+            encoded columns: ``["linear", "trees", RandomForestClassifier()]``; also as one text, ``"linear,trees"``.
         pos_label: The positive class of a binary metric; by default the second in order.
         n_jobs: Processes for the ensemble's folds; -1 takes one per core.
         hidden: Width of the hidden layers.
@@ -75,7 +77,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         metric: str | Metric = "auroc",
         *,
         model: str = "ensemble",
-        members: tuple[str, ...] | str = ("linear", "trees", "network"),
+        members: Sequence[Any] | str = ("linear", "trees", "network"),
         pos_label: Any = None,
         n_jobs: int = 1,
         hidden: int = 32,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,7 +33,7 @@ def fit_ensemble(
     times: Tensor | None = None,
     outputs: int | None = None,
     levels: tuple[int, ...] = (),
-    kinds: tuple[str, ...] = FOR_TABLES,
+    kinds: tuple[Any, ...] = FOR_TABLES,
     members: tuple[Member, ...] | None = None,
     seed: int = 0,
     folds: int | Folds | None = None,
@@ -56,7 +57,8 @@ def fit_ensemble(
         times: ``(n,)``; folds learn from rows before those they hold out, and the members that stay from all rows.
         outputs: Scores per row; by default 1 for a binary metric, else the number of classes.
         levels: Columns of ``x`` that hold numbers of levels: members see what the target says about each instead.
-        kinds: Of members: ``linear``, ``trees``, ``network``; `FOR_FEATURES` for features of a pretrained network.
+        kinds: Of members: ``linear``, ``trees``, ``network``; `FOR_FEATURES` for features of a pretrained network;
+            scikit-learn classifiers, which learn from the encoded columns.
         members: Members themselves, instead of kinds.
         seed: Decides folds and everything random.
         folds: Their number, by default 5, or 10 under 1,000 rows; or the folds themselves.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ....errors import InputError, nearest
 from .base import Fitted, Job, Member, Rows
 from .features import FeatureLinear, FeatureNetwork, FeatureTrees, Head
 from .linear import Linear
 from .network import Network
+from .own import Own
 from .pictures import PictureMetric, PictureNetwork
 from .ranked import RankedLinear, RankedNetwork
 from .trees import ExtraTrees, GradeTrees, LambdaTrees, Trees
@@ -36,18 +39,26 @@ RANKED_KINDS: dict[str, tuple[Member, ...]] = {
 }
 
 
-def members(names: tuple[str, ...] = tuple(KINDS), ranked: bool = False) -> tuple[Member, ...]:
+def members(kinds: tuple[Any, ...] = tuple(KINDS), ranked: bool = False) -> tuple[Member, ...]:
     """The members of these kinds, in the order they learn. Raises `InputError` for an unknown kind or none.
 
-    ``ranked``: those that put the rows of a list in order, instead of those that tell classes apart.
+    Args:
+        kinds: Names, and scikit-learn classifiers of the caller's own, which learn last.
+        ranked: Those that put the rows of a list in order, instead of those that tell classes apart.
     """
+    names = [kind for kind in kinds if isinstance(kind, str)]
     for name in names:
         if name not in KINDS:
             raise InputError("--members", repr(name), f"some of {', '.join(FOR_TABLES)}", nearest(name, FOR_TABLES))
-    if not names:
+    if not kinds:
         raise InputError("--members", "none", f"some of {', '.join(FOR_TABLES)}")
     by_kind = RANKED_KINDS if ranked else KINDS
-    return tuple(member for kind, of_kind in by_kind.items() if kind in names for member in of_kind)
+    chosen = [member for kind, of_kind in by_kind.items() if kind in names for member in of_kind]
+    for estimator in (kind for kind in kinds if not isinstance(kind, str)):
+        taken, name = [member.name for member in chosen], type(estimator).__name__
+        same = sum(title.partition(" ")[0] == name for title in taken)
+        chosen.append(Own(estimator, f"{name} {same + 1}" if same else name))
+    return tuple(chosen)
 
 
 def every_member() -> tuple[Member, ...]:

@@ -9,6 +9,7 @@ References:
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import warnings
@@ -63,8 +64,12 @@ class TabularNetwork(nn.Module):
         return scores
 
 
-def scores_with(network: nn.Module, weights: dict[str, Tensor], inputs: Tensor) -> Tensor:
+def scores_with(network: nn.Module, weights: dict[str, Tensor] | None, inputs: Tensor) -> Tensor:
     """Scores ``(n, k, outputs)`` with these weights in place of the network's own, without gradient."""
+    if weights is None:
+        with torch.no_grad():
+            own: Tensor = network(inputs)
+        return own
     chunk = 8192 if inputs.ndim == 2 else 64
     mode = network.training
     network.eval()
@@ -194,6 +199,9 @@ class FittedByWeights(Fitted):
     """One network with its weights at each checkpoint; a subclass knows how rows enter it and what else is stored."""
 
     def __init__(self, network: nn.Module, outputs: int, weights: list[Weights]) -> None:
+        if len(weights) == 1:  # functional calls cost as much as the network itself does on one row
+            network = copy.deepcopy(network).eval()
+            network.load_state_dict(weights[0])  # raises for weights of another network
         self.network, self.outputs, self.weights = network, outputs, weights
 
     @property
@@ -205,7 +213,7 @@ class FittedByWeights(Fitted):
         return x
 
     def scores(self, x: Tensor, checkpoint: int = -1) -> Tensor:
-        weights = self.weights[checkpoint]
+        weights = None if self.checkpoints == 1 else self.weights[checkpoint]
         return in_blocks(lambda block: together(scores_with(self.network, weights, self.inputs(block))), x).double()
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -48,10 +48,7 @@ class FittedPictureNetwork(FittedByWeights):
         shape, outputs = tuple(map(int, facts["shape"])), int(facts["outputs"])
         with torch.random.fork_rng(devices=[]):
             network = _OneHead(build("auto", shape, outputs))
-        weights = cls.split(tensors, int(facts["looks"]))
-        for of_checkpoint in weights:
-            network.load_state_dict(of_checkpoint)  # raises for weights of another network
-        return cls(network.eval(), shape, outputs, weights)
+        return cls(network.eval(), shape, outputs, cls.split(tensors, int(facts["looks"])))
 
 
 class PictureNetwork(Member):
