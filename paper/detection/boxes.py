@@ -1,4 +1,4 @@
-"""Overlap, suppression and pooling of boxes ``(n, 4)``, each ``(x0, y0, x1, y1)``."""
+"""Overlap and pooling of boxes ``(n, 4)``, each ``(x0, y0, x1, y1)``."""
 
 from __future__ import annotations
 
@@ -38,23 +38,6 @@ def overlaps(first: Boxes, second: Boxes) -> Boxes:
     area, other = ((boxes[:, 2:] - boxes[:, :2]).prod(1) for boxes in (first, second))
     ious: Boxes = shared / (area[:, None] + other[None, :] - shared)
     return ious
-
-
-def suppressed(scores: np.ndarray[Any, Any], overlap: Boxes, most: float = 0.3) -> np.ndarray[Any, Any]:
-    """Places of the boxes that stay, best first: a box falls that overlaps a better one by more than ``most``.
-
-    Args:
-        scores: ``(n,)``.
-        overlap: ``(n, n)`` of the same boxes, by `overlaps`.
-        most: Intersection over union that is still allowed.
-    """
-    order, kept = np.argsort(-scores, kind="stable"), []
-    alive = np.ones(len(scores), dtype=bool)
-    for box in order:
-        if alive[box]:
-            kept.append(box)
-            alive &= overlap[box] <= most
-    return np.array(kept, dtype=np.int64)
 
 
 def pooled(maps: Tensor, boxes: Tensor) -> Tensor:

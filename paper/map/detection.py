@@ -18,8 +18,8 @@ from torch.nn import functional
 
 import aimfor
 
-from ..detection.boxes import overlaps
-from ..experiments.song.detection import KEPT, OBJECTS, Windows, windows
+from ..detection.windows import Judge, windows
+from ..experiments.song.detection import OBJECTS
 from .contest import regime_of_folds
 from .labels import focal, weighted
 from .losses import Loss, MakeLoss, Method, then
@@ -28,8 +28,6 @@ from .task import Checkpoint, Rows, Task, items_of_best
 DATA, METRIC = "voc2012_detection", "ap of boxes"
 #: Pictures of the training part, of these those that choose, and pictures of the val part, which judge.
 TRAIN, CHOOSERS, VAL = 450, 150, 300
-#: The most that two boxes of one class may overlap; from where one is found.
-MOST, LEAST = 0.3, 0.5
 Array = np.ndarray[Any, Any]
 
 
@@ -74,66 +72,6 @@ METHODS = (
     Method("focal", _class_by_class(focal), (0.5, 1.0, 2.0)),
     Method("metric, direct", _ours(True), (0.1, 1.0, 10.0)),
 )
-
-
-class Judge:
-    """Average precision of boxes of each class over some pictures: `average_precision.box_ap` after `suppressed`."""
-
-    def __init__(self, w: Windows, pictures: Sequence[int]) -> None:
-        begins = [0, *w.ends]
-        self.spans = [(begins[picture], begins[picture + 1]) for picture in pictures]
-        self.rows = w.of(list(pictures))
-        self.crowded = [overlaps(boxes, boxes) > MOST for boxes in (w.part.windows[picture] for picture in pictures)]
-        classes, number = len(w.part.names), 0
-        self.counts = np.zeros(classes, dtype=np.int64)
-        self.matches: list[Array] = []
-        for picture in pictures:
-            match = np.full((len(w.part.windows[picture]), classes), -1)
-            for class_id in range(classes):
-                mine = w.part.classes[picture] == class_id
-                if mine.any():
-                    overlap, hard = (
-                        overlaps(w.part.windows[picture], w.part.boxes[picture][mine]),
-                        w.part.difficult[picture][mine],
-                    )
-                    best = overlap.argmax(1)
-                    match[:, class_id] = np.where(overlap.max(1) < LEAST, -1, np.where(hard[best], -2, number + best))
-                    number, self.counts[class_id] = number + len(hard), self.counts[class_id] + (~hard).sum()
-            self.matches.append(match)
-
-    def __call__(self, scores: Tensor) -> Array:
-        """Of each class, from the scores of the rows ``(w, c)``."""
-        classes = scores.shape[1]
-        size = (len(self.spans), classes, KEPT)
-        alive, crowded = np.zeros(size, dtype=bool), np.zeros((*size, KEPT), dtype=bool)
-        value, match = np.zeros(size, dtype=np.float32), np.full(size, -1)
-        begin, columns = 0, np.arange(classes)[:, None]
-        for picture, (start, end) in enumerate(self.spans):
-            mine = scores[begin : begin + end - start].numpy().T
-            top = np.argsort(-mine, 1, kind="stable")[:, :KEPT]
-            n = top.shape[1]
-            alive[picture, :, :n] = True
-            crowded[picture, :, :n, :n] = self.crowded[picture][top[:, :, None], top[:, None, :]]
-            value[picture, :, :n], match[picture, :, :n] = mine[columns, top], self.matches[picture][top, columns]
-            begin += end - start
-        for k in range(KEPT - 1):
-            alive[..., k + 1 :] &= ~(alive[..., k, None] & crowded[..., k, k + 1 :])
-        alive &= match != -2  # a difficult box neither counts nor is punished
-        each = (array.transpose(1, 0, 2) for array in (alive, value, match))
-        return np.array([_ap(v[a], m[a], n) for a, v, m, n in zip(*each, self.counts, strict=True)])
-
-
-def _ap(scores: Array, match: Array, count: int) -> float:
-    """VOC's: the area under precision, made to fall. A true box is found once."""
-    if not count:
-        return float("nan")
-    match = match[np.argsort(-scores, kind="stable")]
-    hit = np.zeros(len(match), dtype=bool)
-    boxes_found, first = np.unique(match, return_index=True)
-    hit[first[boxes_found >= 0]] = True
-    precision = hit.cumsum() / np.arange(1, len(hit) + 1)
-    falling = np.maximum.accumulate(precision[::-1])[::-1]
-    return float(falling[hit].sum() / count)
 
 
 def draw(task: Task, balanced: bool, generator: torch.Generator) -> Iterator[Tensor]:

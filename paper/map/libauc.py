@@ -1,36 +1,19 @@
-"""LibAUC's own losses with their own optimizers, as rivals of the map where that package is installed.
-
-``pip install --no-deps libauc==2.0.1`` (it asks for torchvision otherwise), and what its import then names.
-"""
+"""LibAUC's own losses with their own optimizers, as rivals of the map where that package is installed."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import torch
-from torch import nn
 
+from ..rivals.libauc import loss_and_optimizer
 from .losses import Method, plain
 from .task import CHECKPOINTS, Checkpoint, Task
 from .training import scores_of
 
-NAMES = ("LibAUC AUCM", "LibAUC AP", "LibAUC pAUC")
-
-
-def _loss_and_optimizer(name: str, network: nn.Module, rate: float, knob: float, labels: torch.Tensor) -> Any:
-    losses, optimizers = (importlib.import_module(f"libauc.{module}") for module in ("losses", "optimizers"))
-    if name == "LibAUC AUCM":
-        loss = losses.AUCMLoss(margin=knob)
-        return loss, optimizers.PESG(network.parameters(), loss_fn=loss, lr=rate, verbose=False)
-    if name == "LibAUC AP":
-        loss = losses.APLoss(data_len=len(labels), gamma=knob)
-        return loss, optimizers.SOAP(network.parameters(), lr=rate, mode="adam", verbose=False)
-    loss = losses.pAUC_CVaR_Loss(data_len=len(labels), pos_len=int(labels.sum()), beta=knob)
-    return loss, optimizers.SOPA(network.parameters(), lr=rate, mode="adam", verbose=False)
+#: Of each loss the argument that is tried: the margin, the share of a moving average, the share of negatives.
+KNOBS = {"LibAUC AUCM": "margin", "LibAUC AP": "gamma", "LibAUC pAUC": "beta"}
 
 
 def train(
@@ -39,7 +22,7 @@ def train(
     """As `training.train`, on sigmoids of balanced batches (what LibAUC's `DualSampler` draws)."""
     torch.manual_seed(seed)
     network = task.network()
-    loss, optimizer = _loss_and_optimizer(name, network, rate, knob, task.train.y)
+    loss, optimizer = loss_and_optimizer(name, network, rate, task.train.y, **{KNOBS[name]: knob})
     checkpoints, draws = [], task.draw(task, True, torch.Generator().manual_seed(task.seed))
     for step in range(task.steps * (2 if twice else 1)):
         index = next(draws)
@@ -54,9 +37,13 @@ def train(
     return checkpoints
 
 
-#: PESG's own learning rate is 0.1, that of SOAP and SOPA 1e-3. Knobs: margin, moving average, share of negatives.
+def _method(name: str, knobs: tuple[float, ...], rates: tuple[float, ...]) -> Method:
+    return Method(name, plain, knobs, rates=rates, own=partial(train, name))
+
+
+#: PESG's own learning rate is 0.1, that of SOAP and SOPA 1e-3.
 METHODS = (
-    Method(NAMES[0], plain, (0.5, 1.0, 2.0), rates=(0.02, 0.1, 0.5), own=partial(train, NAMES[0])),
-    Method(NAMES[1], plain, (0.1, 0.5, 0.9), rates=(3e-4, 1e-3, 3e-3), own=partial(train, NAMES[1])),
-    Method(NAMES[2], plain, (0.01, 0.1, 0.3), rates=(3e-4, 1e-3, 3e-3), own=partial(train, NAMES[2])),
+    _method("LibAUC AUCM", (0.5, 1.0, 2.0), (0.02, 0.1, 0.5)),
+    _method("LibAUC AP", (0.1, 0.5, 0.9), (3e-4, 1e-3, 3e-3)),
+    _method("LibAUC pAUC", (0.01, 0.1, 0.3), (3e-4, 1e-3, 3e-3)),
 )

@@ -40,7 +40,7 @@ def train_libauc(name: str, task: Contest, budget: Budget, seed: int) -> list[Ch
 def _train(name: str, task: Contest, rate: float, budget: Budget, seed: int) -> list[Checkpoint]:
     torch.manual_seed(seed)
     model = task.make_model()
-    loss, optimizer = _parts(name, model, rate, len(task.train))
+    loss, optimizer = loss_and_optimizer(name, model, rate, task.train.y)
     generator = torch.Generator().manual_seed(seed)
     found = []
     for step in range(1, budget.steps + 1):
@@ -58,10 +58,22 @@ def _train(name: str, task: Contest, rate: float, budget: Budget, seed: int) -> 
     return found
 
 
-def _parts(name: str, model: nn.Module, rate: float, rows: int) -> tuple[Any, Any]:
-    losses, optimizers = (importlib.import_module(f"libauc.{part}") for part in ("losses", "optimizers"))
+def loss_and_optimizer(name: str, model: nn.Module, rate: float, labels: Tensor, **knob: float) -> tuple[Any, Any]:
+    """A loss of this package with the optimizer that its documentation pairs it with.
+
+    Args:
+        name: "LibAUC AUCM", "LibAUC AP" or "LibAUC pAUC".
+        model: What the optimizer steps.
+        rate: Of the optimizer.
+        labels: Of all training rows.
+        knob: The loss's own argument (``margin``, ``gamma``, ``beta``), where it is not the package's default.
+    """
+    losses, optimizers = (importlib.import_module(f"libauc.{module}") for module in ("losses", "optimizers"))
+    if name == "LibAUC AUCM":
+        loss = losses.AUCMLoss(**knob)
+        return loss, optimizers.PESG(model.parameters(), loss_fn=loss, lr=rate, verbose=False)
     if name == "LibAUC AP":
-        loss = losses.APLoss(data_len=rows)
+        loss = losses.APLoss(data_len=len(labels), **knob)
         return loss, optimizers.SOAP(model.parameters(), lr=rate, mode="adam", verbose=False)
-    loss = losses.AUCMLoss()
-    return loss, optimizers.PESG(model.parameters(), loss_fn=loss, lr=rate, verbose=False)
+    loss = losses.pAUC_CVaR_Loss(data_len=len(labels), pos_len=int(labels.sum()), **knob)
+    return loss, optimizers.SOPA(model.parameters(), lr=rate, mode="adam", verbose=False)

@@ -13,9 +13,9 @@ import torch
 from sklearn.metrics import average_precision_score
 
 from aimfor.errors import InputError
-from paper.detection import data
+from paper.detection import data, windows
 from paper.detection.average_precision import Detected, Truth, box_ap
-from paper.detection.boxes import checked, overlaps, pooled, suppressed
+from paper.detection.boxes import checked, overlaps, pooled
 
 ONE = {
     "images": [{"id": 7, "file_name": "a.jpg", "width": 40, "height": 30}],
@@ -49,13 +49,6 @@ def test_overlap_is_that_of_a_fine_grid() -> None:
 
     by_hand = [[(inside(a) & inside(b)).sum() / (inside(a) | inside(b)).sum() for b in second] for a in first]
     np.testing.assert_allclose(overlaps(first, second), by_hand, atol=1e-12)
-
-
-def test_a_box_falls_to_a_better_one_that_stays() -> None:
-    boxes = np.array([[0, 0, 10, 10], [0, 0, 10, 6], [0, 5, 10, 12], [20, 20, 30, 30]], dtype=float)
-    kept = suppressed(np.array([0.9, 0.8, 0.7, 0.1]), overlaps(boxes, boxes), 0.3)
-    assert kept.tolist() == [0, 3]  # the third overlaps the first by 5/12
-    assert suppressed(np.array([0.5, 0.8, 0.7, 0.1]), overlaps(boxes, boxes), 0.3).tolist() == [1, 2, 3]
 
 
 def test_voc_rule_by_hand() -> None:
@@ -164,3 +157,34 @@ def test_results_are_sorted_by_class_and_picture() -> None:
 def test_faulty_results_are_refused_in_one_line(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         data.detections([FOUND, {**FOUND, "id": 2, **change}], SEEN, ("cat", "dog"))
+
+
+def test_boxes_of_all_classes_at_once_are_those_of_one_class_in_one_picture() -> None:
+    """Against one box after another and `box_ap`, with more windows than a class keeps and difficult boxes."""
+    random = np.random.default_rng(0)
+    corners = [random.uniform(0, 80, (count, 2)) for count in (90, 70, 40)]
+    boxes = [np.concatenate((one, one + random.uniform(10, 40, one.shape)), 1) for one in corners]
+    truth = [one[random.permutation(len(one))[:6]] + random.uniform(-2, 2, (6, 4)) for one in boxes]
+    classes, hard = [random.integers(0, 3, 6) for _ in truth], [random.random(6) < 0.3 for _ in truth]
+    part = data.Part([0, 1, 2], boxes, truth, classes, hard, ("a", "b", "c"))
+    of_windows = torch.from_numpy(np.concatenate([data.labelled(part, place) for place in range(3)]))
+    w = windows.Windows(torch.zeros(200, 1), of_windows, [90, 160, 200], part)
+    scores = torch.from_numpy(random.normal(size=(200, 3))).float()
+    scores[of_windows >= 0, of_windows[of_windows >= 0]] += 1.5
+    expected = []
+    for one in range(3):
+        real, found = [], []
+        for place, (begin, end) in enumerate(((0, 90), (90, 160), (160, 200))):
+            mine, value = classes[place] == one, scores[begin:end, one].numpy()
+            top = np.argsort(-value, kind="stable")[: windows.KEPT]
+            kept: list[int] = []
+            for box in top:  # it falls to a better one that stays
+                if all(overlaps(boxes[place][[box]], boxes[place][[other]]) <= 0.3 for other in kept):
+                    kept.append(int(box))
+            real.append(Truth(truth[place][mine], hard[place][mine]))
+            found.append(Detected(boxes[place][kept], value[kept]))
+        expected.append(box_ap(real, found))
+    assert windows.Judge(w, range(3))(scores).tolist() == pytest.approx(expected)
+    assert 0.05 < min(expected) < 0.95
+    # A box that is found again is wrong: right, wrong, right of two.
+    assert windows._ap(np.array([3.0, 2.0, 1.0]), np.array([7, 7, 8]), 2) == pytest.approx(0.5 * 1 + 0.5 * 2 / 3)

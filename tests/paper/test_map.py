@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -19,13 +18,9 @@ from aimfor.data.settings import Settings
 from aimfor.lp import LinearProgram
 from aimfor.retrieval import evaluate
 from paper import NAMES
-from paper.detection.average_precision import Detected, Truth, box_ap
-from paper.detection.boxes import overlaps, suppressed
-from paper.detection.data import Part, labelled
 from paper.evidence import _chosen, gathered
 from paper.experiments.ours.floors import holds
-from paper.experiments.song.detection import Windows
-from paper.map import board, curves, detection, labels, libauc, lists, masks, page, regret, tables, unseen
+from paper.map import board, curves, labels, libauc, lists, masks, page, regret, tables, unseen
 from paper.map.contest import TRIAL_SEED, contest, grid
 from paper.map.losses import (
     OF_CLASSES,
@@ -265,34 +260,6 @@ def test_f1_of_labels_is_decided_at_the_choosing_rows_thresholds() -> None:
     assert found["multilabel_f1"] == {"choose": 1.0, "judge": 1.0}
     assert found["multilabel_ap"] == {"choose": 1.0, "judge": 1.0}
     assert labels.mean_f1(scores, y, torch.tensor([0.85, 0.5])) == pytest.approx((2 / 3 + 1) / 2)
-
-
-def test_boxes_of_all_classes_at_once_are_those_of_one_class_in_one_picture() -> None:
-    """Against `suppressed` and `box_ap`, with more windows than a class keeps and difficult boxes."""
-    random = np.random.default_rng(0)
-    corners = [random.uniform(0, 80, (count, 2)) for count in (90, 70, 40)]
-    windows = [np.concatenate((one, one + random.uniform(10, 40, one.shape)), 1) for one in corners]
-    truth = [one[random.permutation(len(one))[:6]] + random.uniform(-2, 2, (6, 4)) for one in windows]
-    classes, hard = [random.integers(0, 3, 6) for _ in truth], [random.random(6) < 0.3 for _ in truth]
-    part = Part([0, 1, 2], windows, truth, classes, hard, ("a", "b", "c"))
-    of_windows = torch.from_numpy(np.concatenate([labelled(part, place) for place in range(3)]))
-    w = Windows(torch.zeros(200, 1), of_windows, [90, 160, 200], part)
-    scores = torch.from_numpy(random.normal(size=(200, 3))).float()
-    scores[of_windows >= 0, of_windows[of_windows >= 0]] += 1.5
-    expected = []
-    for one in range(3):
-        real, found = [], []
-        for place, (begin, end) in enumerate(((0, 90), (90, 160), (160, 200))):
-            mine, value = classes[place] == one, scores[begin:end, one].numpy()
-            top = np.argsort(-value, kind="stable")[: detection.KEPT]
-            kept = top[suppressed(value[top], overlaps(windows[place][top], windows[place][top]))]
-            real.append(Truth(truth[place][mine], hard[place][mine]))
-            found.append(Detected(windows[place][kept], value[kept]))
-        expected.append(box_ap(real, found))
-    assert detection.Judge(w, range(3))(scores).tolist() == pytest.approx(expected)
-    assert 0.05 < min(expected) < 0.95
-    # A box that is found again is wrong: right, wrong, right of two.
-    assert detection._ap(np.array([3.0, 2.0, 1.0]), np.array([7, 7, 8]), 2) == pytest.approx(0.5 * 1 + 0.5 * 2 / 3)
 
 
 def test_neighbours_class_by_class_average_to_the_librarys_evaluation() -> None:

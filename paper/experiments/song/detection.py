@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,56 +18,18 @@ from torch import Tensor
 from torch.nn import functional
 
 import aimfor
-from aimfor.data.components import Components
 
-from ...detection import data
-from ...detection.average_precision import Detected, Truth, box_ap
-from ...detection.boxes import overlaps, suppressed
+from ...detection.windows import Judge, Windows, windows
 from ...experiment import Cell, Experiment, Options, Result, data_folder
 from ...report.detection_board import TITLE, report
 
-PICTURES, JUDGES = 900, 300
+JUDGES = 300
 BATCH, STEPS, OBJECTS = 2048, 800, 512
 RATES = (3e-3, 1e-2)
 EPSILONS: tuple[float | str, ...] = ("auto", 1.0, 10.0)
-#: Windows of a picture that a class keeps for suppression.
-KEPT = 60
 SOFTMAX, AFTER = "softmax", "direct AP after softmax"
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-
-
-@dataclass(frozen=True)
-class Windows:
-    """Features ``(w, d)`` of all windows, their labels (class, −1 background, −2 ignored), each picture's end."""
-
-    x: Tensor
-    labels: Tensor
-    ends: list[int]
-    part: data.Part
-
-    def of(self, places: list[int]) -> Tensor:
-        """Rows of the windows of some pictures."""
-        begins = [0, *self.ends]
-        return torch.cat([torch.arange(begins[place], begins[place + 1]) for place in places])
-
-
-@functools.cache
-def windows(folder: Path, pictures: int = PICTURES, unseen_pictures: int | None = None) -> tuple[Windows, Windows]:
-    known, raw = data.load(folder, "train", pictures)
-    unseen, more = data.load(folder, "val", unseen_pictures)
-    everything = np.concatenate(raw)
-    sample = np.random.default_rng(0).permutation(len(everything))[:20_000]
-    components = Components.fit(torch.from_numpy(everything[sample]).float())
-    return _windows(known, raw, components), _windows(unseen, more, components)
-
-
-def _windows(part: data.Part, raw: list[np.ndarray[Any, Any]], components: Components) -> Windows:
-    x = torch.cat([components(torch.from_numpy(one).float()) for one in raw]).float()
-    # A mean over a window does not tell the whole of an object from a part of it; size and place do.
-    x = torch.cat((x, torch.cat([data.geometry(boxes) for boxes in part.windows])), 1)
-    labels = np.concatenate([data.labelled(part, place) for place in range(len(raw))])
-    return Windows(x, torch.from_numpy(labels), list(np.cumsum([len(one) for one in raw])), part)
 
 
 # ---------------------------------------------------------------- losses: scores (n, 20 or 21), labels (n,)
@@ -155,27 +115,15 @@ def trained(
 
 
 @functools.cache
-def _overlaps(folder: Path, unseen: bool, place: int) -> np.ndarray[Any, Any]:
-    boxes = windows(folder)[unseen].part.windows[place]
-    return overlaps(boxes, boxes).astype(np.float16)
+def _judge(folder: Path, unseen: bool, pictures: tuple[int, ...]) -> Judge:
+    return Judge(windows(folder)[unseen], pictures)
 
 
-def judged(folder: Path, unseen: bool, places: list[int], model: tuple[Tensor, Tensor]) -> list[float]:
+def judged(folder: Path, unseen: bool, pictures: list[int], model: tuple[Tensor, Tensor]) -> list[float]:
     """Average precision of each class over some pictures, after suppression."""
-    w = windows(folder)[unseen]
-    begins, part, classes = [0, *w.ends], w.part, len(w.part.names)
-    truth: list[list[Truth]] = [[] for _ in range(classes)]
-    found: list[list[Detected]] = [[] for _ in range(classes)]
-    for place in places:
-        scores = (w.x[begins[place] : begins[place + 1]] @ model[0] + model[1]).numpy()
-        overlap = _overlaps(folder, unseen, place)
-        for number in range(classes):
-            mine = part.classes[place] == number
-            truth[number].append(Truth(part.boxes[place][mine], part.difficult[place][mine]))
-            top = np.argsort(-scores[:, number], kind="stable")[:KEPT]
-            kept = top[suppressed(scores[top, number], overlap[np.ix_(top, top)], 0.3)]
-            found[number].append(Detected(part.windows[place][kept], scores[kept, number]))
-    return [box_ap(*both) for both in zip(truth, found, strict=True)]
+    judge = _judge(folder, unseen, tuple(pictures))
+    values: list[float] = judge(windows(folder)[unseen].x[judge.rows] @ model[0] + model[1]).tolist()
+    return values
 
 
 @functools.cache
