@@ -106,14 +106,13 @@ def render(results: dict[str, Entries]) -> str:
 
 
 def _sections_folded(text: str) -> list[str]:
-    """Each section of the third level: its heading, and the rest behind a fold."""
+    """Headings, and the first paragraph of a chapter; all else behind folds."""
     page: list[str] = []
-    for section in re.split(r"^(?=##? )|^(?=### )", text, flags=re.MULTILINE):
-        heading, _, body = section.partition("\n")
-        if heading.startswith("### ") and body.strip():
-            page += [heading, "", *folded("Setting and tables", [body.strip()])]
-        elif section.strip():
-            page += [section.rstrip(), ""]
+    for section in re.split(r"^(?=###? )", text, flags=re.MULTILINE):
+        heading, _, body = section.strip().partition("\n")
+        opening, _, rest = ("", "", body) if heading.startswith("### ") else body.strip().partition("\n\n")
+        page += [text for paragraph in (heading, opening) if paragraph for text in (paragraph, "")]
+        page += folded("Setting and tables", [rest.strip()]) if rest.strip() else []
     return page
 
 

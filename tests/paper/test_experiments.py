@@ -150,6 +150,20 @@ def test_evidence_lists_every_claim_and_computes_the_scoreboard() -> None:
     assert evidence.render({}).count(judging.NOT_RUN) >= 10
 
 
+def test_the_page_begins_with_the_map_and_folds_its_tables_within_their_sections() -> None:
+    page = (Path(__file__).parents[2] / "EVIDENCE.md").read_text(encoding="utf8").splitlines()
+    screen = page[: page.index("### Predict, then optimise (`map_regret`)")]
+    assert "![Points gained or lost against tuned cross-entropy](docs/map.svg)" in screen
+    assert len(screen) < 50
+    inside = False
+    for line in page:
+        assert not (inside and line.startswith("#"))
+        assert line.startswith("<details>") != inside if "details>" in line else True
+        inside = (inside or line.startswith("<details>")) and line != "</details>"
+        assert inside or not line.startswith("| ") or line in screen
+    assert not inside
+
+
 def test_the_page_says_where_the_default_falls_short() -> None:
     def score(metric: str, median: float, better: int, worse: int) -> scoreboard.Score:
         three = (median, median, median)
