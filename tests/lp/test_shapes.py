@@ -66,19 +66,19 @@ def test_the_system_of_a_step_is_solved_by_rows_as_by_variables(loose: bool) -> 
     assert bool(g.loose.numel()) is loose
     cone, rows = g.inequalities, g.general + g.equal
     weights = torch.rand(3, cone, dtype=torch.float64) + 0.1
-    right = torch.randn(3, cone + g.equalities + g.variables, 2, dtype=torch.float64)
+    right = torch.randn(2, 3, cone + g.equalities + g.variables, dtype=torch.float64)
     # A row that reads 0·x = q has no solution: the item does not fix that variable.
     bounds = cone - g.general
-    right[:, bounds + rows : -g.variables] *= (g.pinned.coefficients != 0)[:, :, None]
+    right[..., bounds + rows : -g.variables] *= g.pinned.coefficients != 0
     u = RowKkt(g, weights).solve(right, refine=False)
     slacks = torch.zeros_like(u)
-    slacks[:, :cone] = u[:, :cone] / weights[:, :, None]
+    slacks[..., :cone] = u[..., :cone] / weights
     torch.testing.assert_close(product(g, u) - slacks, right, rtol=0, atol=1e-9)
-    x, z = u[:, -g.variables :], torch.cat((u[:, bounds:cone], u[:, :bounds]), 1)
-    torch.testing.assert_close(product(g, u)[:, bounds:cone], g.general_rows(x), rtol=0, atol=1e-12)
-    y = u[:, cone : -g.variables]
-    torch.testing.assert_close(product(g, u)[:, -g.variables :], g.inequality_t(z) + g.equality_t(y), rtol=0, atol=1e-9)
-    torch.testing.assert_close(GramKkt(g, weights).solve(right, refine=True)[:, -g.variables :], x, rtol=0, atol=1e-8)
+    x, z = u[..., -g.variables :], torch.cat((u[..., bounds:cone], u[..., :bounds]), -1)
+    torch.testing.assert_close(product(g, u)[..., bounds:cone], g.general_rows(x), rtol=0, atol=1e-12)
+    y, last = u[..., cone : -g.variables], product(g, u)[..., -g.variables :]
+    torch.testing.assert_close(last, g.inequality_t(z) + g.equality_t(y), rtol=0, atol=1e-9)
+    torch.testing.assert_close(GramKkt(g, weights).solve(right, refine=True)[..., -g.variables :], x, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("rule", [ActiveSet(), Implicit(1e-5)], ids=lambda rule: type(rule).__name__)

@@ -349,8 +349,9 @@ def test_the_sparse_gram_solve_inverts_the_gram_matrix_of_any_size(size: float) 
     program, _ = standard_form(read_program(parts["c"].expand(2, -1), parts["A"][0].to_sparse_csr(), parts["b"][0]))
     weights = size * (torch.rand(2, 30, dtype=torch.float64) + 0.1)
     gram = parts["A"].mT @ (weights[:, :, None] * parts["A"])
-    identity = torch.eye(6, dtype=torch.float64).expand(2, -1, -1)
-    torch.testing.assert_close(program.operator.factor(weights).solve(gram), identity, rtol=0.0, atol=1e-9)
+    identity = torch.eye(6, dtype=torch.float64)[:, None].expand(-1, 2, -1)
+    columns = gram.permute(2, 0, 1)
+    torch.testing.assert_close(program.operator.factor(weights).solve(columns), identity, rtol=0.0, atol=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support", "ignore:Sparse invariant checks")
@@ -362,7 +363,7 @@ def test_an_operator_knows_how_many_programs_it_stands_for(kind: str) -> None:
     scaled, _ = equilibrate(program)
     for operator, batch in ((program.operator, 5), (scaled.operator, 5), (scaled.operator.take(torch.arange(2)), 2)):
         assert operator.batch == batch
-        assert operator.inequality(torch.ones(batch, 3, 1).double()).shape == (batch, 2, 1)
+        assert operator.inequality(torch.ones(batch, 3).double()).shape == (batch, 2)
 
 
 def test_an_operator_that_items_share_is_shared_by_any_of_them() -> None:
@@ -370,9 +371,9 @@ def test_an_operator_that_items_share_is_shared_by_any_of_them() -> None:
     none = Bounds(torch.zeros(0, dtype=torch.int64), torch.zeros(1, 0, dtype=torch.float64))
     part = DenseOperator(rows, equal, none, none, 5).take(torch.tensor([4, 2]))
     assert part.batch == 2
-    x = torch.randn(2, 3, 1, dtype=torch.float64)
-    torch.testing.assert_close(part.equality(x), equal @ x)
-    torch.testing.assert_close(part.general_rows(x), rows @ x)
+    x = torch.randn(2, 3, dtype=torch.float64)
+    torch.testing.assert_close(part.equality(x), x @ equal[0].mT)
+    torch.testing.assert_close(part.general_rows(x), x @ rows[0].mT)
 
 
 @pytest.mark.parametrize("positives", [0, 3, 4])

@@ -49,11 +49,12 @@ def test_the_gram_solve_inverts_the_gram_matrix() -> None:
     program = read_program(a["c"], rows, a["b"], lower=a["lower"], upper=a["upper"]).detached()
     operator = standard_form(program)[0].operator
     weights = torch.rand(1, operator.inequalities, dtype=torch.float64) + 0.1
-    identity = torch.eye(operator.variables, dtype=torch.float64)[None]
-    full = operator.inequality(identity)
-    gram = full.mT @ (weights[:, :, None] * full)
-    assert torch.allclose(operator.factor(weights).solve(gram), identity, atol=1e-9)
-    assert torch.allclose(operator.inequality_t(torch.eye(operator.inequalities)[None].double()), full.mT, atol=1e-12)
+    identity = torch.eye(operator.variables, dtype=torch.float64)[:, None]
+    full = operator.inequality(identity)[:, 0].mT
+    gram = full.mT @ (weights.mT * full)
+    assert torch.allclose(operator.factor(weights).solve(gram[:, None]), identity, atol=1e-9)
+    rows = torch.eye(operator.inequalities)[:, None].double()
+    assert torch.allclose(operator.inequality_t(rows)[:, 0], full, atol=1e-12)
 
 
 def test_bad_pair_rows_are_refused() -> None:

@@ -66,7 +66,7 @@ def test_newton_minimises_the_penalty() -> None:
     assert bool(found.converged.all())
 
     def g(y: torch.Tensor) -> torch.Tensor:
-        over = (scaled.operator.inequality(y[:, :, None])[:, :, 0] - scaled.h).clamp_min(0.0)
+        over = (scaled.operator.inequality(y) - scaled.h).clamp_min(0.0)
         return 0.5 * over.square().sum() + 0.1 * (scaled.c * y).sum()
 
     y = torch.zeros(1, 8).double().requires_grad_()
@@ -260,7 +260,7 @@ def test_every_kind_of_sketch_is_made_its_own_way(kind: str, other: str, monkeyp
     program, _ = standard_form(read_program(**feasible_bounded(2, 30, 4, 0)))
     sketched = SketchedOperator(program.operator, kind, 10, torch.Generator().manual_seed(0))
     monkeypatch.delattr(SketchedOperator, other)
-    step = sketched.factor(torch.ones_like(program.h)).solve(torch.ones(2, 4, 1, dtype=torch.float64))
+    step = sketched.factor(torch.ones_like(program.h)).solve(torch.ones(2, 4, dtype=torch.float64))
     assert bool(step.isfinite().all())
 
 
@@ -287,7 +287,7 @@ def test_a_bound_that_an_item_lacks_stays_a_row_with_room() -> None:
 
 
 def test_a_diagonal_below_zero_by_rounding_alone_is_solved_as_zero() -> None:
-    right = torch.tensor([[[8.0], [0.0]]]).double()
+    right = torch.tensor([[8.0, 0.0]]).double()
     for corner in (0.0, -1e-18):
         gram = torch.tensor([[[4.0, 0.0], [0.0, corner]]]).double()
         assert CholeskyFactor(gram).solve(right).flatten().tolist() == pytest.approx([2.0, 0.0])

@@ -245,10 +245,8 @@ def _start(solved: Solved) -> Tensor:
 def _attached_rows(program: Program, solved: Solved) -> tuple[Tensor, Tensor]:
     """All rows of the program, inequalities first, and right-hand sides, attached to the graph."""
     layout, b = solved.layout, program.c.shape[0]
-    eye = torch.eye(program.c.shape[1], dtype=program.c.dtype, device=program.c.device)
-    tail, fixed = (
-        tensor.rows(eye.expand(b, -1, -1)) for tensor in (solved.raw.operator.bounds, solved.raw.operator.pinned)
-    )
+    raw = solved.raw.operator
+    tail, fixed = (rows.matrix(program.c.shape[1]).expand(b, -1, -1) for rows in (raw.bounds, raw.pinned))
     h, f = [program.rhs], [program.equality_rhs]
     if program.lower is not None:
         lower = program.lower[:, layout.lower]

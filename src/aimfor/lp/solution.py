@@ -130,9 +130,10 @@ def at_costs(program: Standard, scaling: Scaling, rerun: Rerun, costs: Tensor) -
     items = torch.arange(b, device=costs.device).repeat(costs.shape[0] // b)
     copies = program if costs.shape[0] == b else program.take(items)
     with torch.no_grad():
-        c, size = costs * scaling.column[items], scaling.column[items] * scaling.size[items]
+        column = scaling.column[items]
+        c = costs * column
         result, statuses = rerun(Standard(copies.operator, c / positive(largest(c)[:, None]), copies.h, copies.f))
-        return result.point.x * size, statuses, items
+        return result.point.x * column * scaling.size[items], statuses, items
 
 
 def _again(program: Standard, scaling: Scaling, good: Tensor, rerun: Rerun, costs: Tensor) -> Tensor:

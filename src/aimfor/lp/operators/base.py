@@ -37,8 +37,12 @@ class Bounds:
 
     @cached_property
     def signs(self) -> tuple[Tensor, ...]:
-        """The coefficients of each run, ``(b or 1, v, 1)``."""
-        return self.coefficients[:, :, None].chunk(self.runs, 1)
+        """The coefficients of each run, ``(b or 1, v)``."""
+        return self.coefficients.chunk(self.runs, 1)
+
+    @cached_property
+    def squares(self) -> Tensor:
+        return self.coefficients.square()
 
     def take(self, items: Tensor) -> Bounds:
         return self if self.coefficients.shape[0] == 1 else replace(self, coefficients=self.coefficients[items])
@@ -48,24 +52,29 @@ class Bounds:
         return replace(self, coefficients=self.coefficients * rows * columns[:, self.columns])
 
     def rows(self, x: Tensor) -> Tensor:
-        """``(b, v, k)`` to ``(b, rows, k)``."""
+        """``(…, b, v)`` to ``(…, b, rows)``."""
         if self.runs:
-            return torch.cat([signs * x for signs in self.signs], 1)
-        return self.coefficients[:, :, None] * x[:, self.columns]
+            return torch.cat([signs * x for signs in self.signs], -1)
+        return self.coefficients * x[..., self.columns]
 
     def add_transposed(self, total: Tensor, z: Tensor) -> Tensor:
-        """``total + rowsᵀ z``, for ``(b, v, k)`` and ``(b, rows, k)``."""
+        """``total + rowsᵀ z``, for ``(…, b, v)`` and ``(…, b, rows)``."""
         if not self.columns.numel():
             return total
         if not self.runs:
-            return total.index_add(1, self.columns, self.coefficients[:, :, None] * z)
-        for signs, run in zip(self.signs, z.chunk(self.runs, 1), strict=True):
+            return total.index_add(-1, self.columns, self.coefficients * z)
+        for signs, run in zip(self.signs, z.chunk(self.runs, -1), strict=True):
             total = torch.addcmul(total, signs, run)
         return total
 
+    def matrix(self, variables: int) -> Tensor:
+        """The rows themselves, ``(b or 1, rows, v)``."""
+        unit = torch.eye(variables, dtype=self.coefficients.dtype, device=self.columns.device)
+        return self.coefficients[:, :, None] * unit[self.columns]
+
     def diagonal(self, weights: Tensor, variables: int) -> Tensor:
         """``rowsᵀ diag(weights) rows``, which is diagonal: ``(b, v)``."""
-        parts = self.coefficients.square() * weights
+        parts = self.squares * weights
         if self.runs:
             return parts.reshape(len(parts), self.runs, variables).sum(1)
         return parts.new_zeros(len(parts), variables).index_add(1, self.columns, parts)
@@ -76,7 +85,7 @@ class Factor(ABC):
 
     @abstractmethod
     def solve(self, right: Tensor) -> Tensor:
-        """``(b, v, k)`` right-hand sides to ``(b, v, k)`` solutions."""
+        """``(…, b, v)`` right-hand sides to ``(…, b, v)`` solutions."""
 
     @abstractmethod
     def pivot(self) -> Tensor:
@@ -85,6 +94,8 @@ class Factor(ABC):
 
 class Operator(ABC):
     """Inequality and equality rows of a batch of programs.
+
+    Vectors are ``(b, ·)``, or ``(k, b, ·)`` for k at once.
 
     Attributes:
         batch: Number of programs, b.
@@ -123,16 +134,14 @@ class Operator(ABC):
     @cached_property
     def loose(self) -> Tensor:
         """Columns that some item of the batch neither bounds nor fixes."""
-        ones = (rows.coefficients.new_ones(rows.coefficients.shape) for rows in (self.bounds, self.pinned))
-        held = self.bounds.diagonal(next(ones), self.variables) + self.pinned.diagonal(next(ones), self.variables)
+        held = self.bounds.diagonal(torch.ones_like(self.bounds.coefficients), self.variables) + self.pin_diagonal()
         return (held == 0).any(0).nonzero().squeeze(1)
 
     def replaced(self, **fields: Any) -> Self:
         """With other fields, solved as this one is: an item's answer does not depend on its neighbours' leaving."""
         other = copy(self)
-        for name in list(vars(other)):
-            if isinstance(getattr(type(self), name, None), cached_property):
-                delattr(other, name)
+        for name in ("matrix", "turned", "whole"):  # what was made of the old fields
+            vars(other).pop(name, None)
         vars(other).update(fields, wide=self.wide, loose=self.loose)
         return other
 
@@ -141,42 +150,37 @@ class Operator(ABC):
         return self.replaced(bounds=self.bounds.take(items), pinned=self.pinned.take(items), batch=items.numel())
 
     def inequality(self, x: Tensor) -> Tensor:
-        """``(b, v, k)`` to ``(b, inequalities, k)``."""
-        return torch.cat((self.general_rows(x), self.bounds.rows(x)), 1)
+        """``(…, b, v)`` to ``(…, b, inequalities)``."""
+        return torch.cat((self.general_rows(x), self.bounds.rows(x)), -1)
 
     def inequality_t(self, z: Tensor) -> Tensor:
-        """``(b, inequalities, k)`` to ``(b, v, k)``."""
-        return self.bounds.add_transposed(self.general_rows_t(z[:, : self.general]), z[:, self.general :])
+        """``(…, b, inequalities)`` to ``(…, b, v)``."""
+        return self.bounds.add_transposed(self.general_rows_t(z[..., : self.general]), z[..., self.general :])
 
     def equality(self, x: Tensor) -> Tensor:
-        """``(b, v, k)`` to ``(b, equalities, k)``."""
+        """``(…, b, v)`` to ``(…, b, equalities)``."""
         rows = self.equal_rows(x)
-        return torch.cat((rows, self.pinned.rows(x)), 1) if self.pinned.columns.numel() else rows
+        return torch.cat((rows, self.pinned.rows(x)), -1) if self.pinned.columns.numel() else rows
 
     def at(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Inequality and equality rows at one point for each item, ``(b, v)``."""
-        column = x[:, :, None]
-        equality = self.equality(column)[:, :, 0] if self.equalities else x[:, :0]
-        return self.inequality(column)[:, :, 0], equality
+        """Inequality and equality rows at x."""
+        return self.inequality(x), self.equality(x) if self.equalities else x[..., :0]
 
     def combined(self, z: Tensor, y: Tensor) -> Tensor:
-        """``G'z + E'y`` for ``(b, inequalities)`` and ``(b, equalities)``."""
-        total = self.inequality_t(z[:, :, None])
-        if self.equalities:
-            total = total + self.equality_t(y[:, :, None])
-        return total[:, :, 0]
+        """``G'z + E'y`` for ``(…, b, inequalities)`` and ``(…, b, equalities)``."""
+        return self.inequality_t(z) + self.equality_t(y) if self.equalities else self.inequality_t(z)
 
     def equality_t(self, y: Tensor) -> Tensor:
-        """``(b, equalities, k)`` to ``(b, v, k)``."""
-        return self.pinned.add_transposed(self.equal_rows_t(y[:, : self.equal]), y[:, self.equal :])
+        """``(…, b, equalities)`` to ``(…, b, v)``."""
+        return self.pinned.add_transposed(self.equal_rows_t(y[..., : self.equal]), y[..., self.equal :])
 
     def stacked(self, x: Tensor) -> Tensor:
-        """General and equality rows, without those of one entry: ``(b, v, k)`` to ``(b, general + equal, k)``."""
-        return torch.cat((self.general_rows(x), self.equal_rows(x)), 1)
+        """General and equality rows, without those of one entry: ``(…, b, v)`` to ``(…, b, general + equal)``."""
+        return torch.cat((self.general_rows(x), self.equal_rows(x)), -1)
 
     def stacked_t(self, z: Tensor) -> Tensor:
-        """``(b, general + equal, k)`` to ``(b, v, k)``."""
-        return self.general_rows_t(z[:, : self.general]) + self.equal_rows_t(z[:, self.general :])
+        """``(…, b, general + equal)`` to ``(…, b, v)``."""
+        return self.general_rows_t(z[..., : self.general]) + self.equal_rows_t(z[..., self.general :])
 
     def bound_diagonal(self, weights: Tensor) -> Tensor:
         """The bounds' part of the Gram matrix, ``(b, v)``; ``weights`` has one entry per inequality."""
@@ -193,19 +197,19 @@ class Operator(ABC):
 
     @abstractmethod
     def general_rows(self, x: Tensor) -> Tensor:
-        """``(b, v, k)`` to ``(b, general, k)``."""
+        """``(…, b, v)`` to ``(…, b, general)``."""
 
     @abstractmethod
     def general_rows_t(self, z: Tensor) -> Tensor:
-        """``(b, general, k)`` to ``(b, v, k)``."""
+        """``(…, b, general)`` to ``(…, b, v)``."""
 
     @abstractmethod
     def equal_rows(self, x: Tensor) -> Tensor:
-        """``(b, v, k)`` to ``(b, equal, k)``."""
+        """``(…, b, v)`` to ``(…, b, equal)``."""
 
     @abstractmethod
     def equal_rows_t(self, y: Tensor) -> Tensor:
-        """``(b, equal, k)`` to ``(b, v, k)``."""
+        """``(…, b, equal)`` to ``(…, b, v)``."""
 
     @abstractmethod
     def gram_factor(self, weights: Tensor, diagonal: Tensor, ridge: float) -> Factor:

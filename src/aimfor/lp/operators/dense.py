@@ -21,26 +21,30 @@ class CholeskyFactor(Factor):
     def __init__(self, gram: Tensor, ridge: float = RIDGE) -> None:
         diagonal = gram.diagonal(dim1=-2, dim2=-1)
         # A column without any row would have a zero diagonal: the ridge alone then keeps it solvable.
-        self.scale = torch.where(diagonal > 0, diagonal, 1.0).rsqrt_()[:, :, None]
-        unit = (gram * self.scale).mul_(self.scale.mT)
+        self.scale = torch.where(diagonal > 0, diagonal, 1.0).rsqrt_()
+        unit = (gram * self.scale[:, :, None]).mul_(self.scale[:, None])
         unit.diagonal(dim1=-2, dim2=-1).add_(ridge)
         self.lower: Tensor
         self.lower, info = torch.linalg.cholesky_ex(unit)
-        self.broken = info > 0
-        while bool(info.any()) and ridge < 1e-2:
+        self.broken = info.clone() if (failed := bool(info.any())) else info
+        while failed and ridge < 1e-2:
             ridge *= 100.0
             broken = (info > 0).nonzero().squeeze(1)
             again = unit[broken]
             again.diagonal(dim1=-2, dim2=-1).add_(ridge)
             self.lower[broken], info[broken] = torch.linalg.cholesky_ex(again)
+            failed = bool(info.any())
 
     def pivot(self) -> Tensor:
         if not self.lower.shape[1]:
             return self.lower.new_ones(self.lower.shape[0])
-        return torch.where(self.broken, 0.0, self.lower.diagonal(dim1=-2, dim2=-1).amin(1).square())
+        return torch.where(self.broken > 0, 0.0, self.lower.diagonal(dim1=-2, dim2=-1).amin(1).square())
 
     def solve(self, right: Tensor) -> Tensor:
-        return self.scale * torch.cholesky_solve(self.scale * right, self.lower)
+        scaled = self.scale * right
+        if right.ndim == 2:
+            return self.scale * torch.cholesky_solve(scaled[:, :, None], self.lower)[:, :, 0]
+        return self.scale * torch.cholesky_solve(scaled.permute(1, 2, 0), self.lower).permute(2, 0, 1)
 
 
 class DenseOperator(Operator):
@@ -64,34 +68,33 @@ class DenseOperator(Operator):
         return max(self.rows.shape[0], self.equality_rows.shape[0]) == 1
 
     def general_rows(self, x: Tensor) -> Tensor:
-        return _times(self.rows, x)
+        return times(self.rows, x)
 
     def general_rows_t(self, z: Tensor) -> Tensor:
-        return _times(self.rows.mT, z)
+        return times(self.rows.mT, z)
 
     def equal_rows(self, x: Tensor) -> Tensor:
-        return _times(self.equality_rows, x)
+        return times(self.equality_rows, x)
 
     def equal_rows_t(self, y: Tensor) -> Tensor:
-        return _times(self.equality_rows.mT, y)
+        return times(self.equality_rows.mT, y)
 
     @cached_property
     def matrix(self) -> Tensor:
-        """All rows but those of one entry, ``(b, m + k, v)``; a view where the batch shares them."""
-        size = max(self.rows.shape[0], self.equality_rows.shape[0])
-        parts = [rows for rows in (self.rows, self.equality_rows) if rows.shape[1]] or [self.rows]
-        whole = torch.cat([rows.expand(size, -1, -1) for rows in parts], 1) if len(parts) > 1 else parts[0]
-        return whole.expand(self.batch, -1, -1)
+        """All rows but those of one entry, ``(b, m + k, v)``, or ``(m + k, v)`` where the batch shares them."""
+        if self.shared:
+            return torch.cat((self.rows[0], self.equality_rows[0]))
+        return torch.cat([rows.expand(self.batch, -1, -1) for rows in (self.rows, self.equality_rows)], 1)
 
     @cached_property
     def turned(self) -> Tensor:
         return self.matrix.mT
 
     def stacked(self, x: Tensor) -> Tensor:
-        return torch.bmm(self.matrix, x)
+        return times(self.matrix, x)
 
     def stacked_t(self, z: Tensor) -> Tensor:
-        return torch.bmm(self.turned, z)
+        return times(self.turned, z)
 
     def gram_factor(self, weights: Tensor, diagonal: Tensor, ridge: float) -> Factor:
         gram = (self.rows * weights[:, :, None]).mT @ self.rows
@@ -101,7 +104,7 @@ class DenseOperator(Operator):
         return CholeskyFactor(gram, ridge)
 
     def row_factor(self, theta: Tensor, diagonal: Tensor, keep: Tensor | None = None, ridge: float = RIDGE) -> Factor:
-        square = torch.bmm(self.matrix * theta[:, None, :], self.turned)
+        square = torch.bmm(self.matrix * theta[:, None], self.turned.expand(self.batch, -1, -1))
         return CholeskyFactor(masked(square, diagonal, keep), ridge)
 
     def take(self, items: Tensor) -> Self:
@@ -131,15 +134,17 @@ class DenseOperator(Operator):
     def to_scipy(self) -> tuple[Any, Any]:
         equality = self.equality_rows[:1]
         if self.pinned.columns.numel():
-            pins = self.pinned.rows(torch.eye(self.variables, dtype=self.rows.dtype, device=self.rows.device)[None])
-            equality = torch.cat((equality, pins[:1]), 1)
+            equality = torch.cat((equality, self.pinned.matrix(self.variables)[:1]), 1)
         return self.rows[0].cpu().numpy(), equality[0].cpu().numpy()
 
 
-def _times(a: Tensor, b: Tensor) -> Tensor:
-    """``a @ b`` with either shared by the batch: in two operations, where `matmul` takes six."""
-    size = max(a.shape[0], b.shape[0])
-    return torch.bmm(*(matrix if matrix.shape[0] == size else matrix.expand(size, -1, -1) for matrix in (a, b)))
+def times(matrix: Tensor, x: Tensor) -> Tensor:
+    """``matrix @ x``: ``(m, v)`` or ``(b or 1, m, v)`` by ``(…, b, v)``; a shared matrix multiplies all at once."""
+    if matrix.ndim == 2 or len(matrix) == 1:
+        return torch.nn.functional.linear(x, matrix if matrix.ndim == 2 else matrix[0])
+    if x.ndim == 2:
+        return torch.bmm(matrix, x[:, :, None])[:, :, 0]
+    return torch.bmm(matrix, x.permute(1, 2, 0)).permute(2, 0, 1)
 
 
 def masked(square: Tensor, diagonal: Tensor, keep: Tensor | None) -> Tensor:

@@ -49,11 +49,11 @@ class Csr:
         return sparse.csr_matrix(tuple(array.cpu().numpy() for array in parts), shape=tuple(self.shape))
 
     def times(self, x: Tensor) -> Tensor:
-        """``(b, v, k)`` to ``(b, m, k)``, all columns at once."""
+        """``(…, v)`` to ``(…, m)``, all at once."""
         return _product(self.matrix, x)
 
     def times_t(self, z: Tensor) -> Tensor:
-        """``(b, m, k)`` to ``(b, v, k)``."""
+        """``(…, m)`` to ``(…, v)``."""
         return _product(self.transposed, z)
 
     def scaled(self, rows: Tensor, columns: Tensor) -> Csr:
@@ -71,11 +71,8 @@ class Csr:
 
 
 def _product(matrix: Tensor, x: Tensor) -> Tensor:
-    b, v, k = x.shape
-    if not matrix.shape[0] or not v:
-        return x.new_zeros(b, matrix.shape[0], k)
-    flat = matrix @ x.permute(1, 0, 2).reshape(v, b * k)
-    return flat.reshape(matrix.shape[0], b, k).permute(1, 0, 2)
+    (m, v), lead = matrix.shape, x.shape[:-1]
+    return (matrix @ x.reshape(-1, v).mT).mT.reshape(*lead, m) if m and v else x.new_zeros(*lead, m)
 
 
 class SparseOperator(Operator):
@@ -201,6 +198,5 @@ class BlockFactor(Factor):
         return torch.as_tensor(pivots).reshape(self.like.shape).amin(1).to(self.like)
 
     def solve(self, right: Tensor) -> Tensor:
-        b, n, k = right.shape
-        flat = self.scale[:, None] * right.reshape(b * n, k).cpu().numpy()
-        return torch.as_tensor(self.scale[:, None] * self.lu.solve(flat)).reshape(b, n, k).to(right)
+        flat = self.scale * right.reshape(-1, self.like.numel()).cpu().numpy()
+        return torch.as_tensor(self.scale * self.lu.solve(flat.T).T).reshape(right.shape).to(right)

@@ -84,25 +84,20 @@ class PairOperator(Operator):
         self.general = positives * (features.shape[0] - positives)
         self.variables = self.weights + self.general
 
-    def _table(self, r: Tensor) -> Tensor:
-        """``(b, pq, k)`` to ``(b, p, q, k)``."""
-        return r.reshape(r.shape[0], self.positives, -1, r.shape[2])
-
     def general_rows(self, x: Tensor) -> Tensor:
-        w, z = x[:, : self.weights], x[:, self.weights :]
-        gaps = (self.low @ w)[:, None] - (self.high @ w)[:, :, None]
+        w, z = x[..., : self.weights], x[..., self.weights :]
+        gaps = (w @ self.low.mT)[..., None, :] - (w @ self.high.mT)[..., None]
         return gaps.reshape(z.shape) - z
 
     def general_rows_t(self, z: Tensor) -> Tensor:
-        table = self._table(z)
-        corner = self.low.mT @ table.sum(1) - self.high.mT @ table.sum(2)
-        return torch.cat((corner, -z), 1)
+        table = z.reshape(*z.shape[:-1], self.positives, -1)
+        return torch.cat((table.sum(-2) @ self.low - table.sum(-1) @ self.high, -z), -1)
 
     def equal_rows(self, x: Tensor) -> Tensor:
-        return x[:, :0]
+        return x[..., :0]
 
     def equal_rows_t(self, y: Tensor) -> Tensor:
-        return y.new_zeros(y.shape[0], self.variables, y.shape[2])
+        return y.new_zeros(*y.shape[:-1], self.variables)
 
     def gram_factor(self, weights: Tensor, diagonal: Tensor, ridge: float) -> Factor:
         return _ArrowFactor(self, weights, diagonal, ridge)
@@ -154,11 +149,11 @@ class _ArrowFactor(Factor):
 
     def solve(self, right: Tensor) -> Tensor:
         g, d = self.operator, self.operator.weights
-        top, bottom = right[:, :d], right[:, d:] / self.slack[:, :, None]
+        top, bottom = right[..., :d], right[..., d:] / self.slack
         # The off-diagonal block is Aᵀ D restricted to w times the slack column: B r = corner part of Aᵀ(−D r).
-        w = self.corner.solve(top + g.general_rows_t(self.rows[:, :, None] * bottom)[:, :d])
-        along = g.general_rows(torch.cat((w, torch.zeros_like(bottom)), 1))
-        return torch.cat((w, bottom + self.rows[:, :, None] * along / self.slack[:, :, None]), 1)
+        w = self.corner.solve(top + g.general_rows_t(self.rows * bottom)[..., :d])
+        along = g.general_rows(torch.cat((w, torch.zeros_like(bottom)), -1))
+        return torch.cat((w, bottom + self.rows * along / self.slack), -1)
 
 
 def pair_gradient(pairs: list[tuple[Tensor, Tensor]], rows: PairRows) -> Tensor:

@@ -1,6 +1,6 @@
 """The linear systems of the solvers, with one unknown per variable or one per row, whichever are fewer.
 
-`kkt` is the system of an interior step. Its unknowns stand in one tensor ``(b, n, k)``: the duals of bounds, of rows
+`kkt` is the system of an interior step. Its unknowns stand in one tensor ``(…, b, n)``: the duals of bounds, of rows
 (inequalities, then equalities) and of fixed variables, then x. So the cone is one slice, the rows are one slice, and a
 small program costs few operations.
 
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from .base import RIDGE, Factor, Operator
-from .dense import CholeskyFactor
+from .dense import CholeskyFactor, times
 
 Pair = tuple[Tensor, Tensor]
 
@@ -64,10 +64,10 @@ class GramFace(Face):
         self.factor = operator.factor(self.mask, ridge)
 
     def step(self, rows: Tensor, equal: Tensor) -> Tensor:
-        return self.factor.solve(self.operator.combined(rows, equal)[:, :, None])[:, :, 0]
+        return self.factor.solve(self.operator.combined(rows, equal))
 
     def weigh(self, right: Tensor) -> Pair:
-        rows, equal = self.operator.at(self.factor.solve(right[:, :, None])[:, :, 0])
+        rows, equal = self.operator.at(self.factor.solve(right))
         return self.mask * rows, equal
 
 
@@ -85,19 +85,19 @@ class RowFace(Face):
         self.factor = operator.row_factor(self.open, 1.0 - self.keep, self.keep, ridge)
 
     def _solve(self, rows: Tensor) -> Tensor:
-        return self.keep * self.factor.solve((self.keep * rows)[:, :, None])[:, :, 0]
+        return self.keep * self.factor.solve(self.keep * rows)
 
     def step(self, rows: Tensor, equal: Tensor) -> Tensor:
         g, m = self.operator, self.operator.general
-        moved = g.bounds.add_transposed(torch.zeros_like(self.open)[:, :, None], rows[:, m:, None])
-        moved = g.pinned.add_transposed(moved, equal[:, g.equal :, None])[:, :, 0] * self.share
-        over = torch.cat((rows[:, :m], equal[:, : g.equal]), 1) - g.stacked(moved[:, :, None])[:, :, 0]
-        return moved + self.open * g.stacked_t(self._solve(over)[:, :, None])[:, :, 0]
+        moved = g.bounds.add_transposed(torch.zeros_like(self.open), rows[:, m:])
+        moved = g.pinned.add_transposed(moved, equal[:, g.equal :]) * self.share
+        over = torch.cat((rows[:, :m], equal[:, : g.equal]), 1) - g.stacked(moved)
+        return moved + self.open * g.stacked_t(self._solve(over))
 
     def weigh(self, right: Tensor) -> Pair:
         g, m = self.operator, self.operator.general
-        rows = self._solve(g.stacked((self.open * right)[:, :, None])[:, :, 0])
-        rest = (right - g.stacked_t(rows[:, :, None])[:, :, 0]) * self.share
+        rows = self._solve(g.stacked(self.open * right))
+        rest = (right - g.stacked_t(rows)) * self.share
         pinned = g.pinned.coefficients * rest[:, g.pinned.columns]
         bounds = self.tight * rest[:, g.bounds.columns]
         return torch.cat((rows[:, :m], bounds), 1), torch.cat((rows[:, m:], pinned), 1)
@@ -106,7 +106,7 @@ class RowFace(Face):
 def split(g: Operator, u: Tensor) -> tuple[Tensor, ...]:
     """Bounds, rows, fixed variables and x."""
     sizes = [g.bounds.columns.numel(), g.general + g.equal, g.pinned.columns.numel(), g.variables]
-    return u.split_with_sizes(sizes, 1)
+    return u.split_with_sizes(sizes, -1)
 
 
 def product(g: Operator, u: Tensor) -> Tensor:
@@ -115,7 +115,7 @@ def product(g: Operator, u: Tensor) -> Tensor:
     parts = [g.bounds.rows(x), g.stacked(x), g.bounds.add_transposed(g.stacked_t(rows), bounds)]
     if g.pinned.columns.numel():
         parts[2:] = [g.pinned.rows(x), g.pinned.add_transposed(parts[2], pins)]
-    return torch.cat(parts, 1)
+    return torch.cat(parts, -1)
 
 
 class Kkt(ABC):
@@ -128,7 +128,7 @@ class Kkt(ABC):
     exact: int
 
     def __init__(self, operator: Operator, weights: Tensor) -> None:
-        self.operator, self.weights = operator, weights[:, :, None]
+        self.operator, self.weights = operator, weights
         self.bound_weights = self.weights[:, : operator.bounds.columns.numel()]
 
     @abstractmethod
@@ -140,8 +140,8 @@ class Kkt(ABC):
         u = self.once(right)
         if refine:
             rest, cone = right - product(self.operator, u), self.weights.shape[1]
-            rest[:, :cone] += u[:, :cone] / self.weights
-            rest[:, : self.exact] = 0.0
+            rest[..., :cone].add_(u[..., :cone] / self.weights)
+            rest[..., : self.exact].zero_()
             u = u + self.once(rest)
         return u
 
@@ -162,29 +162,29 @@ class GramKkt(Kkt):
         super().__init__(operator, weights)
         g, bounds = operator, self.bound_weights.shape[1]
         self.exact = weights.shape[1]
-        held = g.bounds.diagonal(weights[:, :bounds], g.variables)
+        held = g.bounds.diagonal(self.bound_weights, g.variables)
         if g.pinned.columns.numel():
             held = held + g.pin_diagonal()
-        self.row_weights = self.weights[:, bounds:]
-        self.factor = g.gram_factor(weights[:, bounds:], held, RIDGE)
+        self.row_weights = weights[:, bounds:]
+        self.factor = g.gram_factor(self.row_weights, held, RIDGE)
         if g.equalities:
-            identity = torch.eye(g.equalities, dtype=weights.dtype, device=weights.device)
-            columns = g.equality_t(identity.expand(weights.shape[0], -1, -1))
-            self.schur = CholeskyFactor(g.equality(self.factor.solve(columns)))
+            unit = torch.eye(g.equalities, dtype=weights.dtype, device=weights.device)[:, None]
+            columns = g.equality_t(unit.expand(-1, weights.shape[0], -1))
+            self.schur = CholeskyFactor(g.equality(self.factor.solve(columns)).permute(1, 2, 0))
 
     def once(self, right: Tensor) -> Tensor:
         g = self.operator
         bounds, rows, pins, p = split(g, right)
-        general, w, wb = rows[:, : g.general], self.row_weights, self.bound_weights
+        general, w, wb = rows[..., : g.general], self.row_weights, self.bound_weights
         p = g.bounds.add_transposed(p + g.general_rows_t(w * general), wb * bounds)
-        y = rows[:, g.general :]
+        y = rows[..., g.general :]
         if g.equalities:
-            q = torch.cat((y, pins), 1)
+            q = torch.cat((y, pins), -1)
             p = p + g.equality_t(q)
             y = self.schur.solve(g.equality(self.factor.solve(p)) - q)
             p = p - g.equality_t(y)
         x = self.factor.solve(p)
-        return torch.cat((wb * (g.bounds.rows(x) - bounds), w * (g.general_rows(x) - general), y, x), 1)
+        return torch.cat((wb * (g.bounds.rows(x) - bounds), w * (g.general_rows(x) - general), y, x), -1)
 
 
 class RowKkt(Kkt):
@@ -198,7 +198,7 @@ class RowKkt(Kkt):
     def __init__(self, operator: Operator, weights: Tensor) -> None:
         super().__init__(operator, weights)
         g, self.exact = operator, self.bound_weights.shape[1]
-        held = g.bounds.diagonal(weights[:, : self.exact], g.variables)
+        held = g.bounds.diagonal(self.bound_weights, g.variables)
         theta = held.reciprocal()
         if g.pinned.columns.numel():
             pins = g.pin_diagonal() > 0
@@ -209,16 +209,15 @@ class RowKkt(Kkt):
         spread = weights[:, self.exact :].reciprocal()
         if g.equal:
             spread = torch.cat((spread, weights.new_zeros(weights.shape[0], g.equal)), 1)
-        self.theta, self.factor = theta[:, :, None], g.row_factor(theta, spread)
+        self.theta, self.factor = theta, g.row_factor(theta, spread)
         self.free: Tensor | None = None
         if g.loose.numel():
-            self.free = free[:, g.loose, None]
-            unit = weights.new_zeros(1, g.variables, g.loose.numel())
-            unit[0, g.loose, torch.arange(g.loose.numel(), device=unit.device)] = 1.0
-            columns = g.stacked(unit.expand(weights.shape[0], -1, -1)) * self.free.mT
-            self.columns, self.reached = columns, self.factor.solve(columns)
-            corner = columns.mT @ self.reached
-            corner.diagonal(dim1=-2, dim2=-1).add_(1.0 - self.free[:, :, 0].to(corner.dtype))
+            self.free = free[:, g.loose]
+            unit = torch.eye(g.variables, dtype=weights.dtype, device=weights.device)[g.loose, None]
+            columns = g.stacked(unit.expand(-1, weights.shape[0], -1)) * self.free.mT[:, :, None]
+            self.columns, self.reached = columns.transpose(0, 1), self.factor.solve(columns).permute(1, 2, 0)
+            corner = self.columns @ self.reached
+            corner.diagonal(dim1=-2, dim2=-1).add_(1.0 - self.free.to(corner.dtype))
             self.corner = CholeskyFactor(corner)
 
     def once(self, right: Tensor) -> Tensor:
@@ -228,23 +227,23 @@ class RowKkt(Kkt):
         p = g.bounds.add_transposed(p, weighted)
         fixed_x = theta * p
         if g.pinned.columns.numel():
-            size = g.pinned.coefficients[:, :, None]
+            size = g.pinned.coefficients
             values = torch.where(size > 0, pins / size, 0.0)
-            fixed_x = fixed_x.index_add(1, g.pinned.columns, values)
+            fixed_x = fixed_x.index_add(-1, g.pinned.columns, values)
         rows = self.factor.solve(g.stacked(fixed_x) - sides)
         if self.free is not None:
-            over = torch.where(self.free, p[:, g.loose] - self.columns.mT @ rows, 0.0)
+            over = torch.where(self.free, p[..., g.loose] - times(self.columns, rows), 0.0)
             loose = self.corner.solve(over)
-            rows = rows + self.reached @ loose
+            rows = rows + times(self.reached, loose)
         reached = g.stacked_t(rows)
         x = torch.addcmul(fixed_x, theta, reached, value=-1.0)
         if self.free is not None:
-            x[:, g.loose] = torch.where(self.free, loose, x[:, g.loose])
+            x[..., g.loose] = torch.where(self.free, loose, x[..., g.loose])
         parts = [self.bound_weights * g.bounds.rows(x) - weighted, rows, x]
         if g.pinned.columns.numel():
-            rest = (p - reached)[:, g.pinned.columns]
+            rest = (p - reached)[..., g.pinned.columns]
             parts.insert(2, torch.where(size > 0, rest / size, 0.0))
-        return torch.cat(parts, 1)
+        return torch.cat(parts, -1)
 
 
 class WoodburyFactor(Factor):
@@ -256,14 +255,13 @@ class WoodburyFactor(Factor):
     def __init__(self, operator: Operator, active: Tensor, ridge: float) -> None:
         self.operator = operator
         held = operator.bound_diagonal(active) + operator.pin_diagonal()
-        self.theta = (1.0 / (held + ridge))[:, :, None]
+        self.theta = 1.0 / (held + ridge)
         self.keep = torch.cat((active[:, : operator.general], active.new_ones(active.shape[0], operator.equal)), 1)
-        self.inner = operator.row_factor(self.theta[:, :, 0], torch.ones_like(self.keep), self.keep)
+        self.inner = operator.row_factor(self.theta, torch.ones_like(self.keep), self.keep)
 
     def pivot(self) -> Tensor:
         return self.inner.pivot()
 
     def solve(self, right: Tensor) -> Tensor:
-        keep = self.keep[:, :, None]
-        rows = keep * self.inner.solve(keep * self.operator.stacked(self.theta * right))
+        rows = self.keep * self.inner.solve(self.keep * self.operator.stacked(self.theta * right))
         return self.theta * (right - self.operator.stacked_t(rows))

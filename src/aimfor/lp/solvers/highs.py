@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError
-from ..operators.base import Operator
+from ..operators.base import Bounds, Operator
 from ..program import Standard
 from .base import (
     INFEASIBLE,
@@ -76,21 +76,20 @@ def _solve_item(program: Standard, tol: float) -> SolverResult:
 
 def _numpy(program: Standard) -> _Item:
     rows, equality_rows = program.operator.to_scipy()
-    lower, upper = column_limits(program)
     h, m = program.h[0].cpu().numpy(), program.operator.general
+    lower, upper = column_limits(program.operator.bounds, program.h[:, m:], len(program.c[0]))
     return _Item(program.c[0].cpu().numpy(), rows, h[:m], equality_rows, program.f[0].cpu().numpy(), lower[0], upper[0])
 
 
-def column_limits(program: Standard) -> tuple[Any, Any]:
+def column_limits(bounds: Bounds, rhs: Tensor, variables: int) -> tuple[Any, Any]:
     """Lower and upper bounds of the variables in numpy, ``(b, v)`` each, infinite where there are none."""
     import numpy as np
 
-    bounds, shape = program.operator.bounds, tuple(program.c.shape)
     columns, coefficients = bounds.columns.cpu().numpy(), bounds.coefficients.cpu().numpy()
-    ends = program.h[:, program.operator.general :].cpu().numpy()
+    ends = rhs.cpu().numpy()
     limits = []
     for sign in (-1.0, 1.0):
-        limit, here = np.full(shape, sign * np.inf), (coefficients * sign > 0).any(0)
+        limit, here = np.full((len(ends), variables), sign * np.inf), (coefficients * sign > 0).any(0)
         given = coefficients[:, here] * sign > 0
         limit[:, columns[here]] = np.where(given, sign * ends[:, here], sign * np.inf)
         limits.append(limit)
@@ -186,19 +185,24 @@ class Highs(Method):
         import numpy as np
 
         model, self._kept = self._kept, None  # whoever calls at the same time from another thread makes its own
-        shared, (lower, upper) = shares_rows(program.operator), column_limits(program)
-        right = torch.cat((program.h[:, : program.operator.general], program.f), 1).cpu().numpy()
-        limits, c, answers = np.concatenate((right, lower, upper), 1), program.c.cpu().numpy(), []
-        moved = [True, *(limits[1:] != limits[:-1]).any(1).tolist()]
-        for i in range(len(c)):
+        g, shared, answers = program.operator, shares_rows(program.operator), []
+        sides = torch.cat((program.h, program.f, g.bounds.coefficients.expand(len(program.h), -1)), 1)
+        moved = [True, *(sides[1:] != sides[:-1]).any(1).tolist()]
+        index = torch.tensor(moved).nonzero().squeeze(1).to(sides.device)
+        h, f = program.h[index], program.f[index]
+        columns = column_limits(g.bounds.take(index), h[:, g.general :], g.variables)
+        limits = iter(np.concatenate((h[:, : g.general].cpu().numpy(), f.cpu().numpy(), *columns), 1))
+        for i, c in enumerate(program.c.cpu().numpy()):
             if model is None or i == 0 or not shared:
                 item = torch.tensor([i], device=program.c.device)
-                rows = (program.operator if shared else program.operator.take(item)).to_scipy()
+                rows = (g if shared else g.take(item)).to_scipy()
                 if model is None or not model.has(rows):
                     model = _Model(rows)
+            if moved[i]:
+                ends = next(limits)
             if moved[i] or model.limits is None:
-                model.limit(limits[i])
-            answers.append(model.solve(c[i]))
+                model.limit(ends)
+            answers.append(model.solve(c))
         self._kept = model
         return _certify(program, answers, tol)
 
@@ -287,8 +291,8 @@ def _duals(program: Standard, rows: Any, columns: Any) -> tuple[Tensor, Tensor]:
     """y and z from HiGHS' duals of rows ``(b, general + equalities)`` and columns ``(b, v)``."""
     g = program.operator
     row_dual, column_dual = (torch.as_tensor(duals).to(program.c) for duals in (rows, columns))
-    bounds = -g.bounds.coefficients * column_dual[:, g.bounds.columns]
-    return -row_dual[:, g.general :], torch.cat((-row_dual[:, : g.general], bounds), 1).clamp_min(0.0)
+    z = torch.cat((row_dual[:, : g.general], g.bounds.rows(column_dual)), 1).neg_().clamp_min_(0.0)
+    return -row_dual[:, g.general :], z
 
 
 def _certify(program: Standard, answers: list[Answer], tol: float) -> SolverResult:
@@ -299,9 +303,10 @@ def _certify(program: Standard, answers: list[Answer], tol: float) -> SolverResu
     nothing = (np.zeros(g.variables), np.zeros(g.general + g.equalities), np.zeros(g.variables), 0)
     x, rows, columns, pivots = map(np.asarray, zip(*(answer or nothing for answer in answers), strict=True))
     (y, z), primal = _duals(program, rows, columns), torch.as_tensor(x).to(program.c)
-    slack = program.h - g.at(primal)[0]
+    values = g.at(primal)
+    slack = program.h - values[0]
     point = Point(primal, y, z, (slack <= ZERO) | (z > slack))
-    errors = residuals(program, point)
+    errors = residuals(program, point, values)
     if not bool((errors.worst() <= EXACT).all()):  # as a vertex that was never perturbed is
         point, errors = certified(program, point, tol)
         point = replace(point, firm=None)

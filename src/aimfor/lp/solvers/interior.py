@@ -72,7 +72,7 @@ class Path:
 
 @dataclass(frozen=True)
 class Data:
-    """``[h, f, −c]``, ``(b, n)``, in the order of the unknowns, and ``[0, 0, c], [h, f, 0]``, ``(b, 2, n)``."""
+    """``[h, f, −c]`` and ``[h, f, c]``, ``(b, n)`` each, in the order of the unknowns."""
 
     operator: Operator
     right: Tensor
@@ -82,13 +82,11 @@ class Data:
     def of(cls, program: Standard) -> Data:
         g, (h, f, c) = program.operator, (program.h, program.f, program.c)
         sides = (h[:, g.general :], h[:, : g.general], f)
-        value = torch.cat((*sides, c), 1)[:, None].repeat(1, 2, 1)
-        value[:, 0, : -g.variables], value[:, 1, -g.variables :] = 0.0, 0.0
-        return cls(g, torch.cat((*sides, -c), 1), value)
+        return cls(g, torch.cat((*sides, -c), 1), torch.cat((*sides, c), 1))
 
-    def sums(self, u: Tensor) -> Tensor:
-        """``c·x`` and ``h·z + f·y`` of ``(b, n, k)``, ``(b, 2, k)``; NaN where anything in u is not finite."""
-        return torch.bmm(self.value, u)
+    def total(self, u: Tensor) -> Tensor:
+        """``c·x + h·z + f·y``, ``(…, b, 1)``."""
+        return (self.value * u).sum(-1, keepdim=True)
 
     def take(self, items: Tensor) -> Data:
         return Data(self.operator.take(items), self.right[items], self.value[items])
@@ -101,7 +99,7 @@ def starting_point(data: Data, cone: int) -> Path:
     costs = n - data.operator.variables
     primal[:, :costs], dual[:, costs:] = data.right[:, :costs], data.right[:, costs:]
     system = kkt(data.operator, primal.new_ones(b, cone))
-    primal, dual = system.solve(torch.stack((primal, dual), 2), refine=False).unbind(2)
+    primal, dual = system.solve(torch.stack((primal, dual)), refine=False)
     unit = primal.new_ones(b, 1)
     u = torch.cat((unit, _inside(dual[:, :cone]), dual[:, cone:costs], primal[:, costs:]), 1)
     return Path(u, torch.cat((unit, _inside(-primal[:, :cone])), 1))
@@ -157,16 +155,18 @@ def interior_point(
 def _residual(data: Data, at: Path) -> Tensor:
     """What is missing: ``−(κ + c·x + f·y + h·z)``, then ``τ [h, f, −c] − [Gx + s, Ex, G'z + E'y]``, ``(b, 1 + n)``."""
     cone, u = at.s.shape[1] - 1, at.u[:, 1:]
-    rest = torch.addcmul(-product(data.operator, u[:, :, None])[:, :, 0], data.right, at.u[:, :1])
-    rest[:, :cone] -= at.s[:, 1:]
-    return torch.cat((-at.s[:, :1] - data.sums(u[:, :, None]).sum(1), rest), 1)
+    rest = torch.addcmul(-product(data.operator, u), data.right, at.u[:, :1])
+    rest[:, :cone].sub_(at.s[:, 1:])
+    return torch.cat((-at.s[:, :1] - data.total(u), rest), 1)
 
 
 def _outcome(data: Data, at: Path, rest: Tensor, length: Tensor, tol: float) -> tuple[Tensor | None, Tensor]:
     """The code of each item, None while all are on their way; and the residual, measured anew where it is a proof."""
     v, (tau, kappa) = data.operator.variables, (at.u[:, 0], at.s[:, 0])
-    cost, bound = data.sums(at.u[:, 1:, None])[:, :, 0].unbind(1)
-    gap = at.product.sum(1) / (tau * (tau + cost.abs()))  # NaN where anything is not finite
+    terms = data.value * at.u[:, 1:]
+    cost, bound = terms[:, -v:].sum(1), terms[:, :-v].sum(1)
+    gap = at.product.sum(1) / (tau * (tau + cost.abs()))
+    gap = torch.add(gap, bound, alpha=0.0)  # NaN where anything is not finite
     if bool(((gap > tol) & (tau > 1e-2 * kappa) & (length > 1e-10)).all()):
         return None, rest
     size = torch.stack((rest[:, 1:], at.u[:, 1:])).abs()
@@ -201,18 +201,18 @@ def _advance(data: Data, at: Path, rest: Tensor, refine: bool) -> tuple[Path, Te
     ratio = z / s
     system = kkt(data.operator, ratio[:, 1:])
     right = rest.clone()
-    right[:, :cone] += s
-    both = system.solve(torch.stack((data.right, right[:, 1:]), 2), refine=refine)
-    along = data.sums(both).sum(1)
-    home, slope = both[:, :, 0], along[:, :1] - ratio[:, :1].reciprocal()
+    right[:, :cone].add_(s)
+    both = system.solve(torch.stack((data.right, right[:, 1:])), refine=refine)
+    (home, there), (rise, along) = both, data.total(both)
+    slope = rise - ratio[:, :1].reciprocal()
 
     def direction(right: Tensor, there: Tensor, along: Tensor) -> tuple[Tensor, Tensor]:
         tau = (right[:, :1] - along) / slope
         du = torch.cat((tau, torch.addcmul(there, tau, home)), 1)
         return du, du[:, :cone] / z
 
-    _, r = direction(right, both[:, :, 1], along[:, 1:])
-    low, high = torch.aminmax(r, dim=1, keepdim=True)
+    _, r = direction(right, there, along)
+    low, high = r.amin(1, keepdim=True), r.amax(1, keepdim=True)
     length = torch.maximum(-low, high + 1.0).clamp_min(0.99).reciprocal()
     sigma = (1.0 - length) ** 3
     keep = 1.0 - sigma
@@ -220,9 +220,9 @@ def _advance(data: Data, at: Path, rest: Tensor, refine: bool) -> tuple[Path, Te
         torch.addcmul(s, s, r + r * r, value=-1.0), sigma * at.product.mean(1, keepdim=True), z, value=-1.0
     )
     right = keep * rest
-    right[:, :cone] += t
-    there = system.solve(right[:, 1:, None], refine=refine)
-    du, r = direction(right, there[:, :, 0], data.sums(there)[:, :, 0].sum(1, keepdim=True))
+    right[:, :cone].add_(t)
+    there = system.solve(right[:, 1:], refine=refine)
+    du, r = direction(right, there, data.total(there))
     ds = torch.addcmul(t, s, r).neg_()
     length = -0.99 * torch.cat((r, ds / s), 1).amin(1, keepdim=True).clamp_max(-0.99).reciprocal()
     moved = Path(torch.addcmul(at.u, length, du), torch.addcmul(s, length, ds))

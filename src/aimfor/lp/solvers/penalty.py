@@ -83,7 +83,7 @@ def minimise_penalty(
             over, off, gradient, eps = over[keep], off[keep], gradient[keep], eps[keep]
         active = (over > 0).to(point.dtype)
         factor = (WoodburyFactor if rest.operator.wide else Operator.factor)(rest.operator, active, STEP_RIDGE)
-        direction = -factor.solve(gradient[:, :, None])[:, :, 0]
+        direction = -factor.solve(gradient)
         point = point + _exact_step(rest, eps, over, off, direction) * direction
     return Penalised(y, rows, equal, converged, steps)
 
