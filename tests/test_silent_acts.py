@@ -21,7 +21,7 @@ from aimfor.data.tables import read_table
 from aimfor.errors import InputError
 from aimfor.runs import driver
 from aimfor.runs.compare.cells import key_of
-from aimfor.runs.predict import TableWriter
+from aimfor.runs.predict import write_rows
 from aimfor.runs.prepared import prepare
 from aimfor.targets.classes import fit_labels
 
@@ -90,8 +90,8 @@ FORMULAS = ["=cmd()", "+1 a", "-x", "@home", "\tx", "-1.5", "+3e5", "plain", "",
 
 def test_texts_that_a_spreadsheet_would_run_get_an_apostrophe() -> None:
     file, raw = io.StringIO(), io.StringIO()
-    TableWriter(file, raw=False).writerows([FORMULAS])
-    TableWriter(raw, raw=True).writerow(FORMULAS)
+    write_rows(file, [FORMULAS], raw=False)
+    write_rows(raw, [FORMULAS], raw=True)
     wanted = ["'=cmd()", "'+1 a", "'-x", "'@home", "'\tx", "-1.5", "+3e5", "plain", "", "'-"]
     assert next(csv.reader(io.StringIO(file.getvalue()))) == wanted
     assert next(csv.reader(io.StringIO(raw.getvalue()))) == FORMULAS

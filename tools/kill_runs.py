@@ -31,7 +31,7 @@ from aimfor.__main__ import main as aimfor
 NOWHERE = "*:0=SIGKILL"
 
 #: What a run imports on its way.
-IMPORTED = ("torch._dynamo", "lightgbm", "aimfor.cli.main", "aimfor.cli.progress", "aimfor.runs.stream.run")
+IMPORTED = ("torch._dynamo", "lightgbm", "aimfor.cli.main", "aimfor.cli.progress", "aimfor.runs.stream")
 
 KINDS = {
     "ensemble": [],

@@ -29,8 +29,7 @@ from common import record
 
 from aimfor.cli.options import bytes_of
 from aimfor.data.chunks import open_table
-from aimfor.runs.stream.reader import Reader
-from aimfor.runs.stream.survey import Cut, Survey, class_counts
+from aimfor.runs.survey import HashSplit, Reader, Survey
 from aimfor.targets.classes import labels_of_counts
 
 COLUMNS = 20
@@ -71,12 +70,12 @@ def make_levels(folder: Path, levels: int) -> None:
 
 def reader_of(folder: Path, units: int) -> Reader:
     """On the first units only: speed is a matter of units, not of their number."""
-    table, cut, survey = open_table(str(folder)), Cut("y", 0.05, 0), Survey()
+    table, split, survey = open_table(str(folder)), HashSplit("y", 0.05, 0), Survey()
     table.units = table.units[:units]
     for number in range(len(table.units)):
-        survey.add(table, number, cut)
-    labels = labels_of_counts(class_counts(survey), binary=True)
-    return Reader(table, cut, survey.encoder(cut, None), labels, survey.train, survey.digests)
+        survey.add(table, number, split)
+    labels = labels_of_counts(survey.class_counts(), binary=True)
+    return Reader(table, split, survey.encoder(split, None), labels, survey.train, survey.digests)
 
 
 def cpu_seconds(function: object, repeats: int = 5) -> float:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import aimfor
 from aimfor.data.backbones import LITE0, load_backbone
-from aimfor.learners.masks.networks import Decoder
+from aimfor.learners.masks import Decoder
 from aimfor.targets.offsets import class_ratios, fit_offsets
 
 from ..data.mask_data import CLASSES, IGNORED

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 import aimfor
 from aimfor.data.components import Components
-from aimfor.learners.networks.per_class import PerClassBatchSampler
+from aimfor.learners.networks.sampler import PerClassBatchSampler
 
 from ..experiments.ours.retrieval_features import SETS, SPLITS, data
 from ..experiments.ours.retrieval_losses import multi_similarity, of_package, smooth_ap, supervised_contrastive

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from aimfor.learners.masks.networks import lovasz as of_classes
-from aimfor.learners.masks.networks import lovasz_weights
+from aimfor.learners.masks import lovasz as of_classes
+from aimfor.learners.masks import lovasz_weights
 
 from ..protocol.protocol import Contender, Loss, cross_entropy, weighted_cross_entropy
 

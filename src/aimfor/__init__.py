@@ -41,7 +41,7 @@ _HOME = {
     "decide": "decisions",
     "metric_from_name": "metrics",
     "support": "metrics",
-    "load": "runs.model",
+    "load": "runs.finished",
     "train": "program",
     "compare": "program",
     "Status": "engine",
@@ -175,7 +175,7 @@ if TYPE_CHECKING:
     from .refit import HeadFitter as HeadFitter
     from .regularized import Regularized as Regularized
     from .retrieval import RetrievalLoss as RetrievalLoss
-    from .runs.model import load as load
+    from .runs.finished import load as load
     from .smooth import SmoothEngine as SmoothEngine
     from .sorted import SortedEngine as SortedEngine
     from .whole import in_parts as in_parts

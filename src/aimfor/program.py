@@ -17,7 +17,7 @@ from .report.summary import summary, verdict
 from .report.write import write_report
 from .runs import driver
 from .runs.evaluation import AnyEvaluation, read_evaluation
-from .runs.model import load
+from .runs.finished import load
 
 __all__ = ["Comparison", "FinishedRun", "compare", "train"]
 

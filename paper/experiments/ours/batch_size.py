@@ -30,7 +30,7 @@ from torch.nn import functional
 
 import aimfor
 from aimfor.errors import DegenerateBatchWarning
-from aimfor.learners.networks.per_class import PerClassBatchSampler
+from aimfor.learners.networks.sampler import PerClassBatchSampler
 
 from ...data.tables import arrays, standardised_parts, stratified
 from ...experiment import Cell, Experiment, Options, Result, data_folder

@@ -15,8 +15,7 @@ import torch
 from aimfor.data.columns import TableEncoder, columns_of
 from aimfor.data.settings import settings
 from aimfor.learners.ensemble import MemoryStore
-from aimfor.runs.ensemble import EnsembleTask, held_out
-from aimfor.runs.fitting import fit_prepared
+from aimfor.runs.ensemble import EnsembleTask, fit_prepared, held_out
 from aimfor.runs.prepared import prepare
 
 from ...data.tables import arrays
@@ -66,7 +65,7 @@ def run(cell: Cell, options: Options) -> Result:
             assert isinstance(ready.encoder, TableEncoder)
             scores = fitted.scores(torch.from_numpy(ready.encoder.transform(columns_of(new.drop(columns=target)))))
             y = torch.from_numpy((new[target].astype(str) == ready.labels.classes[1]).to_numpy().astype(np.int64))
-            part = EnsembleTask(ready)._part(held_out(ready, fitted), fitted.threshold.value)
+            part = EnsembleTask(ready).evaluated_on(held_out(ready, fitted), fitted.threshold.value)
             found[metric] = {
                 "expected": fitted.cross_validated,
                 "interval": part.interval,

@@ -22,7 +22,7 @@ from aimfor.data.settings import Settings
 from aimfor.data.source import Source
 from aimfor.metrics.at_rate import AtRate
 from aimfor.rates import Decision
-from aimfor.runs.fitting import fit_prepared, with_floor
+from aimfor.runs.ensemble import fit_prepared, with_floor
 from aimfor.runs.prepared import prepare
 from aimfor.targets.objective import Objective
 

@@ -26,8 +26,16 @@ from torch import Tensor
 from torch.nn import functional
 
 from aimfor.data.backbones import LITE0, load_backbone
-from aimfor.learners.masks import MaskFit, Masks, fit_masks
-from aimfor.learners.masks.networks import PixelLoss, cross_entropy, enlarged, lovasz_loss, mean_iou
+from aimfor.learners.masks import (
+    MaskFit,
+    Masks,
+    PixelLoss,
+    cross_entropy,
+    enlarged,
+    fit_masks,
+    lovasz_loss,
+    mean_iou,
+)
 from aimfor.targets.offsets import class_ratios, fit_offsets
 from aimfor.targets.pixels import IGNORED
 

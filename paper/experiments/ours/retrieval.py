@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from aimfor.learners.networks.per_class import PerClassBatchSampler
+from aimfor.learners.networks.sampler import PerClassBatchSampler
 from aimfor.retrieval import evaluate
 from aimfor.runs.compare.verdicts import holm, paired_difference
 

@@ -17,8 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from aimfor.learners.embedding import Part, fit_embedding
-from aimfor.learners.embedding.fit import TITLES
+from aimfor.learners.embedding import TITLES, Examples, fit_embedding
 from aimfor.learners.ensemble import MemoryStore
 from aimfor.retrieval import evaluate
 from aimfor.runs.compare.verdicts import paired_difference
@@ -58,7 +57,7 @@ def cells(options: Options) -> list[Cell]:
 def run(cell: Cell, options: Options) -> Result:
     x, y, hand = data(data_folder(options, cell["set"]), cell["set"])
     learn, judge = (rows.nonzero().reshape(-1) for rows in (hand != cell["split"], hand == cell["split"]))
-    known = Part(x[learn], y[learn].unique(return_inverse=True)[1])
+    known = Examples(x[learn], y[learn].unique(return_inverse=True)[1])
     store = MemoryStore()
     chosen = fit_embedding(known, "map@r", seed=cell["split"], store=store)
     result: Result = {"chosen": chosen.way, "by_folds": chosen.values, "steps": chosen.steps}

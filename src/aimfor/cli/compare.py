@@ -18,8 +18,7 @@ from ..data.settings import Settings, settings
 from ..report.write import write_report
 from ..runs.compare.plan import BEST_OF_ALL, Plan, Results, add_choices, make_plan, run_plans, summarize
 from ..runs.folder import new_folder
-from ..runs.lock import locked
-from ..runs.signals import interrupt_on_signal
+from ..runs.process import interrupt_on_signal, locked
 from . import options
 from .progress import bar, console, features
 from .terminal import readable
@@ -50,7 +49,7 @@ def run(
         plans = [make_plan(of_metric, seeds, work) for of_metric in given]
     name = Path(given[0].data).name.split(".")[0]
     folder = new_folder(out, f"compare-{name}")
-    with locked(folder / ".lock"), interrupt_on_signal(folder, STOPPED.format(folder=folder)):
+    with locked(folder), interrupt_on_signal(folder, STOPPED.format(folder=folder)):
         return folder, _compare(plans, given, folder, executor, quiet)
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InputError
-from ..runs.signals import this_is_the_program
+from ..runs.process import this_is_the_program
 from . import options
 from .deciding import check, decide, plan
 from .options import Data, Encoding, Jobs, Out, Quiet, Rows, SkipCorrupt
@@ -148,11 +148,8 @@ def predict(
 ) -> None:
     """Scores, probabilities and decisions at the stored threshold, as CSV; DATA may be -, CSV from standard input."""
     with one_line_errors(), from_stdin(data) as data:
-        from ..data.chunks import is_stream
-        from ..runs import predict as whole
         from ..runs.folder import kind_of
-        from ..runs.labels import predict as predict_labels
-        from ..runs.stream import predict as stream
+        from ..runs.predict import predict as write_predictions
         from .written import write_masks
 
         kind = kind_of(run)
@@ -166,14 +163,8 @@ def predict(
             return
         if kind == "labels":
             _refuse("several labels", {"--id": id_column is not None, "--evaluate": evaluate, "--json": json})
-            predict_labels(run, data, out, encoding or "utf8", rows, skip_corrupt, raw)
-            return
         how: dict[str, Any] = {"id_column": id_column, "evaluate": evaluate or json, "raw": raw, "as_json": json}
-        streamed = is_stream(data) or (kind == "stream" and stream.can_stream(data))
-        if streamed:
-            stream.predict(run, data, out, encoding or "utf8", rows, **how)
-            return
-        whole.predict(run, data, out, encoding or "utf8", rows, skip_corrupt=skip_corrupt, **how)
+        write_predictions(run, data, out, encoding or "utf8", rows, skip_corrupt=skip_corrupt, **how)
 
 
 def _refuse(what: str, given: dict[str, bool]) -> None:

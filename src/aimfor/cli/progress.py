@@ -21,8 +21,8 @@ from ..report.summary import summary, verdict
 from ..report.write import write_report
 from ..runs import driver
 from ..runs.evaluation import FINISHED, EnsembleEvaluation
-from ..runs.signals import stop_on_signal
-from ..runs.task import Step, Task
+from ..runs.kinds import Step, Task
+from ..runs.process import stop_on_signal
 from .terminal import readable
 
 

@@ -11,10 +11,10 @@ from ..data import checkpoint
 from ..data.features import Work
 from ..data.pictures import image_files, pictures_of
 from ..errors import InputError
+from ..runs.embedding import Vectors, check_suffix, write_vectors
+from ..runs.embedding import load_run as load_embedding
 from ..runs.masks import load_run as load_masks
-from ..runs.retrieval import load_run as load_embedding
 from ..runs.sheets import PALETTE
-from ..runs.vectors import Vectors, check_suffix, write_vectors
 from .progress import features
 
 

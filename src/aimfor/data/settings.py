@@ -46,7 +46,7 @@ class Settings(BaseModel):
     masks: str | None = None
     classes: str | None = None
     ignore: int | None = Field(default=None, ge=0, le=255)
-    #: What masks are trained on: a key of learners.masks.networks.LOSSES.
+    #: What masks are trained on: a key of learners.masks.LOSSES.
     loss: Literal["iou", "lovasz", "cross-entropy"] = "lovasz"
     #: Tables: bytes that may be used (0: a default).
     memory: int = Field(default=0, ge=0)

@@ -60,7 +60,8 @@ def _frame(figure: Any, axes: Any) -> str:
     return " ".join(f"{value:.3f}" for x, y in corners for value in (x, height - y))
 
 
-def tidy(axes: Any, x: str, y: str) -> None:
+def tidy(axes: Any, title: str, x: str, y: str) -> None:
+    axes.set_title(title)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.spines[["top", "right"]].set_visible(False)
@@ -104,7 +105,7 @@ def curve_panels(
         if chance is not None:
             axes.plot([0, 1], chance, color="#999999", linewidth=0.8, linestyle="--")
         for number, several in enumerate(runs.values()):
-            values = np.array([one[kind] for one in several])
+            values = np.array([curves[kind] for curves in several])
             mean = values.mean(0)
             axes.plot(grid, mean, color=colour(number), linewidth=1.4)
             if len(values) > 1:
@@ -114,22 +115,16 @@ def curve_panels(
             axes.plot(*point[kind], "o", color="#222222", markersize=6, clip_on=False, zorder=5, gid="point")
         axes.set_xlim(0, 1)
         axes.set_ylim(0, 1.02)
-        axes.set_title(title)
-        tidy(axes, x, y)
+        tidy(axes, title, x, y)
         return axes
 
-    figures = [
-        svg(prefix + panel[0], _spoken(panel[1], point, panel[0]), (3.3, 3.0), partial(draw, panel=panel))
-        for panel in PANELS
-    ]
+    figures = []
+    for panel in PANELS:
+        kind, title, *_ = panel
+        at = "" if point is None else " with the operating point at {:.3f}, {:.3f}".format(*point[kind])
+        figures.append(svg(prefix + kind, f"{title} curve{at}", (3.3, 3.0), partial(draw, panel=panel)))
     legend = [(colour(number), title) for number, title in enumerate(runs)] if len(runs) > 1 else []
     return figures, legend
-
-
-def _spoken(title: str, point: dict[str, tuple[float, float]] | None, kind: str) -> str:
-    if point is None:
-        return f"{title} curve"
-    return f"{title} curve with the operating point at {point[kind][0]:.3f}, {point[kind][1]:.3f}"
 
 
 def score_histogram(histogram: dict[str, list[float]], threshold: float, names: Sequence[str]) -> tuple[str, Legend]:
@@ -144,14 +139,11 @@ def score_histogram(histogram: dict[str, list[float]], threshold: float, names: 
             axes.stairs(counts / max(1.0, counts.sum()), edges, fill=True, alpha=0.45, color=colour(number))
         if inside:
             axes.axvline(threshold, color="#222222", linewidth=1.0, linestyle="--")
-        axes.set_title("Scores by class")
-        tidy(axes, "score", "share of the class")
+        tidy(axes, "Scores by class", "score", "share of the class")
 
     legend = [(colour(0), names[0]), (colour(1), names[1])]
-    return svg("histogram", "Histogram of scores by class", (5.2, 2.4), draw), [
-        *legend,
-        *([("#222222", "tuned threshold (dashed)")] if inside else []),
-    ]
+    legend += [("#222222", "tuned threshold (dashed)")] if inside else []
+    return svg("histogram", "Histogram of scores by class", (5.2, 2.4), draw), legend
 
 
 def reliability(bins: Sequence[Bin], several: bool) -> str:
@@ -160,14 +152,12 @@ def reliability(bins: Sequence[Bin], several: bool) -> str:
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         axes.plot([0, 1], [0, 1], color="#999999", linewidth=0.8, linestyle="--")
-        x, y = [one.stated for one in bins], [one.seen for one in bins]
-        axes.vlines(x, [one.low for one in bins], [one.high for one in bins], color=colour(0), linewidth=1.4)
+        x, y = [bin.stated for bin in bins], [bin.seen for bin in bins]
+        axes.vlines(x, [bin.low for bin in bins], [bin.high for bin in bins], color=colour(0), linewidth=1.4)
         axes.plot(x, y, "o", color=colour(0), markersize=4, gid="bins")
         axes.set_xlim(-0.02, 1.02)
         axes.set_ylim(-0.02, 1.02)
-        axes.set_title("Reliability")
-        x_title = "stated probability of the decision" if several else "stated probability"
-        tidy(axes, x_title, "share that came true")
+        tidy(axes, "Reliability", f"stated probability{' of the decision' if several else ''}", "share that came true")
 
     return svg("reliability", "Reliability: stated probability against the share that came true", (3.6, 3.3), draw)
 
@@ -177,21 +167,20 @@ def importance(rows: Sequence[ColumnImportance], metric: str) -> str:
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
-        places = np.arange(len(rows))[::-1]
-        axes.barh(places, [row.loss for row in rows], color=colour(0), alpha=0.45, height=0.7)
-        for place, row in zip(places, rows, strict=True):
+        heights = np.arange(len(rows))[::-1]
+        axes.barh(heights, [row.loss for row in rows], color=colour(0), alpha=0.45, height=0.7)
+        for height, row in zip(heights, rows, strict=True):
             if row.low is not None:
-                axes.plot([row.low, row.high], [place, place], color="#222222", linewidth=1.2)
+                axes.plot([row.low, row.high], [height, height], color="#222222", linewidth=1.2)
         axes.axvline(0.0, color="#222222", linewidth=0.8)
-        axes.set_yticks(places, [shortened(row.column) for row in rows])
+        axes.set_yticks(heights, [shortened(row.column) for row in rows])
         axes.set_ylim(-0.6, len(rows) - 0.4)
-        axes.set_title("Lost without the column")
-        tidy(axes, f"{metric} lost when the column is shuffled", "")
+        tidy(axes, "Lost without the column", f"{metric} lost when the column is shuffled", "")
 
-    spoken = "Permutation importance with 95 % intervals: " + ", ".join(
-        f"{row.column} {row.loss:.4f}" for row in rows[:5]
+    first = ", ".join(f"{row.column} {row.loss:.4f}" for row in rows[:5])
+    return svg(
+        "importance", f"Permutation importance with 95 % intervals: {first}", (5.2, 0.9 + 0.22 * len(rows)), draw
     )
-    return svg("importance", spoken, (5.2, 0.9 + 0.22 * len(rows)), draw)
 
 
 def fold_curves(members: Sequence[tuple[str, Curves]]) -> str:
@@ -201,18 +190,16 @@ def fold_curves(members: Sequence[tuple[str, Curves]]) -> str:
 
     def draw(figure: Any) -> None:
         panels = figure.subplots(down, across, squeeze=False).ravel()
-        for place, (axes, (title, curves)) in enumerate(zip(panels, members, strict=False)):
+        for index, (axes, (title, curves)) in enumerate(zip(panels, members, strict=False)):
             for fold in curves.folds:
-                axes.plot(curves.ticks[: len(fold)], fold, color=colour(place), linewidth=0.9, alpha=0.7, marker=".")
+                axes.plot(curves.ticks[: len(fold)], fold, color=colour(index), linewidth=0.9, alpha=0.7, marker=".")
             axes.axvline(curves.chosen, color="#222222", linewidth=0.9, linestyle=":")
-            axes.set_title(shortened(title, 26))
-            tidy(axes, curves.unit, curves.value)
+            tidy(axes, shortened(title, 26), curves.unit, curves.value)
         for axes in panels[len(members) :]:
             axes.set_visible(False)
 
-    spoken = "The metric on each fold's held-out rows while the members learn: " + ", ".join(
-        f"{title} stops at {curves.chosen:g} {curves.unit}" for title, curves in members
-    )
+    stops = ", ".join(f"{title} stops at {curves.chosen:g} {curves.unit}" for title, curves in members)
+    spoken = f"The metric on each fold's held-out rows while the members learn: {stops}"
     return svg("folds", spoken, (2.9 * across, 2.3 * down), draw)
 
 
@@ -221,15 +208,14 @@ def differences(rows: Sequence[dict[str, Any]], metric: str, name: str = "differ
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
-        places = np.arange(len(rows))[::-1]
-        for place, row in zip(places, rows, strict=True):
-            axes.plot([row["low"], row["high"]], [place, place], color=colour(0), linewidth=2)
-            axes.plot([row["difference"]], [place], "o", color=colour(0))
+        heights = np.arange(len(rows))[::-1]
+        for height, row in zip(heights, rows, strict=True):
+            axes.plot([row["low"], row["high"]], [height, height], color=colour(0), linewidth=2)
+            axes.plot([row["difference"]], [height], "o", color=colour(0))
         axes.axvline(0.0, color="#222222", linewidth=0.8)
-        axes.set_yticks(places, [shortened(row["title"], 44) for row in rows])
+        axes.set_yticks(heights, [shortened(row["title"], 44) for row in rows])
         axes.set_ylim(-0.6, len(rows) - 0.4)
-        axes.set_title("Paired differences")
-        tidy(axes, f"difference in {metric} to the rival", "")
+        tidy(axes, "Paired differences", f"difference in {metric} to the rival", "")
 
     return svg(name, "Paired differences with confidence intervals", (5.6, 1.0 + 0.3 * len(rows)), draw)
 
@@ -240,8 +226,7 @@ def queries(counts: Sequence[int], metric: str) -> str:
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         axes.stairs(counts, np.linspace(0.0, 1.0, len(counts) + 1), fill=True, color=colour(0), alpha=0.6, gid="bars")
-        axes.set_title("Queries")
         axes.set_xlim(0.0, 1.0)
-        tidy(axes, f"{shortened(metric)} of the query", "queries")
+        tidy(axes, "Queries", f"{shortened(metric)} of the query", "queries")
 
     return svg("queries", "Histogram of the metric over queries", (5.2, 2.4), draw)

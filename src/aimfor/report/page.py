@@ -12,7 +12,7 @@ from ..errors import InputError
 MOST_BYTES = 1_500_000
 #: With pictures in it.
 MOST_BYTES_WITH_PICTURES = 5_000_000
-#: Every part of the page that a caller may leave out.
+#: What a caller may leave out of the page.
 _EMPTY: dict[str, Any] = {
     "comparisons": [], "classes": None, "slider": None, "slider_json": "", "slider_text": "",
     "judged_on": "test rows", "ensemble": None,
@@ -23,14 +23,14 @@ _EMPTY: dict[str, Any] = {
 }  # fmt: skip
 
 
-def render(**parts: Any) -> str:
+def render(**sections: Any) -> str:
     """The page. Raises `InputError` if it would not stay below 1.5 MB, or 5 MB with pictures."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     folder = Path(__file__).with_name("templates")
     environment = Environment(autoescape=True, undefined=StrictUndefined, loader=FileSystemLoader(folder))
-    page = environment.get_template("page.html").render(**{**_EMPTY, **parts}).lstrip()
-    most = MOST_BYTES_WITH_PICTURES if parts.get("sheets") else MOST_BYTES
+    page = environment.get_template("page.html").render(**{**_EMPTY, **sections}).lstrip()
+    most = MOST_BYTES_WITH_PICTURES if sections.get("sheets") else MOST_BYTES
     if len(page.encode()) > most:
         raise InputError("report", f"a page of {len(page.encode())} bytes", f"at most {most}")
     return page
@@ -45,12 +45,16 @@ def between(interval: Any) -> str:
     return "–" if interval is None else f"{number(interval[0])} to {number(interval[1])}"
 
 
+def bar(value: float) -> str:
+    """The width of a bar of 8 rem for a value between 0 and 1; what is undefined has none."""
+    return f"{8 * max(0.0, min(1.0, value)) if math.isfinite(value) else 0:.2f}"
+
+
 def script_json(value: Any) -> Any:
     """JSON for a <script> element: no character in it can end the element or start a comment."""
     from markupsafe import Markup
 
-    text = json.dumps(value).replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-    return Markup(text)
+    return Markup(json.dumps(value).replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
 def safe_svg(svg: str) -> Any:

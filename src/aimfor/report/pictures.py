@@ -2,102 +2,100 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from ..runs.evaluation import LabelRow, LabelsEvaluation, NeighboursEvaluation, PixelsEvaluation
 from ..runs.sheets import PALETTE
-from .page import between, number
+from .page import bar, between, number
 
 
-def labels_page(found: LabelsEvaluation, config: dict[str, Any]) -> dict[str, Any]:
-    """The parts of the page."""
-    settings, metric = config["settings"], found.metric
+def labels_page(evaluation: LabelsEvaluation, config: dict[str, Any]) -> dict[str, Any]:
+    """What the page is filled with."""
+    metric = evaluation.metric
     return {
-        "title": f"{Path(settings['data']).name}: {len(found.labels)} labels for {metric}",
-        "subtitle": f"{found.pictures['train']} training and {found.pictures['test']} test pictures",
-        "headline": [(f"mean {metric}, test", number(found.test.metric), f"95 %: {between(found.test.interval)}")],
-        "facts": [("model", settings["model"]), ("seconds", number(found.seconds, 1))],
-        "label_rows": [label_row(one) for one in found.labels],
+        "title": f"{len(evaluation.labels)} labels for {metric}",
+        "subtitle": f"{evaluation.pictures['train']} training and {evaluation.pictures['test']} test pictures",
+        "headline": [_test(evaluation, f"mean {metric}, test")],
+        "facts": [("model", config["settings"]["model"])],
+        "label_rows": [label_row(row) for row in evaluation.labels],
     }
 
 
-def label_row(one: LabelRow) -> dict[str, str]:
+def label_row(row: LabelRow) -> dict[str, str]:
     return {
-        "name": one.label,
-        "value": number(one.value),
-        "width": f"{8 * max(0.0, min(1.0, one.value)) if one.value == one.value else 0:.2f}",
-        "positives": str(one.positives),
-        "threshold": number(one.threshold, 3),
-        "precision": number(one.precision, 3),
-        "recall": number(one.recall, 3),
+        "name": row.label,
+        "value": number(row.value),
+        "width": bar(row.value),
+        "positives": str(row.positives),
+        "threshold": number(row.threshold, 3),
+        "precision": number(row.precision, 3),
+        "recall": number(row.recall, 3),
     }
 
 
-def masks_page(found: PixelsEvaluation, config: dict[str, Any]) -> dict[str, Any]:
-    """The parts of the page."""
-    test, metric, settings = found.test, found.metric, config["settings"]
+def masks_page(evaluation: PixelsEvaluation, config: dict[str, Any]) -> dict[str, Any]:
+    """What the page is filled with."""
+    test, metric, model = evaluation.test, evaluation.metric, config["settings"]["model"]
     return {
-        "title": f"{Path(settings['data']).name}: masks for {metric}",
-        "subtitle": f"{found.pictures['train']} training and {found.pictures['test']} test pictures",
+        "title": f"masks for {metric}",
+        "subtitle": f"{evaluation.pictures['train']} training and {evaluation.pictures['test']} test pictures",
         "headline": [
-            (f"{metric}, test", number(test.metric), f"95 %: {between(test.interval)}"),
+            _test(evaluation, f"{metric}, test"),
             (f"{metric}, by picture", number(test.by_image), "mean over test pictures"),
-            (f"{metric}, argmax", number(found.out_of_fold.argmax), "out of fold, before offsets"),
-            (f"{metric}, estimated", number(found.out_of_fold.offsets), "out of fold, with offsets"),
+            (f"{metric}, argmax", number(evaluation.out_of_fold.argmax), "out of fold, before offsets"),
+            (f"{metric}, estimated", number(evaluation.out_of_fold.offsets), "out of fold, with offsets"),
         ],
         "facts": [
-            ("model", settings["model"] if settings["model"] != "auto" else "a small network from scratch"),
-            ("decisions", found.out_of_fold.text),
-            ("folds", found.pictures["folds"]),
-            ("seconds", number(found.seconds, 1)),
+            ("model", model if model != "auto" else "a small network from scratch"),
+            ("decisions", evaluation.out_of_fold.text),
+            ("folds", evaluation.pictures["folds"]),
         ],
         "mask_classes": [
             {
                 "name": name,
                 "value": number(value, 3),
-                "width": f"{8 * value if value == value else 0:.2f}",
+                "width": bar(value),
                 "share": f"{100 * test.shares[name]:.1f} %",
-                "offset": f"{found.offsets[name]:+.2f}",
-                "colour": "#{:02x}{:02x}{:02x}".format(*PALETTE[place % len(PALETTE)]),
+                "offset": f"{evaluation.offsets[name]:+.2f}",
+                "colour": "#{:02x}{:02x}{:02x}".format(*PALETTE[index % len(PALETTE)]),
             }
-            for place, (name, value) in enumerate(test.classes.items())
+            for index, (name, value) in enumerate(test.classes.items())
         ],
     }
 
 
-def neighbours_page(found: NeighboursEvaluation, config: dict[str, Any]) -> dict[str, Any]:
-    """The parts of the page."""
-    settings, metric, test, untrained = config["settings"], found.metric, found.test, found.untrained
-    classes, pictures = found.classes, found.pictures
+def neighbours_page(evaluation: NeighboursEvaluation, config: dict[str, Any]) -> dict[str, Any]:
+    """What the page is filled with."""
+    metric, test, untrained = evaluation.metric, evaluation.test, evaluation.untrained
+    classes, pictures, model = evaluation.classes, evaluation.pictures, config["settings"]["model"]
+    estimated = number(evaluation.ways[evaluation.chosen])
     return {
-        "title": f"{Path(settings['data']).name}: neighbours for {metric}",
+        "title": f"neighbours for {metric}",
         "subtitle": f"learned from {classes['train']} classes ({pictures['train']} pictures), evaluated on "
         f"{classes['test']} others ({pictures['test']} pictures)",
         "headline": [
-            (f"{metric}, test", number(test.metric), f"95 %: {between(test.interval)}, over classes"),
+            _test(evaluation, f"{metric}, test", ", over classes"),
             (f"{metric}, before training", number(untrained.metric), "the features as they are"),
-            (
-                f"{metric}, estimated",
-                number(found.ways[found.chosen]),
-                "on the held-out classes that made the choice",
-            ),
+            (f"{metric}, estimated", estimated, "on the held-out classes that made the choice"),
         ],
         "beside": [
             {
                 "name": name,
-                "value": number(one.value),
-                "interval": between(one.interval),
+                "value": number(mean.value),
+                "interval": between(mean.interval),
                 "constant": number(untrained.all[name].value),
             }
-            for name, one in test.all.items()
+            for name, mean in test.all.items()
         ],
         "beside_text": "Every test picture asks for the others of its class among all of them; recall@k: a hit among "
         "the k nearest. Intervals are over classes. The last column is the embedding before training.",
         "facts": [
-            ("embedding", f"{found.chosen}, {found.width} numbers"),
-            *((f"{way}, classes kept aside", number(value)) for way, value in found.ways.items()),
-            ("model", settings["model"] if settings["model"] != "auto" else "a small network on small copies"),
-            ("seconds", number(found.seconds, 1)),
+            ("embedding", f"{evaluation.chosen}, {evaluation.width} numbers"),
+            *((f"{way}, classes kept aside", number(value)) for way, value in evaluation.ways.items()),
+            ("model", model if model != "auto" else "a small network on small copies"),
         ],
     }
+
+
+def _test(evaluation: Any, title: str, over: str = "") -> tuple[str, str, str]:
+    return title, number(evaluation.test.metric), f"95 %: {between(evaluation.test.interval)}{over}"

@@ -1,4 +1,4 @@
-"""The report of whatever a folder holds."""
+"""report.html of whatever a folder holds."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ..runs.evaluation import (
 )
 from ..runs.folder import check_sealed
 from ..runs.sheets import read_sheets
-from .comparison import write_comparison_report
+from .comparison import comparison_page
 from .ensemble import ensemble_page
-from .page import render
+from .page import number, render
 from .pictures import labels_page, masks_page, neighbours_page
 from .summary import verdict
 
@@ -36,23 +36,27 @@ PAGES: dict[type, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
 
 def write_report(folder: Path) -> Path:
     """Writes report.html anew. Raises `InputError` when the folder holds neither a finished run nor a comparison."""
-    if (folder / "comparison.json").exists():
-        return write_comparison_report(folder)
-    check_sealed(folder)
-    found, config = read_evaluation(folder), checkpoint.read_json(folder / "config.json")
-    with checkpoint.reading(folder / FINISHED):
-        parts = PAGES[type(found)](found, config)
-        parts["facts"] = [
-            *parts["facts"],
-            ("command", command(config["settings"])),
-            ("finished", _day(folder / FINISHED)),
-        ]
-        text = render(
-            **parts, remark=verdict(found), metric=found.metric, notes=found.notes, sheets=read_sheets(folder)
-        )
-    path = folder / "report.html"
-    checkpoint.write_text(path, text)
+    path, of_comparison = folder / "report.html", folder / "comparison.json"
+    if of_comparison.exists():
+        document = checkpoint.read_json(of_comparison)
+        with checkpoint.reading(of_comparison):
+            page = render(**comparison_page(document))
+    else:
+        check_sealed(folder)
+        page = _page_of_run(folder)
+    checkpoint.write_text(path, page)
     return path
+
+
+def _page_of_run(folder: Path) -> str:
+    evaluation, config = read_evaluation(folder), checkpoint.read_json(folder / "config.json")
+    with checkpoint.reading(folder / FINISHED):
+        page, settings = PAGES[type(evaluation)](evaluation, config), config["settings"]
+        day = date.fromtimestamp((folder / FINISHED).stat().st_mtime).isoformat()
+        facts = [("seconds", number(evaluation.seconds, 1)), ("command", command(settings)), ("finished", day)]
+        page |= {"title": f"{Path(settings['data']).name}: {page['title']}", "facts": [*page["facts"], *facts]}
+        page |= {"remark": verdict(evaluation), "metric": evaluation.metric, "notes": evaluation.notes}
+        return render(**page, sheets=read_sheets(folder))
 
 
 def command(settings: dict[str, Any]) -> str:
@@ -72,11 +76,7 @@ def command(settings: dict[str, Any]) -> str:
         if isinstance(value, bool):
             words.append(option if value else option.replace("--", "--no-", 1))
         elif name == "column":
-            words += [word for one in value for word in (option, quote(one))]
+            words += [word for entry in value for word in (option, quote(entry))]
         else:
             words += [option, quote(",".join(value) if isinstance(value, tuple) else str(value))]
     return " ".join(words)
-
-
-def _day(path: Path) -> str:
-    return date.fromtimestamp(path.stat().st_mtime).isoformat()

@@ -16,15 +16,13 @@ from ..data import checkpoint
 from ..data.executors import peak_megabytes
 from ..data.features import Work
 from ..data.settings import Settings
+from ..errors import InputError
 from . import kinds
-from .card import card
-from .evaluation import Evaluation, write_evaluation
-from .finished import one_network
-from .folder import check_unchanged, new_folder, seal, stopped_run, write_config
-from .lock import locked
+from .evaluation import Evaluation, card, write_evaluation
+from .folder import CELLS, new_folder, seal, stopped_run, write_config
+from .kinds import Task, Tell
+from .process import locked, stop_on_signal
 from .sheets import SHEETS
-from .signals import stop_on_signal
-from .task import CELLS, Task, Tell
 
 
 def start(
@@ -43,12 +41,12 @@ def start(
     """
     made: list[Path] = []
 
-    def place(name: str) -> Path:
+    def make(name: str) -> Path:
         made.append(new_folder(out, name))
         return made[0]
 
-    task = kinds.prepare(settings, work or Work(), place, check)
-    folder = made[0] if made else place(f"{task.name}-{settings.metric}")
+    task = kinds.prepare(settings, work or Work(), make, check)
+    folder = made[0] if made else make(f"{task.name}-{settings.metric}")
     facts = {"kind": task.kind, "settings": task.settings.model_dump(), **task.facts}
     write_config(folder, {"aimfor": __version__, **facts, "fingerprint": task.fingerprint})
     return folder, task
@@ -57,16 +55,15 @@ def start(
 def reopen(folder: Path, work: Work | None = None) -> Task:
     """A run to be continued. Raises `InputError` when it is finished or has other data now."""
     config, settings = stopped_run(folder)
-    if config.get("recipe") is not None:
-        raise one_network(folder, config)
     task = kinds.prepare(settings, work or Work(), lambda name: folder, lambda possible: None)
-    check_unchanged(folder, config, task.fingerprint)
+    if config.get("fingerprint", task.fingerprint) != task.fingerprint:  # some kinds had none in 0.1
+        raise InputError("--resume", f"{folder}, whose data has changed since", "the data the run was started with")
     return task
 
 
 def finish(folder: Path, task: Task, tell: Tell = lambda step: None) -> Evaluation:
     """Learns (or goes on) to the end and writes every file."""
-    with locked(folder / "config.json"), stop_on_signal(folder, how_to_go_on(folder)) as stop:
+    with locked(folder), stop_on_signal(folder, how_to_go_on(folder)) as stop:
         began = time.monotonic()
         fitted = task.fit(folder, tell, stop)
         evaluation = task.evaluate(fitted, tell, stop)
@@ -77,7 +74,7 @@ def finish(folder: Path, task: Task, tell: Tell = lambda step: None) -> Evaluati
             checkpoint.write_json(folder / SHEETS, {"sheets": sheets})
         task.save(folder, fitted, evaluation)
         seal(folder)
-        checkpoint.write_text(folder / "README.md", card(task, evaluation))
+        checkpoint.write_text(folder / "README.md", card(task, kinds.KINDS[task.kind].hub, evaluation))
         write_evaluation(folder, evaluation)
         shutil.rmtree(folder / CELLS, ignore_errors=True)  # needed to go on; a finished run has all it needs
     return evaluation

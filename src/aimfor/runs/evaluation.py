@@ -1,18 +1,26 @@
-"""What a run found, as types ⇄ metrics.json: report, card, terminal and Python read this and nothing else."""
+"""What a run found, as types ⇄ metrics.json, and in words for model hubs.
+
+Report, card, terminal and Python read these types and nothing else.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
 from ..data import checkpoint
 from ..errors import InputError
+from ..targets.evaluate import or_undefined
 from ..targets.evaluate.results import AnyPart, Interval, Number
 from ..targets.importance import Importance
+
+if TYPE_CHECKING:
+    from .kinds import Task
 
 #: Number of the layout of metrics.json; files without one were written by 0.2 and are read as the first.
 SCHEMA = 1
@@ -65,7 +73,7 @@ class Members:
     @property
     def weighted(self) -> list[MemberRow]:
         """Those with a weight, the heaviest first."""
-        return sorted((one for one in self.members if one.weight > 0), key=lambda one: -one.weight)
+        return sorted((row for row in self.members if row.weight > 0), key=lambda row: -row.weight)
 
 
 @dataclass(frozen=True)
@@ -218,3 +226,88 @@ def _rename(document: dict[str, Any]) -> None:
     for row in document["test"].get("groups") or []:
         if "false positive rate" in row:
             row["fpr"] = row.pop("false positive rate")
+
+
+def card(task: Task, hub: str, evaluation: Evaluation) -> str:
+    """The model card, README.md, in the form that model hubs read.
+
+    It says what the model is, how good it is and on what, how it decides, and what was assumed.
+
+    Args:
+        task: What was done.
+        hub: What model hubs call it.
+        evaluation: What the run found.
+    """
+    name, metric, test, where = task.name, evaluation.metric, evaluation.test.metric, "on test rows"  # type: ignore[attr-defined]
+    if isinstance(evaluation, EnsembleEvaluation):
+        test, where = evaluation.expected.metric, "expected on new rows"
+    notes = "".join(f"- {_plain(note)}\n" for note in evaluation.notes) or "- none\n"
+    table = "".join(f"| {title} | {value} |\n" for title, value in _lines(evaluation))
+    data = json.dumps(name, ensure_ascii=False)
+    result = f"value: {test:.6f}" if test == test else "value: null"
+    return f"""---
+library_name: aimfor
+tags: [aimfor, {hub}]
+model-index:
+- name: {data}
+  results:
+  - task: {{type: {hub.partition("-")[2]}}}
+    dataset: {{name: {data}, type: {data}}}
+    metrics:
+    - {{type: {json.dumps(metric)}, {result}}}
+---
+
+# {_plain(name)}: trained for {metric}
+
+| | |
+|---|---|
+| {metric} {where} | {or_undefined(test)} |
+{table}
+{_decision(task, evaluation)}
+Use it: `aimfor {"embed" if task.kind == "embedding" else "predict"} THIS_FOLDER NEW_DATA`. Everything about the run: \
+`aimfor report THIS_FOLDER`.
+
+## What was assumed or left out
+
+{notes}"""
+
+
+def _lines(evaluation: Any) -> list[tuple[str, str]]:
+    if isinstance(evaluation, EnsembleEvaluation):
+        rows = evaluation.rows
+        members = ", ".join(f"{row.title} {row.weight:.2f}" for row in evaluation.ensemble.members if row.weight > 0)
+        return [
+            *([(f"{evaluation.metric} on test rows", or_undefined(evaluation.test.metric))] if rows["test"] else []),
+            ("rows (train / calibration / test)", f"{rows['train']} / {rows['validation']} / {rows['test']}"),
+            ("members by weight", members),
+            ("folds", str(evaluation.ensemble.folds)),
+        ]
+    pictures = ("pictures (train / test)", f"{evaluation.pictures['train']} / {evaluation.pictures['test']}")
+    if isinstance(evaluation, LabelsEvaluation):
+        return [pictures, *((_plain(row.label), or_undefined(row.value)) for row in evaluation.labels)]
+    if isinstance(evaluation, PixelsEvaluation):
+        return [pictures, *((_plain(name), or_undefined(value)) for name, value in evaluation.test.classes.items())]
+    assert isinstance(evaluation, NeighboursEvaluation)
+    return [pictures, ("before training", or_undefined(evaluation.untrained.metric)), ("embedding", evaluation.chosen)]
+
+
+def _decision(task: Any, evaluation: Any) -> str:
+    """How scores become decisions, in a sentence."""
+    if task.settings.query is not None:
+        query = _plain(task.settings.query)
+        return f"Scores put the rows of one `{query}` in order, the highest first; nothing is decided.\n"
+    if isinstance(evaluation, LabelsEvaluation):
+        return "Each label is decided at a threshold of its own.\n"
+    if isinstance(evaluation, PixelsEvaluation):
+        return f"The class of each pixel: {_plain(evaluation.out_of_fold.text)}.\n"
+    if isinstance(evaluation, NeighboursEvaluation):
+        return "Pictures of one class are near each other by cosine; nothing is decided.\n"
+    if not task.labels.binary:
+        return "The class with the highest score is decided.\n"
+    rule = f"Decisions are `score > {evaluation.threshold:.6g}`: {_plain(evaluation.threshold_text)}. "
+    return rule + f"The positive class is `{_plain(task.labels.classes[1])}`.\n"
+
+
+def _plain(text: str) -> str:
+    """User text without line breaks or marks that Markdown or HTML would act on."""
+    return "".join(" " if c in "\r\n|" else c for c in text).replace("<", "&lt;").replace("`", "'")

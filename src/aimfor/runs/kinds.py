@@ -1,15 +1,18 @@
 """A run is source × target × learner: a kind is one line that names three, and has the options that those declare.
 
-What nobody declared is refused by name, before anything is read.
+What nobody declared is refused by name, before anything is read. A `Task` is what a kind says for itself; `driver` does
+the rest.
 """
 
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..data.backbones import is_backbone
 from ..data.chunks import is_stream
@@ -19,8 +22,11 @@ from ..data.source import Source
 from ..data.tables import memory_needed
 from ..errors import InputError
 from ..targets.neighbours import is_retrieval
-from .task import Task
 
+if TYPE_CHECKING:
+    from .evaluation import Evaluation
+
+Stop = Callable[[], bool]
 #: Options of `aimfor train` by who declares them; those that nobody names act on every kind.
 SOURCES = {
     "rows": ("column", "group", "cluster", "time", "encoding", "rows", "memory", "test"),
@@ -48,14 +54,69 @@ LEARNERS = {
 }
 
 
+@dataclass(frozen=True)
+class Step:
+    """How far the work is: what is being done, in words and as a share; about how many seconds are left, if known."""
+
+    doing: str
+    value: str
+    done: float
+    total: float
+    left: float | None = None
+
+
+Tell = Callable[[Step], None]
+
+
+class Task(ABC):
+    """A source that has been read and a target that has been encoded, for one learner.
+
+    Attributes:
+        kind: A key of `KINDS`.
+        settings: What was asked for.
+        name: Of the data, for folders and titles.
+        notes: Sentences about what was dropped or assumed.
+        facts: What config.json keeps beside the settings, to read the run again without its data.
+        fingerprint: Changes when the data does; a resumed run checks it.
+    """
+
+    kind: str
+    settings: Settings
+    name: str
+    notes: list[str]
+    facts: dict[str, Any]
+    fingerprint: str
+
+    @abstractmethod
+    def fit(self, folder: Path, tell: Tell, stop: Stop) -> Any:
+        """Learns what the folder does not hold yet."""
+
+    @abstractmethod
+    def evaluate(self, fitted: Any, tell: Tell, stop: Stop) -> Evaluation:
+        """On rows that took no part."""
+
+    @abstractmethod
+    def save(self, folder: Path, fitted: Any, evaluation: Any) -> None:
+        """Everything that predictions need."""
+
+    def sheets(self, fitted: Any, evaluation: Any) -> list[dict[str, Any]] | None:
+        """Contact sheets of pictures worth a look; None for a table."""
+        return None
+
+
 @dataclass
 class Reading:
-    """What a task is made of: settings, how pictures are worked on, a folder where one is needed, and the source."""
+    """What a task is made of.
+
+    Attributes:
+        settings: What the run depends on.
+        work: How features of pictures are computed.
+        folder: From a name to the run's folder, for a source that needs one while it is read.
+    """
 
     settings: Settings
     work: Work
-    #: From a name to the run's folder, for a source that needs one while it is read.
-    place: Callable[[str], Path]
+    folder: Callable[[str], Path]
 
     @cached_property
     def source(self) -> Source:
@@ -75,6 +136,7 @@ class Kind:
         target: A key of `TARGETS`.
         learner: A key of `LEARNERS`.
         task: ``module:callable`` from a `Reading` to a `Task`.
+        hub: What model hubs call it.
         suits: Whether such settings are of this kind.
         fits: Whether such a source is, where the settings leave it open.
     """
@@ -84,6 +146,7 @@ class Kind:
     target: str
     learner: str
     task: str
+    hub: str
     suits: Callable[[Settings], bool]
     fits: Callable[[Source], bool] | None = None
 
@@ -94,10 +157,6 @@ class Kind:
     def make(self, reading: Reading) -> Task:
         module, _, name = self.task.partition(":")
         return getattr(importlib.import_module(module, __package__), name)(reading)  # type: ignore[no-any-return]
-
-
-def _photos(settings: Settings) -> bool:
-    return is_backbone(settings.model) and not (_scenes(settings) or _neighbours(settings) or settings.query)
 
 
 def _scenes(settings: Settings) -> bool:
@@ -125,34 +184,47 @@ def _lists(settings: Settings) -> bool:
 
 
 def _rows(settings: Settings) -> bool:
-    return not (_photos(settings) or _scenes(settings) or _neighbours(settings) or _chunks(settings) or settings.query)
+    """None of the above: classes or labels, of rows or of pictures in memory."""
+    return settings.query is None and not (_scenes(settings) or _neighbours(settings) or _chunks(settings))
+
+
+def _pixels(settings: Settings) -> bool:
+    return _rows(settings) and not is_backbone(settings.model)
+
+
+def _photos(settings: Settings) -> bool:
+    return _rows(settings) and is_backbone(settings.model)
 
 
 KINDS = {
     "table": Kind(
-        *("a table in memory", "rows", "classes", "ensemble", ".ensemble:of_rows"),
-        _rows,
-        lambda read: read.images is None,
+        *("a table in memory", "rows", "classes", "ensemble", ".ensemble:of_rows", "tabular-classification"),
+        *(_pixels, lambda read: read.images is None),
     ),
-    "lists": Kind("ranked lists (--query)", "rows of lists", "grades", "ensemble", ".ensemble:of_rows", _lists),
+    "lists": Kind(
+        *("ranked lists (--query)", "rows of lists", "grades", "ensemble", ".ensemble:of_rows", "tabular-ranking"),
+        _lists,
+    ),
     "stream": Kind(
-        "a table read as a stream", "chunks", "classes", "ensemble of chunks", ".stream.run:of_chunks", _chunks
+        *("a table read as a stream", "chunks", "classes", "ensemble of chunks", ".stream:StreamTask"),
+        *("tabular-classification", _chunks),
     ),
     "pixels": Kind(
         *("pictures without --model", "images", "classes", "ensemble on pixels", ".ensemble:of_rows"),
-        *(_rows, lambda read: read.images is not None),
+        *("image-classification", _pixels, lambda read: read.images is not None),
     ),
     "features": Kind(
         *("pictures with --model", "photos", "classes", "ensemble on features", ".ensemble:of_rows"),
-        *(_photos, lambda read: not read.label_names),
+        *("image-classification", _photos, lambda read: not read.label_names),
     ),
     "labels": Kind(
-        *("several labels of pictures", "photos", "labels", "an ensemble a label", ".labels:of_labels"),
-        *(_photos, lambda read: bool(read.label_names)),
+        *("several labels of pictures", "photos", "labels", "an ensemble a label", ".labels:LabelsTask"),
+        *("image-classification", _photos, lambda read: bool(read.label_names)),
     ),
-    "masks": Kind("masks", "scenes", "pixels", "mask network", ".masks:of_scenes", _scenes),
+    "masks": Kind(*("masks", "scenes", "pixels", "mask network", ".masks:MasksTask", "image-segmentation", _scenes)),
     "embedding": Kind(
-        *("neighbours (--metric map@r)", "photos", "identities", "embedding", ".retrieval:of_identities"), _neighbours
+        *("neighbours (--metric map@r)", "photos", "identities", "embedding", ".embedding:EmbeddingTask"),
+        *("image-feature-extraction", _neighbours),
     ),
 }
 #: Option → the kinds that it acts on.
@@ -165,17 +237,17 @@ ACTS = {
 
 
 def prepare(
-    settings: Settings, work: Work, place: Callable[[str], Path], check: Callable[[tuple[str, ...]], None]
+    settings: Settings, work: Work, folder: Callable[[str], Path], check: Callable[[tuple[str, ...]], None]
 ) -> Task:
     """Reads and encodes. All input errors surface here, before anything is written.
 
     Args:
         settings: What the run depends on.
         work: How features of pictures are computed.
-        place: From a name to the run's folder, for a source that needs one while it is read.
+        folder: From a name to the run's folder, for a source that needs one while it is read.
         check: Called with the kinds that are still possible; may refuse options that would have no effect.
     """
-    reading = Reading(settings, work, place)
+    reading = Reading(settings, work, folder)
     names = tuple(name for name, kind in KINDS.items() if kind.suits(settings))
     check(names)
     if len(names) > 1:
@@ -228,11 +300,11 @@ def check_options(typed: Iterable[str], kinds: tuple[str, ...], data: str) -> No
     for option in typed:
         acts = ACTS.get(option, tuple(KINDS))
         if not set(kinds) & set(acts):
-            came, others = KINDS[kinds[0]].title, " or ".join(KINDS[one].title for one in acts)
-            raise InputError(flag(option), f"the option for {came}", others, "Leave it out.")
+            others = " or ".join(KINDS[kind].title for kind in acts)
+            raise InputError(flag(option), f"the option for {KINDS[kinds[0]].title}", others, "Leave it out.")
         forms = _FORMS.get(option, tuple(_WORDS))
         if form not in forms and kinds != ("masks",):
-            others = " or ".join(_WORDS[one] for one in forms)
+            others = " or ".join(_WORDS[fine] for fine in forms)
             raise InputError(flag(option), f"the option for {_WORDS[form]}", others, "Leave it out.")
 
 

@@ -19,17 +19,15 @@ from ..data.settings import Settings
 from ..data.tables import check_size
 from ..errors import InputError
 from ..learners.ensemble import FolderStore
-from ..learners.masks.fit import MaskFit, Masks, fit_masks, group_folds
-from ..learners.masks.networks import LOSSES, Decoder, enlarged, make_network
+from ..learners.masks import LOSSES, Decoder, MaskFit, Masks, enlarged, fit_masks, group_folds, make_network
 from ..learners.networks.loop import end_if
 from ..targets.intervals import bootstrap_interval
 from ..targets.offsets import Offsets, class_ratios
 from ..targets.pixels import IGNORED, Scenes, coarse, common_size, read_scenes, sized
 from .evaluation import OutOfFold, PixelsEvaluation, PixelsPart
-from .folder import check_finished, check_sealed, fingerprint_of
-from .kinds import Reading
+from .folder import CELLS, fingerprint_of, finished_run
+from .kinds import Reading, Step, Stop, Task, Tell
 from .sheets import mask_sheets
-from .task import CELLS, Step, Stop, Task, Tell
 
 MASKS = "masks.json"
 #: Side of the square with as many pixels as pictures are scaled to.
@@ -58,18 +56,13 @@ class MaskRun:
 def maps_of(pictures: Pictures, rows: Sequence[int], model: str, size: tuple[int, int]) -> tuple[Tensor, ...]:
     """What networks see of the pictures, in half precision: maps of the backbone, or the pictures themselves."""
     backbone = load_backbone(model) if is_backbone(model) else None
-    parts: list[list[Tensor]] = []
+    blocks: list[list[Tensor]] = []
     for start in range(0, len(rows), 16):
         pixels = np.stack([sized(pictures, row, size) for row in rows[start : start + 16]])
         plain = torch.from_numpy(pixels).permute(0, 3, 1, 2).float().div(127.5).sub(1.0)
-        found = [plain] if backbone is None else backbone.maps(pixels)
-        parts.append([one.half().contiguous() for one in found])
-    return tuple(torch.cat(level) for level in zip(*parts, strict=True))
-
-
-def of_scenes(reading: Reading) -> MasksTask:
-    """Pictures and masks of two folders."""
-    return MasksTask(reading.settings)
+        maps = [plain] if backbone is None else backbone.maps(pixels)
+        blocks.append([level.half().contiguous() for level in maps])
+    return tuple(torch.cat(level) for level in zip(*blocks, strict=True))
 
 
 class MasksTask(Task):
@@ -77,10 +70,11 @@ class MasksTask(Task):
 
     kind = "masks"
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, reading: Reading) -> None:
+        settings, backbone = reading.settings, is_backbone(reading.settings.model)
         if settings.metric not in MEASURES:
             raise InputError("--metric", repr(settings.metric), f"one of {', '.join(MEASURES)} for masks")
-        if is_backbone(settings.model):
+        if backbone:
             load_backbone(settings.model)
         elif settings.model != "auto":
             raise InputError("--model", repr(settings.model), "efficientnet-lite0, timm/NAME, or nothing, for masks")
@@ -89,18 +83,9 @@ class MasksTask(Task):
         self.rows, self.test = split(self.scenes, settings.seed)
         self.size = common_size(self.scenes.pictures, settings.image_size or SIDE)
         check_size(Path(settings.data), len(self.scenes.pictures) * self.size[0] * self.size[1] * 6)
-
-    @property
-    def notes(self) -> list[str]:
-        return [*self.scenes.notes, *([] if is_backbone(self.settings.model) else [WORTH.split(";")[0]])]
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        return {"classes": self.scenes.classes, "size": list(self.size)}
-
-    @property
-    def fingerprint(self) -> str:
-        return _fingerprint(self.settings, self.scenes)
+        self.notes = [*self.scenes.notes, *([] if backbone else [WORTH.split(";")[0]])]
+        self.facts = {"classes": self.scenes.classes, "size": list(self.size)}
+        self.fingerprint = fingerprint_of(self.scenes.classes, _digests(settings))
 
     def fit(self, folder: Path, tell: Tell, stop: Stop) -> MaskRun:
         settings, scenes, backbone = self.settings, self.scenes, is_backbone(self.settings.model)
@@ -135,29 +120,37 @@ class MasksTask(Task):
         )
 
     def save(self, folder: Path, fitted: MaskRun, evaluation: PixelsEvaluation) -> None:
-        save(folder, fitted)
+        """Weights, and the offsets that decide."""
+        networks, offsets = fitted.fit.networks, fitted.fit.offsets
+        tensors = {
+            f"{fold}.{name}": value for fold, net in enumerate(networks) for name, value in net.state_dict().items()
+        }
+        checkpoint.save(folder / "model.safetensors", tensors, {"folds": len(networks)})
+        # Channels of the maps that a network takes; 3 alone where it has an encoder of its own.
+        sides = networks[0].sides if isinstance(networks[0], Decoder) else None
+        document = {
+            "offsets": offsets.values.tolist(),
+            "argmax": offsets.argmax,
+            "promised": offsets.cross_validated,
+            "text": offsets.text,
+            "channels": [3] if sides is None else [side.in_channels for side in sides],
+        }
+        checkpoint.write_json(folder / MASKS, document)
 
     def sheets(self, fitted: MaskRun, evaluation: PixelsEvaluation) -> list[dict[str, Any]]:
         return mask_sheets(fitted, self.scenes, evaluation.test.images)
 
 
-def _fingerprint(settings: Settings, scenes: Scenes) -> str:
-    """Of the classes, and of every picture and mask by name and content."""
+def _digests(settings: Settings) -> list[list[str]]:
+    """Of every picture and mask, by name."""
     assert settings.masks is not None
-    found = []
+    digests = []
     for root in (Path(settings.data), Path(settings.masks)):
         inside = sorted(path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES)
         files = [root] if root.is_file() else inside
-        found += [[one.relative_to(root).as_posix(), hashlib.sha256(one.read_bytes()).hexdigest()] for one in files]
-    return fingerprint_of(scenes.classes, found)
-
-
-def _size_of(config: dict[str, Any]) -> tuple[int, int]:
-    """Height and width of the pictures that the networks see. Raises `ValueError` for a size that no run has."""
-    height, width = (int(one) for one in config["size"])
-    if not (height > 0 and width > 0 and height * width <= MOST_PIXELS):
-        raise ValueError(f"pictures of {height} x {width}")
-    return height, width
+        contents = ((file.relative_to(root).as_posix(), file.read_bytes()) for file in files)
+        digests += [[name, hashlib.sha256(content).hexdigest()] for name, content in contents]
+    return digests
 
 
 def scenes_of(settings: Settings) -> Scenes:
@@ -173,40 +166,38 @@ def split(scenes: Scenes, seed: int) -> tuple[list[int], list[int]]:
     """Rows to learn from and to test on, whole groups each; about a fifth tests, whatever the sizes of groups."""
     fold = group_folds(_numbers(scenes.groups), TEST_FOLDS, seed + 1)
     sizes = torch.bincount(fold).float()
-    aside = int((sizes - len(fold) / TEST_FOLDS).abs().argmin())
-    parts = [(fold == aside).nonzero().reshape(-1).tolist(), (fold != aside).nonzero().reshape(-1).tolist()]
-    if len({scenes.groups[row] for row in parts[1]}) < 2:
+    aside = fold == (sizes - len(fold) / TEST_FOLDS).abs().argmin()
+    learn, test = ((aside == side).nonzero().reshape(-1).tolist() for side in (False, True))
+    if len({scenes.groups[row] for row in learn}) < 2:
         groups = len(set(scenes.groups))
         raise InputError("--cluster", f"{groups} clusters", "at least 3: two to learn from in turn, one to evaluate on")
-    return parts[1], parts[0]
+    return learn, test
 
 
 def _numbers(groups: Sequence[str]) -> Tensor:
-    known = {name: number for number, name in enumerate(sorted(set(groups)))}
-    return torch.tensor([known[name] for name in groups])
+    return torch.from_numpy(np.unique(np.array(groups, dtype=str), return_inverse=True)[1])
 
 
 def evaluated(run: MaskRun, scenes: Scenes, rows: Sequence[int], measure: str, stop: Stop) -> PixelsPart:
     """Test pictures at their own size: of the data set, by class and by picture, with intervals over pictures."""
     counts = torch.zeros(len(rows), 3, len(run.classes), dtype=torch.float64)
-    for place, row in enumerate(rows):
+    for picture, row in zip(counts, rows, strict=True):
         end_if(stop())
-        called, truth = run.decide(scenes.pictures, row), scenes.mask(row)
+        decided, truth = run.decide(scenes.pictures, row), scenes.mask(row)
         inside = truth != IGNORED
-        a, b = called[inside], truth[inside]
+        a, b = decided[inside], truth[inside]
         for number, ids in enumerate((a[a == b], a, b)):
-            counts[place, number] = torch.from_numpy(np.bincount(ids, minlength=len(run.classes)))
+            picture[number] = torch.from_numpy(np.bincount(ids, minlength=len(run.classes)))
     own = torch.ones(len(run.classes), dtype=torch.bool)
     if len(run.classes) == 2:
         own[0] = False
 
-    def value(part: Tensor) -> float:
-        total = part.sum(0)
+    def value(drawn: Tensor) -> float:
+        total = drawn.sum(0)
         return float(class_ratios(total, measure)[own & (total[2] > 0)].mean())
 
-    by_image = torch.where(counts[:, 2] > 0, class_ratios(counts.transpose(0, 1), measure), torch.nan)[:, own].nanmean(
-        1
-    )
+    each = torch.where(counts[:, 2] > 0, class_ratios(counts.transpose(0, 1), measure), torch.nan)
+    by_image = each[:, own].nanmean(1)
     shares, ratios = counts[:, 2].sum(0) / counts[:, 2].sum(), class_ratios(counts.sum(0), measure)
     return PixelsPart(
         metric=value(counts),
@@ -214,47 +205,29 @@ def evaluated(run: MaskRun, scenes: Scenes, rows: Sequence[int], measure: str, s
         classes=dict(zip(run.classes, ratios.tolist(), strict=True)),
         shares=dict(zip(run.classes, shares.tolist(), strict=True)),
         by_image=float(by_image.nanmean()),
-        images={scenes.pictures.names[row]: float(one) for row, one in zip(rows, by_image, strict=True)},
+        images={scenes.pictures.names[row]: float(ratio) for row, ratio in zip(rows, by_image, strict=True)},
     )
 
 
-def save(folder: Path, run: MaskRun) -> None:
-    """Weights, and the offsets that decide."""
-    tensors = {
-        f"{fold}.{name}": one for fold, net in enumerate(run.fit.networks) for name, one in net.state_dict().items()
-    }
-    checkpoint.save(folder / "model.safetensors", tensors, {"folds": len(run.fit.networks)})
-    offsets = run.fit.offsets
-    document = {"offsets": offsets.values.tolist(), "argmax": offsets.argmax, "promised": offsets.cross_validated}
-    channels = _channels(run.fit)
-    checkpoint.write_json(folder / MASKS, {**document, "text": offsets.text, "channels": channels})
-
-
-def _channels(fit: MaskFit) -> list[int]:
-    """Of the maps a network takes; 3 alone where it has an encoder of its own."""
-    network = fit.networks[0]
-    return [one.in_channels for one in network.sides] if isinstance(network, Decoder) else [3]  # type: ignore[misc]
-
-
 def load_run(folder: Path) -> MaskRun:
-    """Raises `InputError` for an unfinished or damaged run."""
-    config = checkpoint.read_json(folder / "config.json")
-    check_finished(folder)
-    document = checkpoint.read_json(folder / MASKS)
-    tensors, facts = checkpoint.load(folder / "model.safetensors")
-    with checkpoint.reading(folder / MASKS):
-        settings, classes = Settings.stored(config["settings"]), [str(one) for one in config["classes"]]
-        values = torch.tensor([float(one) for one in document["offsets"]], dtype=torch.float64)
-        if len(values) != len(classes):
-            raise ValueError("offsets of other classes")
-        cross_validated = float("nan") if document["promised"] is None else float(document["promised"])
-        offsets = Offsets(values, float(document["argmax"]), cross_validated, str(document["text"]))
-        size = _size_of(config)
-    with checkpoint.reading(folder / "model.safetensors"):
-        networks = []
-        for fold in range(int(facts["folds"])):
-            network = make_network([int(one) for one in document["channels"]], len(classes))
-            network.load_state_dict(checkpoint.take(tensors, str(fold)))
-            networks.append(network.eval())
-    check_sealed(folder)
-    return MaskRun(settings, classes, size, MaskFit(networks, offsets, torch.zeros(0)))
+    """Raises `InputError` for an unfinished or damaged run, or one of another kind."""
+    with finished_run(folder, MasksTask.kind, "a run with --masks") as (config, settings):
+        document = checkpoint.read_json(folder / MASKS)
+        tensors, facts = checkpoint.load(folder / "model.safetensors")
+        with checkpoint.reading(folder / MASKS):
+            classes = [str(name) for name in config["classes"]]
+            values = torch.tensor([float(value) for value in document["offsets"]], dtype=torch.float64)
+            if len(values) != len(classes):
+                raise ValueError("offsets of other classes")
+            cross_validated = float("nan") if document["promised"] is None else float(document["promised"])
+            offsets = Offsets(values, float(document["argmax"]), cross_validated, str(document["text"]))
+            height, width = (int(side) for side in config["size"])
+            if not (height > 0 and width > 0 and height * width <= MOST_PIXELS):
+                raise ValueError(f"pictures of {height} x {width}")
+        with checkpoint.reading(folder / "model.safetensors"):
+            networks = []
+            for fold in range(int(facts["folds"])):
+                network = make_network([int(channels) for channels in document["channels"]], len(classes))
+                network.load_state_dict(checkpoint.take(tensors, str(fold)))
+                networks.append(network.eval())
+    return MaskRun(settings, classes, (height, width), MaskFit(networks, offsets, torch.zeros(0)))

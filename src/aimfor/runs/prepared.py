@@ -46,9 +46,9 @@ class Prepared:
     #: The list of each row, where the table is one of ranked lists.
     lists: Tensor | None = None
 
-    def part(self, name: str) -> Rows:
-        """The rows of ``"train"``, ``"validation"`` or ``"test"``."""
-        return Rows(self.x, self.ids, lists=self.lists).take(torch.from_numpy(getattr(self.parts, name)))
+    def rows(self, numbers: NDArray[np.int64]) -> Rows:
+        """These rows, for a member to learn from or to score."""
+        return Rows(self.x, self.ids, lists=self.lists).take(torch.from_numpy(numbers))
 
     def clusters(self, rows: NDArray[np.int64]) -> Tensor | None:
         """Cluster ids of these rows, where clusters must stay whole."""
@@ -57,8 +57,8 @@ class Prepared:
 
     @property
     def test(self) -> tuple[Tensor, Tensor]:
-        rows = self.part("test")
-        return rows.x, rows.y
+        rows = torch.from_numpy(self.parts.test)
+        return self.x[rows], self.ids[rows]
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -102,7 +102,7 @@ def prepare(
 ) -> Prepared:
     """Reads, labels, splits (by the seed) and encodes. All input errors surface here, before anything is written.
 
-    For a ``ensemble`` there are no validation rows, except under a metric with a floor: a threshold that guarantees
+    For an ``ensemble`` there are no validation rows, except under a metric with a floor: a threshold that guarantees
     the floor needs rows that took no part in anything.
     ``work`` says how features of pictures are computed.
     """
@@ -111,10 +111,10 @@ def prepare(
         objective = objective.by_list()
     work = work or Work()
     source = source or read_source(settings, work)
-    assert source.labels is not None
     if settings.query is not None:
         return _prepare_lists(settings, source, objective, ensemble)
-    if source.labels.ndim > 1:  # `app.many` takes those
+    assert source.labels is not None
+    if source.labels.ndim > 1:  # these are `labels`
         raise InputError("target", f"{len(source.label_names)} labels at once", "one column of classes")
     objective = objective.on_classes(len(set(source.labels)), settings.positive)
     objective.check_group(settings.group)

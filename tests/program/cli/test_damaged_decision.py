@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from aimfor.cli.decide import check as checking
 from aimfor.cli.main import app
 from aimfor.errors import InputError
-from aimfor.runs import lock
+from aimfor.runs import process
 
 DECISION = {
     "kind": "decision", "score": "s", "target": "y", "positive": "1", "groups": {"place": ["a", "b"]},
@@ -137,10 +137,10 @@ def test_two_looks_at_once_lose_no_rows(folder: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_look_that_never_ends_is_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock, "PATIENCE", 0.1)
+    monkeypatch.setattr(process, "PATIENCE", 0.1)
     before = (folder / "check.jsonl").read_text()
     with (
-        lock.in_turn(folder / "check.jsonl"),
+        process.in_turn(folder / "check.jsonl"),
         pytest.raises(InputError, match="which another aimfor check is writing to"),
     ):
         checking.check(folder, rows(folder / "new.csv", 0.03), None, 0.95)

@@ -15,11 +15,10 @@ import torch
 from aimfor.data.chunks import open_table, plan, row_hashes
 from aimfor.data.columns import TableEncoder, columns_of
 from aimfor.errors import InputError
-from aimfor.runs.stream.reader import Reader
-from aimfor.runs.stream.survey import TEST, TRAIN, VALIDATION, Cut, Survey, class_counts, mixed
+from aimfor.runs.survey import TEST, TRAIN, VALIDATION, HashSplit, Reader, Survey, mixed
 from aimfor.targets.classes import labels_of_counts
 
-CUT = Cut("y", 0.1, 0)
+CUT = HashSplit("y", 0.1, 0)
 
 
 def rows(n: int, seed: int) -> dict[str, Any]:
@@ -37,7 +36,7 @@ def write(folder: Path, files: int = 3, n: int = 500, group: int = 100) -> Path:
     return folder
 
 
-def surveyed(path: Path, cut: Cut = CUT, most: int = 100_000) -> Survey:
+def surveyed(path: Path, cut: HashSplit = CUT, most: int = 100_000) -> Survey:
     table, found = open_table(str(path)), Survey(most)
     for number in range(len(table.units)):
         found.add(table, number, cut)
@@ -46,7 +45,7 @@ def surveyed(path: Path, cut: Cut = CUT, most: int = 100_000) -> Survey:
 
 def reader(path: Path) -> Reader:
     table, found = open_table(str(path)), surveyed(path)
-    labels = labels_of_counts(class_counts(found), binary=True)
+    labels = labels_of_counts(found.class_counts(), binary=True)
     return Reader(table, CUT, found.encoder(CUT, None), labels, found.train, found.digests)
 
 
@@ -174,7 +173,7 @@ def test_a_class_of_the_last_file_is_known(tmp_path: Path) -> None:
     late = rows(500, 9)
     late["y"] = np.where(np.arange(500) % 5 == 0, 7, late["y"]).astype(np.int8)
     pq.write_table(pa.table(late), tmp_path / "9.parquet", row_group_size=100)
-    labels = labels_of_counts(class_counts(surveyed(tmp_path)), binary=False)
+    labels = labels_of_counts(surveyed(tmp_path).class_counts(), binary=False)
     assert labels.classes == ["0", "1", "7"]
 
 

@@ -26,10 +26,8 @@ from aimfor.data.settings import Settings
 from aimfor.errors import InputError
 from aimfor.learners.ensemble.members import Job, Rows
 from aimfor.learners.ensemble.members.trees import FittedTrees, Trees, boosted
-from aimfor.runs.stream.prepare import prepare
-from aimfor.runs.stream.run import members_of
-from aimfor.runs.stream.survey import TEST, TRAIN, VALIDATION, Cut
-from aimfor.runs.stream.trees import StreamedTrees
+from aimfor.runs.stream import StreamedTrees, members_of
+from aimfor.runs.survey import TEST, TRAIN, VALIDATION, HashSplit, prepare
 
 QUICK = ["--fast"]
 
@@ -117,7 +115,7 @@ def test_partitions_are_columns_in_training_and_prediction(kind: str, tmp_path: 
 
 def test_a_file_larger_than_the_limit_is_read_as_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "BASE", 0)
-    monkeypatch.setattr("aimfor.runs.stream.trees.BASE", 0)
+    monkeypatch.setattr("aimfor.runs.stream.BASE", 0)
     monkeypatch.setattr("aimfor.data.chunks.GROUP_ROWS", 2_000)
     arrow_csv.write_csv(pa.table(rows(30_000, 0)), tmp_path / "t.csv")
     needed = 3 * (tmp_path / "t.csv").stat().st_size / 2**20
@@ -141,7 +139,7 @@ def test_cluster_keeps_rows_together_and_group_breaks_rates_down(parts: Path, tm
     assert {row["group"] for row in found["test"]["groups"]} == {"Bern", "Rome", "Oslo"}
     assert sum(row["n"] for row in found["test"]["groups"]) == found["rows"]["test"]
     whole = pa.concat_tables([pq.read_table(file) for file in sorted(many.glob("*.parquet"))])
-    _, part, _ = Cut("y", 0.2, 0, "person").parts(columns_of(whole))
+    _, part, _ = HashSplit("y", 0.2, 0, "person").parts(columns_of(whole))
     assert found["rows"]["test"] == int((part == TEST).sum())
     persons = [set(whole["person"].to_numpy()[part == one].tolist()) for one in (TRAIN, VALIDATION, TEST)]
     assert not persons[0] & persons[1] | persons[0] & persons[2] | persons[1] & persons[2]
@@ -198,10 +196,10 @@ def test_trees_from_a_stream_are_those_of_lightgbm_on_the_same_rows(parts: Path,
 def test_a_limit_too_small_for_all_rows_grows_trees_from_a_stated_share(
     parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aimfor.runs.stream.trees.rows_that_fit", lambda reader, held_out, memory: 400)
+    monkeypatch.setattr("aimfor.runs.stream.rows_that_fit", lambda reader, held_out, memory: 400)
     refused_small = call("train", parts, "--target", "y", "--metric", "auroc", "--fast", "--out", tmp_path / "small")
     assert refused_small.exit_code == 2
-    monkeypatch.setattr("aimfor.runs.stream.trees._FEWEST", 100)
+    monkeypatch.setattr("aimfor.runs.stream._FEWEST", 100)
     found = train(parts, tmp_path / "run", "--fast")
     share = round(100 * 400 / found["rows"]["train"])
     assert f"trees were grown from {share} % of the training rows, the same share of each row group" in found["notes"]
@@ -297,7 +295,7 @@ def test_a_class_that_the_sample_lacks_leaves_the_trees_alone(parts: Path, tmp_p
 
 
 def test_a_target_with_too_many_values_ends_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aimfor.runs.stream.survey.MOST_LABELS", 30)
+    monkeypatch.setattr("aimfor.runs.survey.MOST_LABELS", 30)
     folder = write(tmp_path / "parts")
     refused("'a' with more than 30 different values", "train", folder, "--target", "a", "--metric", "auroc", *QUICK,
             out=tmp_path / "run")  # fmt: skip

@@ -7,20 +7,19 @@ import torch
 from torch import Tensor
 
 from aimfor.errors import InputError, Interrupted
-from aimfor.learners.embedding import Part, fit_embedding, nearest, query_values
-from aimfor.learners.embedding.fit import class_folds, vectors_of
+from aimfor.learners.embedding import Examples, class_folds, fit_embedding, vectors_of
 from aimfor.learners.ensemble import MemoryStore
 from aimfor.retrieval import evaluate
-from aimfor.targets.neighbours import _by_blocks, depth_of, is_retrieval
+from aimfor.targets.neighbours import _by_blocks, depth_of, is_retrieval, nearest, query_values
 
 
-def spoiled(classes: int, per_class: int = 6, seed: int = 0) -> Part:
+def spoiled(classes: int, per_class: int = 6, seed: int = 0) -> Examples:
     """Classes differ in eight small columns; eight large ones say nothing."""
     generator = torch.Generator().manual_seed(seed)
     y = torch.arange(classes).repeat_interleave(per_class)
     centres = torch.randn(classes, 8, generator=generator)
     useful = centres[y] + 0.35 * torch.randn(len(y), 8, generator=generator)
-    return Part(torch.cat((0.2 * useful, 3.0 * torch.randn(len(y), 8, generator=generator)), 1), y)
+    return Examples(torch.cat((0.2 * useful, 3.0 * torch.randn(len(y), 8, generator=generator)), 1), y)
 
 
 def test_lists_of_queries_equal_the_exact_evaluation() -> None:
@@ -102,7 +101,7 @@ def test_a_stopped_fit_goes_on_to_the_same_bits() -> None:
 
 def test_pictures_train_a_small_network_and_few_classes_have_nothing_to_choose_by() -> None:
     y = torch.arange(3).repeat_interleave(4)
-    fit = fit_embedding(Part(torch.randn(12, 3, 8, 8) + y[:, None, None, None], y), "map@r", steps=2)
+    fit = fit_embedding(Examples(torch.randn(12, 3, 8, 8) + y[:, None, None, None], y), "map@r", steps=2)
     assert fit.way == "metric"
     vectors = fit.vectors(torch.randn(2, 3, 8, 8))
     assert vectors.shape == (2, 128)
@@ -128,7 +127,7 @@ def test_a_fold_without_a_positive_says_nothing_about_the_ways() -> None:
     single = torch.tensor(class_folds(9, 0, 3)[1][1])  # one fold's classes with one example each
     first = torch.tensor([int((part.y == one).nonzero()[0]) for one in single])
     kept = torch.cat(((~torch.isin(part.y, single)).nonzero()[:, 0], first)).sort().values
-    found = fit_embedding(Part(part.x[kept], part.y[kept]), "map@r", ways=("plain", "whitened"))
+    found = fit_embedding(Examples(part.x[kept], part.y[kept]), "map@r", ways=("plain", "whitened"))
     assert found.values["whitened"] > found.values["plain"] > 0
     assert found.way == "whitened"
 

@@ -8,9 +8,7 @@ from torch import Tensor
 
 from aimfor.errors import InputError, Interrupted
 from aimfor.learners.ensemble import MemoryStore
-from aimfor.learners.masks import Masks, fit_masks
-from aimfor.learners.masks.fit import group_folds
-from aimfor.learners.masks.networks import LOSSES, make_network, scores_of
+from aimfor.learners.masks import LOSSES, Masks, fit_masks, group_folds, make_network, scores_of
 from aimfor.targets.pixels import IGNORED
 
 

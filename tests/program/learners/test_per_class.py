@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import aimfor
-from aimfor.learners.networks.per_class import PerClassBatchSampler
+from aimfor.learners.networks.sampler import PerClassBatchSampler
 
 LABELS = torch.arange(60) % 9
 

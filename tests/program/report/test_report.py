@@ -14,7 +14,7 @@ from sklearn import metrics as sk
 from typer.testing import CliRunner
 
 from aimfor.cli.main import app
-from aimfor.report.evaluated import certificate_section
+from aimfor.report.ensemble import certificate_section
 from aimfor.report.page import render, script_json
 from aimfor.report.write import write_report
 from aimfor.targets.evaluate import evaluate

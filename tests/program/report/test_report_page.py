@@ -13,9 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from aimfor.report.comparison import write_comparison_report
-from aimfor.report.ensemble import importance_section, members_section
-from aimfor.report.evaluated import classes_section
+from aimfor.report.ensemble import classes_section, importance_section, members_section
 from aimfor.report.page import render
 from aimfor.report.write import write_report
 from aimfor.runs.evaluation import MemberRow, Members
@@ -50,7 +48,7 @@ def comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("comparison")
     document = {"data": "table.csv", "settings": settings, "parts": [part, part]}
     (folder / "comparison.json").write_text(json.dumps(document))
-    write_comparison_report(folder)
+    write_report(folder)
     return folder
 
 

@@ -31,7 +31,7 @@ from aimfor.runs.compare.plan import (
     summarize,
     verdicts,
 )
-from aimfor.runs.lock import locked
+from aimfor.runs.process import locked
 
 ENTRANTS = ["ensemble", "lightgbm", "gradient_boosting", "logistic_regression"]
 ENTRANTS += ["cross_entropy", "balanced_cross_entropy"]
@@ -182,7 +182,7 @@ def test_the_ensemble_meets_what_people_use_and_is_what_train_makes(tmp_path: Pa
     (cell,) = [one for one in cells if one["entrant"] == "ensemble" and one["seed"] == 0]
     assert cell["test"]["metric"] == left["test"]["metric"]
     assert cell["threshold"] == left["threshold"]
-    with locked(out / ".lock"):
+    with locked(out):
         again = CliRunner().invoke(app, [*words, "--out", str(out)])
     assert again.exit_code == 2
     assert "another run is working" in again.stderr

@@ -23,8 +23,8 @@ from aimfor.learners.ensemble import MemoryStore, fit_ensemble
 from aimfor.learners.ensemble.members import Job
 from aimfor.learners.ensemble.members.linear import Linear
 from aimfor.runs import driver
+from aimfor.runs.ensemble import fit_prepared
 from aimfor.runs.finished import load_ensemble, load_run
-from aimfor.runs.fitting import fit_prepared
 from aimfor.runs.prepared import prepare
 from aimfor.targets import folds
 from aimfor.targets.folds import make_folds

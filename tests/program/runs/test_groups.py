@@ -13,7 +13,7 @@ from aimfor.cli.main import app
 from aimfor.data.settings import Settings, settings
 from aimfor.errors import InputError
 from aimfor.integrations.sklearn import MetricClassifier
-from aimfor.runs.fitting import fit_prepared
+from aimfor.runs.ensemble import fit_prepared
 from aimfor.runs.prepared import prepare
 from aimfor.targets.classes import split
 

@@ -15,9 +15,9 @@ from aimfor.data.settings import Settings
 from aimfor.errors import InputError
 from aimfor.report.summary import summary
 from aimfor.report.write import write_report
-from aimfor.runs import card, driver, kinds
+from aimfor.runs import driver, kinds
 from aimfor.runs.evaluation import Estimate, LabelsEvaluation, read_evaluation
-from aimfor.runs.task import Step, Stop, Task, Tell
+from aimfor.runs.kinds import Step, Stop, Task, Tell
 
 
 @dataclass
@@ -57,9 +57,8 @@ class Constant(Task):
 
 def test_a_new_kind_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task, suits = f"{__name__}:Constant", lambda settings: settings.data.endswith(".num")
-    line = kinds.Kind("numbers", "rows", "labels", "an ensemble a label", task, suits)
+    line = kinds.Kind("numbers", "rows", "labels", "an ensemble a label", task, "tabular-regression", suits)
     monkeypatch.setattr(kinds, "KINDS", {"constant": line})
-    monkeypatch.setitem(card.TASKS, "constant", "tabular-regression")
     (tmp_path / "a.num").write_text("1\n2\n6")
     given = Settings(data=str(tmp_path / "a.num"), metric="ap", model="auto")
     folder, task = driver.start(given, tmp_path / "run")

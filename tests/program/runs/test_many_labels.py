@@ -6,7 +6,6 @@ import csv
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,8 +16,9 @@ from typer.testing import CliRunner
 from aimfor.cli.main import app
 from aimfor.data import backbones
 from aimfor.data.pictures import Pictures
-from aimfor.runs import labels as many
-from aimfor.runs.labels import label_sheets
+from aimfor.runs.labels import LabelsTask
+from aimfor.runs.sheets import label_sheets
+from aimfor.targets.objective import Objective
 from pictures_samples import picture, tiny
 
 
@@ -104,14 +104,10 @@ def test_sheets_show_false_alarms_and_misses_the_surest_first() -> None:
     """Five test pictures: one alarm each of 2.0 and 0.5 above the threshold, one miss, one unknown, one hit."""
     names = [f"{one}.png" for one in range(7)]
     pixels = np.zeros((7, 8, 8, 3), dtype=np.uint8)
-    ready = SimpleNamespace(
-        names=["sea", "sky"],
-        test=np.array([False, True, True, True, True, True, False]),
-        y=np.array([[0, 0], [0, 0], [0, 0], [1, 1], [-1, 1], [1, 1], [0, 0]]),
-        source=SimpleNamespace(as_pictures=lambda: Pictures(names, array=pixels)),
-    )
+    y = torch.tensor([[0, 0], [0, 0], [1, 1], [-1, 1], [1, 1]])
     scores = torch.tensor([[1.5, -9.0], [3.0, -9.0], [0.2, 9.0], [9.0, 9.0], [4.0, 9.0]])
-    sheets = label_sheets(ready, scores, [1.0, 0.0])  # type: ignore[arg-type]
+    margins = scores - torch.tensor([1.0, 0.0])
+    sheets = label_sheets(Pictures(names, array=pixels), [1, 2, 3, 4, 5], y, margins, ["sea", "sky"])
     assert [one["title"] for one in sheets] == ["Mistakes about sea"]
     assert [tile["alt"] for tile in sheets[0]["tiles"]] == [
         "2.png: called sea, is not",
@@ -122,11 +118,16 @@ def test_sheets_show_false_alarms_and_misses_the_surest_first() -> None:
 
 
 def test_a_label_that_nobody_is_given_has_no_precision() -> None:
-    y = np.array([[0, 1], [1, 0], [1, -1], [0, 0], [1, 1]])
-    ready: Any = SimpleNamespace(
-        settings=SimpleNamespace(metric="f1", seed=0), y=y, test=np.ones(5, bool), names=["a", "b"], notes=[]
+    task = SimpleNamespace(
+        settings=SimpleNamespace(metric="f1", seed=0),
+        objective=Objective.of("f1"),
+        y=torch.tensor([[0, 1], [1, 0], [1, -1], [0, 0], [1, 1]]),
+        test=torch.ones(5, dtype=torch.bool),
+        labels=["a", "b"],
+        notes=[],
     )
-    none, all_of_them = many.evaluated(ready, torch.zeros(5, 2), [0.5, -0.5]).labels
+    evaluation = LabelsTask.evaluation_of(task, torch.zeros(5, 2), [0.5, -0.5])  # type: ignore[arg-type]
+    none, all_of_them = evaluation.labels
     assert np.isnan(none.precision)
     assert none.recall == 0.0
     assert all_of_them.precision == 0.5  # two of four whose label is known

@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 from aimfor.cli.main import app
 from aimfor.data import backbones
 from aimfor.errors import InputError, Interrupted
-from aimfor.learners.masks.networks import LOSSES
+from aimfor.learners.masks import LOSSES
 from aimfor.runs import folder as folder_of_run
 from aimfor.runs import masks as mask_run
-from aimfor.runs.lock import locked
 from aimfor.runs.masks import load_run, split
+from aimfor.runs.process import locked
 from aimfor.targets.pixels import coarse, common_size, read_scenes
 from pictures_samples import tiny
 
@@ -231,7 +231,7 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(mask_run, "fit_masks", lambda *_, **__: (_ for _ in ()).throw(Interrupted("stopped")))
     says(*words, "-q", code=130)
     monkeypatch.undo()
-    with locked(out / "config.json"):
+    with locked(out):
         assert "another run is working" in says("train", "--resume", out, "-q", code=2)
     before = (out / "config.json").read_text()
     monkeypatch.setattr(folder_of_run, "new_folder", lambda *_: out)  # found free, and taken meanwhile

@@ -171,11 +171,11 @@ def test_parquet_and_a_run_that_goes_on_see_the_same_lists(table: Path, tmp_path
     again = driver.reopen(folder)
     assert isinstance(task, EnsembleTask)
     assert isinstance(again, EnsembleTask)
-    ready = task.ready
-    assert again.ready.lists is not None
+    ready = task.prepared
+    assert again.prepared.lists is not None
     assert ready.lists is not None
-    assert again.ready.lists.tolist() == ready.lists.tolist()
-    assert again.ready.parts.test.tolist() == ready.parts.test.tolist()
+    assert again.prepared.lists.tolist() == ready.lists.tolist()
+    assert again.prepared.parts.test.tolist() == ready.parts.test.tolist()
 
 
 def test_rows_set_aside_for_testing_must_be_whole_queries() -> None:

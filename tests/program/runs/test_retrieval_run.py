@@ -18,7 +18,7 @@ from aimfor.cli.main import app
 from aimfor.data import backbones
 from aimfor.data.pictures import pictures_of
 from aimfor.retrieval import evaluate
-from aimfor.runs.retrieval import load_run
+from aimfor.runs.embedding import EmbeddingTask, load_run
 from pictures_samples import many_classes, patterned, tiny
 
 DRAWN = True  # a browser looks at the figures
@@ -131,12 +131,10 @@ def test_the_commands_of_the_page_work_as_printed(tmp_path: Path, monkeypatch: p
 def test_a_killed_run_goes_on_to_the_same_bits(
     made: tuple[Path, Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from aimfor.runs import retrieval as retrieval
-
     photos, whole, _ = made
     out = tmp_path / "runs" / "two"
     with monkeypatch.context() as patch:
-        patch.setattr(retrieval, "save", lambda *_: (_ for _ in ()).throw(MemoryError))
+        patch.setattr(EmbeddingTask, "save", lambda *_: (_ for _ in ()).throw(MemoryError))
         says("train", photos, "--metric", "map@r", *MODEL, "--out", out, code=2)
     assert not (out / "metrics.json").exists()
     assert "not finished" in says("embed", out, photos, "-o", tmp_path / "v.npy", code=2)

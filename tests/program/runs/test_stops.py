@@ -16,14 +16,14 @@ from aimfor.data.settings import Settings, settings
 from aimfor.errors import InputError, Interrupted
 from aimfor.runs import driver, ensemble
 from aimfor.runs.folder import new_folder, write_config
-from aimfor.runs.lock import locked
+from aimfor.runs.process import locked
 from aimfor.targets import folds
 from programs import Program, tool
 
 DEAF = """
 import os, signal, sys, time
 from pathlib import Path
-from aimfor.runs.signals import this_is_the_program, {context}
+from aimfor.runs.process import this_is_the_program, {context}
 this_is_the_program()
 folder = Path(sys.argv[1])
 (folder / f".cell.{{os.getpid()}}.part").write_text("begun")
@@ -106,9 +106,9 @@ def test_two_runs_at_once_have_two_folders_or_one_sentence(
         write_config(folder, {"of": "another"})
     assert (folder / "config.json").read_bytes() == before
     assert [path.name for path in folder.iterdir()] == ["config.json"]
-    with locked(folder / "config.json"), pytest.raises(InputError, match="another run is working"):
+    with locked(folder), pytest.raises(InputError, match="another run is working"):
         driver.finish(folder, ready)
-    assert [path.name for path in folder.iterdir()] == ["config.json"]
+    assert sorted(path.name for path in folder.iterdir()) == [".lock", "config.json"]
 
 
 def test_the_last_stage_says_what_is_left_and_listens(given: Settings, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_the_last_stage_says_what_is_left_and_listens(given: Settings, tmp_path:
         return any(one.done == 1 for one in seen)
 
     seen.clear()
-    asking = ensemble.Evaluating(ready.ready, stop, seen.append)
+    asking = ensemble.Evaluating(ready.prepared, stop, seen.append)
     asking()
     asking()
     with pytest.raises(Interrupted):

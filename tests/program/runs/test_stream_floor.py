@@ -17,7 +17,7 @@ from aimfor.data.settings import Settings
 from aimfor.errors import InputError
 from aimfor.rates import precision, recall
 from aimfor.runs.finished import load_ensemble
-from aimfor.runs.stream.prepare import prepare
+from aimfor.runs.survey import prepare
 
 
 def write(folder: Path, n: int = 1_500, copies: int = 1) -> Path:

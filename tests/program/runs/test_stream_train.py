@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from aimfor.cli.main import app
-from aimfor.runs.lock import locked
+from aimfor.runs.process import locked
 from programs import tool
 
 COMMON = ["--target", "y", "--members", "linear,trees"]
@@ -62,11 +62,11 @@ def test_a_run_that_is_at_work_takes_no_second_one(run: Path, tmp_path: Path) ->
     copy = tmp_path / "copy"
     copy.mkdir()
     (copy / "config.json").write_bytes((run / "config.json").read_bytes())
-    with locked(copy / "config.json"):
+    with locked(copy):
         refused = CliRunner().invoke(app, ["train", "--resume", str(copy)])
     assert refused.exit_code == 2
     assert "where another run is working" in refused.output
-    assert [path.name for path in copy.iterdir()] == ["config.json"]
+    assert sorted(path.name for path in copy.iterdir()) == [".lock", "config.json"]
 
 
 def test_predict_streams_in_and_out(run: Path, data: Path, tmp_path: Path) -> None:

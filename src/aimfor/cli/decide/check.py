@@ -25,7 +25,7 @@ from ...decisions.certificate import Lower, certify
 from ...decisions.clusters import shuffled
 from ...errors import InputError
 from ...files import read_json, reading, shaped, write_text
-from ...runs.lock import in_turn
+from ...runs.process import in_turn
 from ...targets.classes import Labels
 from .answer import abstention_problem
 from .log import clusters_of, numbered, past_lines, plain
@@ -150,7 +150,7 @@ def _of_run(run: Run) -> Watched:
         )  # fmt: skip
 
     def read(data: Path, encoding: str, _: str | None) -> NewRows:
-        target = run.config["settings"]["target"]
+        target = run.settings.target
         source = load(str(data), target, labelled=False, encoding=encoding)
         if source.labels is None:
             raise InputError("data", f"{data.name}, without the column {target!r}", "new rows with their labels")

@@ -114,7 +114,7 @@ def scores_of(model: nn.Module, x: Tensor, outputs: int) -> Tensor:
     mode = model.training
     model.eval()
     with torch.no_grad():
-        scores = in_blocks(lambda part: shaped(model(part), outputs), x)
+        scores = in_blocks(lambda rows: shaped(model(rows), outputs), x)
     model.train(mode)
     return scores
 

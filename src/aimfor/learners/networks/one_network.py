@@ -46,8 +46,8 @@ class _OneHead(nn.Module):
         self.inner = inner
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.inner(x)
-        return found.reshape(len(x), 1, -1)
+        scores: Tensor = self.inner(x)
+        return scores.reshape(len(x), 1, -1)
 
 
 def by_cross_entropy(scores: Tensor, batch: Rows, rows: Tensor) -> Tensor:
@@ -77,8 +77,8 @@ def train_candidate(
     weights = train(whole, job, schedule, loss, value)
     best = max(range(len(seen)), key=lambda number: seen[number][:2])
     whole.load_state_dict(weights[best])
-    found, log_likelihood, threshold = seen[best]
-    return Candidate(whole.inner.eval(), found, threshold, -log_likelihood, len(seen))
+    best_value, log_likelihood, threshold = seen[best]
+    return Candidate(whole.inner.eval(), best_value, threshold, -log_likelihood, len(seen))
 
 
 def refit_candidate(candidate: Candidate, job: Job) -> Candidate:
@@ -89,15 +89,15 @@ def refit_candidate(candidate: Candidate, job: Job) -> Candidate:
     """
     network = copy.deepcopy(candidate.network)
     batches, validation = (
-        list(zip(*(part.split(4096) for part in (rows.x, rows.y, rows.weights) if part is not None), strict=True))
+        list(zip(*(values.split(4096) for values in (rows.x, rows.y, rows.weights) if values is not None), strict=True))
         for rows in (job.train, job.held)
     )
     HeadFitter(job.objective.metric).from_model(network, batches, validation=validation, install=True)
-    found, log_likelihood, threshold = _judged(scores_of(network, job.held.x, job.outputs), job)
-    return Candidate(network.eval(), found, threshold, -log_likelihood, 1)
+    value, log_likelihood, threshold = _judged(scores_of(network, job.held.x, job.outputs), job)
+    return Candidate(network.eval(), value, threshold, -log_likelihood, 1)
 
 
 def _judged(scores: Tensor, job: Job) -> tuple[float, float, float]:
     """The metric, the log-likelihood and the threshold on the held-out rows."""
-    threshold, found = job.objective.tuned(scores, job.held.y, job.held.weights)
-    return found if math.isfinite(found) else -math.inf, -float(cross_entropy(scores, job.held)), threshold
+    threshold, value = job.objective.tuned(scores, job.held.y, job.held.weights)
+    return value if math.isfinite(value) else -math.inf, -float(cross_entropy(scores, job.held)), threshold

@@ -1,4 +1,4 @@
-"""Class-balanced batches: deterministic in (seed, epoch), sharded by rank, resumable."""
+"""Batches by class, balanced or so many of each: deterministic in (seed, epoch), sharded by rank, resumable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...targets.folds import rows_of_each
 
 
 class ResumableBatches(Sampler[list[int]]):
-    """Batches that (seed, epoch) decide, and a place among them that can be saved."""
+    """Batches that (seed, epoch) decide, and a position among them that can be saved."""
 
     batches: int
 
@@ -115,16 +115,90 @@ class BalancedBatchSampler(ResumableBatches):
 
 def _stream(members: Tensor, share: int, batches: int, generator: torch.Generator) -> Tensor:
     """``(batches, share)``: shuffled passes over the members end to end, no member twice in one row."""
-    rows, place = [], 0
+    rows, start = [], 0
     order = members[torch.randperm(len(members), generator=generator)]
     for _ in range(batches):
-        row = order[place : place + share]
-        place += len(row)
+        row = order[start : start + share]
+        start += len(row)
         if len(row) < share:
             order = members[torch.randperm(len(members), generator=generator)]
             used = torch.isin(order, row)
             order = torch.cat((order[~used], order[used]))  # what this row holds already comes last
-            place = share - len(row)
-            row = torch.cat((row, order[:place]))
+            start = share - len(row)
+            row = torch.cat((row, order[:start]))
         rows.append(row)
     return torch.stack(rows)
+
+
+class PerClassBatchSampler(ResumableBatches):
+    """Batches of ``classes`` different classes with ``per_class`` examples of each, no example twice in a batch.
+
+    Classes and, within each, examples come in shuffled passes, so that all are seen equally often. Classes with a
+    single example have no positive to offer and are left out; those with fewer than ``per_class`` give all they have.
+    Everything depends on (seed, epoch); ranks share the classes of a step between them; a run can be resumed.
+
+    Args:
+        labels: Class of every example in the data set, any integers.
+        classes: Classes in a batch, >= 2: a list needs negatives.
+        per_class: Examples of each, >= 2: it needs positives too.
+        seed: With the epoch it decides everything.
+        rank: This process's number; its classes are disjoint from those of the other ranks.
+        world_size: Number of processes.
+
+    Raises:
+        InputError: Fewer classes with two examples than one step of all processes needs.
+
+    Example:
+        >>> sampler = PerClassBatchSampler([0, 0, 0, 1, 1, 1, 2, 2, 2], classes=2, per_class=2)
+        >>> all(len(set(batch)) == 4 for batch in sampler)
+        True
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[int] | Tensor,
+        classes: int,
+        per_class: int,
+        *,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        ids = torch.as_tensor(labels).reshape(-1).long()
+        self.classes = checks.integer("classes", classes, at_least=2)
+        self.per_class = checks.integer("per_class", per_class, at_least=2)
+        self._begin(seed, rank, world_size)
+        self.members = [rows for rows in rows_of_each(ids) if len(rows) >= 2]
+        needed = self.classes * self.world_size
+        if len(self.members) < needed:
+            raise InputError(
+                "labels", f"{len(self.members)} classes with two examples or more", f"at least {needed}, for one step"
+            )
+        self.batches = max(1, sum(map(len, self.members)) // (needed * self.per_class))
+
+    def epoch_batches(self) -> list[list[int]]:
+        """All batches of the current epoch for this rank."""
+        generator = torch.Generator().manual_seed((self.seed * 1_000_003 + self.epoch) % (2**63))
+        streams = [_passes(rows, generator) for rows in self.members]
+        order = _passes(torch.arange(len(self.members)), generator)
+        batches = []
+        for _ in range(self.batches):
+            chosen = _different(order, self.classes * self.world_size)
+            # Every rank draws for all of them, so that the streams stay in step.
+            drawn = [_different(streams[row], min(self.per_class, len(self.members[row]))) for row in chosen]
+            batches.append([row for rows in drawn[self.rank :: self.world_size] for row in rows])
+        return batches
+
+
+def _passes(values: Tensor, generator: torch.Generator) -> Iterator[int]:
+    """Shuffled passes over the values, one after the other, for ever."""
+    while True:
+        yield from values[torch.randperm(len(values), generator=generator)].tolist()
+
+
+def _different(stream: Iterator[int], count: int) -> list[int]:
+    """The next ``count`` different values; one that comes again across the border of two passes is dropped."""
+    values: dict[int, None] = {}
+    while len(values) < count:
+        values[next(stream)] = None
+    return list(values)

@@ -18,7 +18,7 @@ from ...learners.ensemble.members.network import Schedule
 from ...learners.networks.models import build, scores_of
 from ...learners.networks.one_network import Candidate, train_candidate
 from ...targets.folds import make_folds
-from ..fitting import ensemble_facts, fit_prepared
+from ..ensemble import ensemble_facts, fit_prepared
 from ..prepared import Prepared
 from .rivals import RANKERS, RIVALS, run_ranker, run_rival
 
@@ -74,7 +74,7 @@ def _network(ready: Prepared, balanced: bool) -> Outcome:
 
     Either time the checkpoint is chosen by the metric on a fifth of the rows that train it, never on those that judge.
     """
-    judge, everything = ready.part("validation"), np.concatenate([ready.parts.train, ready.parts.validation])
+    judge, everything = ready.rows(ready.parts.validation), np.concatenate([ready.parts.train, ready.parts.validation])
     first = _trained(ready, ready.parts.train, balanced)
     threshold, value = ready.objective.tuned(scores_of(first.network, judge.x, ready.labels.outputs), judge.y)
     final = _trained(ready, np.sort(everything), balanced)

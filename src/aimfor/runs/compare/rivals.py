@@ -198,7 +198,7 @@ ROUNDS = (25, 50, 100, 200)
 
 def run_ranker(name: str, ready: Prepared) -> tuple[Tensor, float]:
     """Scores of the test rows, and the value on the validation queries, of one rival."""
-    train, validation = ready.part("train"), ready.part("validation")
+    train, validation = ready.rows(ready.parts.train), ready.rows(ready.parts.validation)
     return rank_by(name, ready.objective, train, validation, ready.test[0], ready.settings.seed)
 
 

@@ -1,20 +1,155 @@
-"""Mask networks fold by fold: every picture trains, and is held out once; the offsets are decided out of fold."""
+"""A class for every pixel: networks fold by fold, and offsets per class chosen on pixels they have not seen.
+
+Every picture trains, and is held out once. Networks are decoders on the maps of a backbone, or have an encoder of their
+own.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from ...errors import InputError
-from ...targets.offsets import Offsets, fit_offsets
-from ...targets.pixels import IGNORED
-from ..ensemble.cells import MemoryStore, Store
-from ..networks.loop import descend, never_stop
-from .networks import PixelLoss, lovasz_loss, make_network, scores_of
+from ..errors import InputError
+from ..loss import MetricLoss
+from ..metrics.iou import IoU
+from ..targets.offsets import Offsets, fit_offsets
+from ..targets.pixels import IGNORED
+from .ensemble.cells import MemoryStore, Store
+from .networks.loop import descend, never_stop
+from .networks.models import GroupNorm
+
+#: Channels of the decoder, and of the small encoder at strides 2, 4, 8 and 16.
+WIDTH, ENCODER = 48, (16, 32, 48, 64)
+
+
+class Decoder(nn.Module):
+    """Feature maps from fine to coarse, ``(b, c_i, h_i, w_i)``, to scores ``(b, classes, h_0, w_0)``.
+
+    Every map is brought to one width; from the coarsest on, each is enlarged and added to the next finer one (a feature
+    pyramid), and the sum passes once through 3 × 3 convolutions. Group norms: a picture's scores do not depend on who
+    else is in the batch.
+    """
+
+    def __init__(self, channels: Sequence[int], classes: int, width: int = WIDTH) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList([GroupNorm(1, count) for count in channels])
+        self.sides = nn.ModuleList([nn.Conv2d(count, width, 1) for count in channels])
+        self.merge = nn.ModuleList([_block(width, width) for _ in channels[1:]])
+        self.last = nn.Sequential(_block(width, width), nn.Dropout2d(0.1), nn.Conv2d(width, classes, 1))
+
+    def forward(self, maps: Sequence[Tensor]) -> Tensor:
+        sides = [side(norm(level)) for side, norm, level in zip(self.sides, self.norms, maps, strict=True)]
+        x = sides[-1]
+        for side, merge in zip(reversed(sides[:-1]), reversed(self.merge), strict=True):
+            x = side + functional.interpolate(merge(x), side.shape[2:], mode="bilinear", align_corners=False)
+        scores: Tensor = self.last(x)
+        return scores
+
+
+class SmallNetwork(nn.Module):
+    """The decoder with an encoder that is trained from scratch; scores at half the picture's size."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        widths = (3, *ENCODER)
+        self.stages = nn.ModuleList(
+            [nn.Sequential(_block(a, b, stride=2), _block(b, b)) for a, b in itertools.pairwise(widths)]
+        )
+        self.decoder = Decoder(ENCODER, classes)
+
+    def forward(self, maps: Sequence[Tensor]) -> Tensor:
+        (x,) = maps
+        levels = []
+        for stage in self.stages:
+            x = stage(x)
+            levels.append(x)
+        scores: Tensor = self.decoder(levels)
+        return scores
+
+
+def _block(inputs: int, outputs: int, stride: int = 1) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), GroupNorm(8, outputs), nn.ReLU(inplace=True)
+    )
+
+
+def make_network(channels: Sequence[int], classes: int) -> nn.Module:
+    """For the maps of a backbone, or, where the only map is the picture itself, with an encoder of its own."""
+    return SmallNetwork(classes) if list(channels) == [3] else Decoder(channels, classes)
+
+
+def enlarged(scores: Tensor, size: tuple[int, int]) -> Tensor:
+    """Scores at another height and width, bilinear."""
+    return functional.interpolate(scores, size, mode="bilinear", align_corners=False)
+
+
+def scores_of(network: nn.Module, maps: Sequence[Tensor], block: int = 8) -> Tensor:
+    """Of all pictures without gradient, float32; in blocks of one size, so that the others do not matter."""
+    mode = network.training
+    network.eval()
+    scores, n = [], len(maps[0])
+    with torch.no_grad():
+        for start in range(0, n, block):
+            batch = [level[start : start + block].float().contiguous() for level in maps]
+            short = block - len(batch[0])
+            if short:
+                batch = [torch.cat((level, level.new_zeros(short, *level.shape[1:]))) for level in batch]
+            scores.append(network(batch))
+    network.train(mode)
+    return torch.cat(scores)[:n]
+
+
+#: Scores ``(n, c)`` and class ids ``(n,)`` of the pixels of a batch that count, to a scalar.
+PixelLoss = Callable[[Tensor, Tensor], Tensor]
+
+
+def lovasz_weights(truth: Tensor) -> Tensor:
+    """Gradient of the Lovász extension of the Jaccard loss, at errors sorted downwards with these truths ``(n, c)``."""
+    total = truth.sum(0)
+    union = total + (1.0 - truth).cumsum(0)
+    jaccard = 1.0 - (total - truth.cumsum(0)) / union
+    return torch.cat((jaccard[:1], jaccard[1:] - jaccard[:-1]))
+
+
+def lovasz(scores: Tensor, y: Tensor) -> Tensor:
+    """The convex extension of the Jaccard loss of ``|y − p|``, mean over the classes in the batch.
+
+    On pictures the networks had not learned from it had the highest mean IoU, CamVid and Stanford Background taken
+    together (`mask_offsets`); its scores need no offsets.
+
+    References:
+        Berman, Triki, Blaschko, The Lovász-softmax loss, 2018.
+    """
+    truth = functional.one_hot(y, scores.shape[1]).to(scores.dtype)
+    there = truth.sum(0) > 0
+    truth, errors = truth[:, there], (truth - scores.softmax(1)).abs()[:, there]
+    order = errors.detach().argsort(0, descending=True)
+    return (errors.gather(0, order) * lovasz_weights(truth.gather(0, order))).sum(0).mean()
+
+
+def lovasz_loss() -> PixelLoss:
+    """The default; it remembers nothing."""
+    return lovasz
+
+
+def mean_iou() -> PixelLoss:
+    """`MetricLoss` of the mean IoU as it comes. It remembers the spread of scores."""
+    return MetricLoss(IoU(classes="mean"))
+
+
+def cross_entropy() -> PixelLoss:
+    """Every pixel alike."""
+    return functional.cross_entropy
+
+
+#: By the names of ``--loss``.
+LOSSES: dict[str, Callable[[], PixelLoss]] = {"iou": mean_iou, "lovasz": lovasz_loss, "cross-entropy": cross_entropy}
 
 
 @dataclass(frozen=True)
@@ -67,8 +202,8 @@ class MaskFit:
     def scores(self, maps: Sequence[Tensor]) -> Tensor:
         """``(n, c, h, w)`` mean log-probabilities."""
         total = log_chances(scores_of(self.networks[0], maps))
-        for one in self.networks[1:]:
-            total = total + log_chances(scores_of(one, maps))
+        for network in self.networks[1:]:
+            total = total + log_chances(scores_of(network, maps))
         return total / len(self.networks)
 
 
@@ -89,10 +224,10 @@ def group_folds(groups: Tensor, number: int, seed: int) -> Tensor:
     order = torch.randperm(len(ids), generator=torch.Generator().manual_seed(seed))
     order = order[counts[order].argsort(descending=True, stable=True)]
     sizes, fold = [0] * min(number, len(ids)), torch.zeros(len(groups), dtype=torch.long)
-    for one in order.tolist():
-        place = sizes.index(min(sizes))
-        fold[groups == ids[one]] = place
-        sizes[place] += int(counts[one])
+    for group in order.tolist():
+        smallest = sizes.index(min(sizes))
+        fold[groups == ids[group]] = smallest
+        sizes[smallest] += int(counts[group])
     return fold
 
 
@@ -141,16 +276,20 @@ def fit_masks(
         before = kept.get(f"fold-{fold}")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed * 1009 + fold)
-            network = make_network([one.shape[1] for one in data.maps], classes)
+            network = make_network([level.shape[1] for level in data.maps], classes)
             if before is not None and before[1].get("key") == key:
                 network.load_state_dict(before[0])
                 network.eval()
             else:
                 own = make_loss()  # a new one for each fold: some remember the spread of scores
-                told = _from(tell, fold * epochs, number * epochs)
+
+                def told(epoch: int, fold: int = fold) -> None:
+                    if tell is not None:
+                        tell(fold * epochs + epoch, number * epochs)
+
                 _train(network, data, train, epochs, seed, own, told, stop)
                 kept.put(f"fold-{fold}", dict(network.state_dict()), {"key": key})
-        scores[held] = log_chances(scores_of(network, [one[held] for one in data.maps])).half()
+        scores[held] = log_chances(scores_of(network, [level[held] for level in data.maps])).half()
         networks.append(network)
     return MaskFit(networks, out_of_fold_offsets(scores, data, fold_of, counted, measure), fold_of, scores)
 
@@ -160,11 +299,11 @@ def out_of_fold_offsets(
 ) -> Offsets:
     """Offsets on all out-of-fold pixels. Folds are the groups of the guard: they share no drive, patient or scene."""
     rows = [(fold_of == fold).nonzero().reshape(-1) for fold in fold_of.unique()]
-    blocks = [part for row in rows for part in row.split(32)]
-    groups = [int(fold_of[part[0]]) for part in blocks]
+    blocks = [block for of_fold in rows for block in of_fold.split(32)]
+    groups = [int(fold_of[block[0]]) for block in blocks]
     return fit_offsets(
-        [scores[part] for part in blocks],
-        [data.y[part] for part in blocks],
+        [scores[block] for block in blocks],
+        [data.y[block] for block in blocks],
         groups,
         ignore=IGNORED,
         counted=counted,
@@ -172,14 +311,9 @@ def out_of_fold_offsets(
     )
 
 
-def _from(tell: Callable[[int, int], None] | None, done: int, total: int) -> Callable[[int], None]:
-    """Reports the epochs of one fold as a part of all epochs."""
-    return lambda now: None if tell is None else tell(done + now, total)
-
-
 def _key(data: Masks, settings: tuple[object, ...], fold_of: Tensor) -> str:
     """A name that changes whenever a fold's network could."""
-    shapes = [tuple(one.shape) for one in data.maps]
+    shapes = [tuple(level.shape) for level in data.maps]
     total = hashlib.sha256(repr((settings, fold_of.tolist(), shapes)).encode())
     total.update(data.y.numpy().tobytes() + data.maps[-1].numpy().tobytes())
     return total.hexdigest()[:24]
@@ -205,11 +339,11 @@ def _train(
     def losses() -> Iterator[Tensor]:
         for epoch in range(epochs):
             order = rows[torch.randperm(len(rows), generator=generator)]
-            for part in order[: each * batch].split(batch):
+            for drawn in order[: each * batch].split(batch):
                 # Contiguous: torch's group norm has crashed on the gradient of maps that lay channels last.
-                maps, y = [one[part].float().contiguous() for one in data.maps], data.y[part].long()
+                maps, y = [level[drawn].float().contiguous() for level in data.maps], data.y[drawn].long()
                 if torch.rand((), generator=generator) < 0.5:
-                    maps, y = [one.flip(3).contiguous() for one in maps], y.flip(2)
+                    maps, y = [level.flip(3).contiguous() for level in maps], y.flip(2)
                 inside = (y != IGNORED).reshape(-1)
                 if bool(inside.any()):
                     scores = network(maps).permute(0, 2, 3, 1).flatten(0, 2)[inside]

@@ -1,4 +1,4 @@
-"""Which embedding finds classes it has never seen: tried on classes set aside, and the metric chooses.
+"""An embedding for classes that were not there in training: tried on classes set aside, and the metric chooses.
 
 Classes, not examples, are dealt to folds. Each way (numbers as they are, whitened, or trained by one of three losses)
 learns from the other classes and is evaluated by the exact metric on the lists that the held-out ones make; trained
@@ -17,23 +17,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...data.components import in_blocks
-from ...retrieval import RetrievalLoss
-from ...targets.neighbours import depth_of, query_values
-from ..ensemble.cells import MemoryStore, Store
-from ..networks.loop import descend, never_stop
-from ..networks.per_class import PerClassBatchSampler
-from .networks import trainable, untrained
+from ..data.components import Components, in_blocks
+from ..retrieval import RetrievalLoss
+from ..targets.neighbours import depth_of, query_values
+from .ensemble.cells import MemoryStore, Store
+from .networks.loop import descend, never_stop
+from .networks.models import build
+from .networks.sampler import PerClassBatchSampler
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 #: Classes and examples of each in a batch.
 CLASSES, EXAMPLES = 16, 4
 #: Steps on features and on pictures; the shares of them after which a way is evaluated.
 STEPS = {2: 240, 4: 320}
-LOOKS = (0.25, 0.5, 1.0)
+CHECKPOINTS = (0.25, 0.5, 1.0)
 #: Folds of classes on features and on pictures, where a network takes a hundred times as long.
 FOLDS = {2: 3, 4: 1}
 RATES = {2: 1e-3, 4: 2e-3}
+#: Numbers in the vector of a trained network.
+WIDTH = 128
 TITLES = {
     "plain": "as they are",
     "whitened": "whitened",
@@ -45,22 +47,22 @@ UNTRAINED = ("plain", "whitened")
 
 
 @dataclass(frozen=True)
-class Part:
+class Examples:
     """Features ``(n, d)`` or pictures ``(n, c, h, w)`` with class ids from 0.
 
     Example:
-        >>> part = Part(torch.zeros(4, 2), torch.tensor([0, 1, 2, 2])).of([0, 2])
-        >>> part.x.shape, part.y.tolist()
+        >>> data = Examples(torch.zeros(4, 2), torch.tensor([0, 1, 2, 2])).of([0, 2])
+        >>> data.x.shape, data.y.tolist()
         (torch.Size([3, 2]), [0, 1, 1])
     """
 
     x: Tensor
     y: Tensor
 
-    def of(self, classes: Sequence[int]) -> Part:
+    def of(self, classes: Sequence[int]) -> Examples:
         """The examples of these classes, numbered from 0."""
         rows = torch.isin(self.y, torch.tensor(list(classes))).nonzero().reshape(-1)
-        return Part(self.x[rows], self.y[rows].unique(return_inverse=True)[1])
+        return Examples(self.x[rows], self.y[rows].unique(return_inverse=True)[1])
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,8 @@ class EmbeddingFit:
         values: The mean over folds for every way, at its best checkpoint; NaN where there was nothing to evaluate on.
 
     Example:
-        >>> found = EmbeddingFit("plain", 0, nn.Identity(), {"plain": 0.5})
-        >>> found.vectors(torch.tensor([[3.0, 4.0]]))
+        >>> fitted = EmbeddingFit("plain", 0, nn.Identity(), {"plain": 0.5})
+        >>> fitted.vectors(torch.tensor([[3.0, 4.0]]))
         tensor([[0.6000, 0.8000]])
     """
 
@@ -92,6 +94,67 @@ def vectors_of(network: nn.Module, x: Tensor) -> Tensor:
     """``(n, width)``, each of length 1; a vector of zeros stays one."""
     with torch.no_grad():
         return functional.normalize(in_blocks(network, x).float())
+
+
+class Whitened(nn.Module):
+    """Components of the features, brought to one size: what rows differ in most no longer drowns the rest."""
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__()
+        self.width = width
+        self.register_buffer("mean", torch.zeros(inputs))
+        self.register_buffer("deviation", torch.ones(inputs))
+        self.register_buffer("axes", torch.zeros(inputs, width))
+
+    @classmethod
+    def fit(cls, x: Tensor, width: int = WIDTH) -> Whitened:
+        """From rows without labels."""
+        components = Components.fit(x, width)
+        made = cls(x.shape[1], components.width)
+        deviation = components(x).std(0, correction=0).clamp_min(1e-6)
+        made.mean, made.deviation, made.axes = components.mean, components.deviation, components.axes / deviation
+        return made
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean, deviation, axes = (getattr(self, name) for name in ("mean", "deviation", "axes"))
+        vectors: Tensor = ((x - mean) / deviation) @ axes
+        return vectors
+
+
+class Head(nn.Module):
+    """A linear layer on whitened components that begins as the identity, so that training can only turn and stretch."""
+
+    def __init__(self, first: Whitened) -> None:
+        super().__init__()
+        width = first.width
+        self.first, self.last = first, nn.Linear(width, width, bias=False)
+        nn.init.eye_(self.last.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        vectors: Tensor = self.last(self.first(x))
+        return vectors
+
+
+def untrained(kind: str, x: Tensor) -> nn.Module:
+    """What learns nothing from labels: ``plain`` (numbers as they are) or ``whitened``."""
+    return nn.Flatten() if kind == "plain" else Whitened.fit(x)
+
+
+def trainable(x: Tensor) -> nn.Module:
+    """A head on features ``(n, d)``; a small residual network on pictures ``(n, c, h, w)``."""
+    if x.ndim == 2:
+        return Head(Whitened.fit(x))
+    return build("auto", tuple(x.shape[1:]), WIDTH)
+
+
+def empty(kind: str, shape: tuple[int, ...], width: int) -> nn.Module:
+    """A network of the kind to load weights into."""
+    if kind == "plain":
+        return nn.Flatten()
+    if len(shape) == 3:
+        return build("auto", shape, width)
+    first = Whitened(shape[0], width)
+    return first if kind == "whitened" else Head(first)
 
 
 class _Softmax(nn.Module):
@@ -126,7 +189,7 @@ def make_loss(way: str, metric: str, classes: int, width: int) -> Loss:
 
 
 def fit_embedding(
-    data: Part,
+    data: Examples,
     metric: str,
     *,
     ways: Sequence[str] = tuple(TITLES),
@@ -151,7 +214,7 @@ def fit_embedding(
     Example:
         >>> y = torch.arange(6).repeat_interleave(4)
         >>> x = functional.one_hot(y).float() + 0.1 * torch.randn(24, 6, generator=torch.Generator().manual_seed(0))
-        >>> fit_embedding(Part(x, y), "map@r", ways=("plain",)).values
+        >>> fit_embedding(Examples(x, y), "map@r", ways=("plain",)).values
         {'plain': 1.0}
     """
     kind, kept = data.x.ndim, store or MemoryStore()
@@ -164,42 +227,36 @@ def fit_embedding(
     for fold, (learn, held) in enumerate(folds):
         for way in ways:
             name, checkpoints = f"{way}-{fold}", _checkpoints(way, steps)
-            found = kept.get(name)
-            if found is None or found[1].get("key") != key:
+            cell = kept.get(name)
+            if cell is None or cell[1].get("key") != key:
                 numbers = _evaluated(data.of(learn), data.of(held), way, metric, checkpoints, seed, count)
                 kept.put(name, {"values": torch.tensor(numbers, dtype=torch.float64)}, {"key": key})
             else:
-                numbers = found[0]["values"].tolist()
+                numbers = cell[0]["values"].tolist()
             for checkpoint, number in zip(checkpoints, numbers, strict=True):
                 values.setdefault((way, checkpoint), []).append(number)
-    means = {one: _mean(numbers) for one, numbers in values.items()}
-    known = {one: mean for one, mean in means.items() if math.isfinite(mean)}
+    # Over the folds whose classes have something to find.
+    defined = {tried: [number for number in numbers if math.isfinite(number)] for tried, numbers in values.items()}
+    means = {tried: sum(numbers) / len(numbers) for tried, numbers in defined.items() if numbers}
     untried = ways[0] if kind == 2 or "metric" not in ways else "metric"
-    way, chosen = max(known, key=known.__getitem__) if known else (untried, steps)
+    way, chosen = max(means, key=means.__getitem__) if means else (untried, steps)
     network = _made(data, way, chosen, metric, seed, kept, key, count)
-    best = {way: max((v for (w, _), v in known.items() if w == way), default=math.nan) for way in ways}
+    best = {way: max((v for (w, _), v in means.items() if w == way), default=math.nan) for way in ways}
     return EmbeddingFit(way, chosen if way not in UNTRAINED else 0, network, best)
-
-
-def _mean(numbers: Sequence[float]) -> float:
-    """Over the folds whose classes have something to find; NaN if there is none."""
-    known = [one for one in numbers if math.isfinite(one)]
-    return sum(known) / len(known) if known else math.nan
 
 
 def class_folds(classes: int, seed: int, number: int) -> list[tuple[list[int], list[int]]]:
     """Classes to learn from and to hold out, at least two each; none where there are fewer than four."""
-    order = torch.randperm(classes, generator=torch.Generator().manual_seed(seed + 17)).tolist()
-    share = 3 if number == 1 else number  # one fold is a third of the classes
-    share = min(share, classes // 2)
     if classes < 4:
         return []
-    parts = [(sorted(set(order) - set(order[one::share])), sorted(order[one::share])) for one in range(share)]
-    return parts[:number]
+    order = torch.randperm(classes, generator=torch.Generator().manual_seed(seed + 17)).tolist()
+    deals = min(3 if number == 1 else number, classes // 2)  # the only fold is a third of the classes
+    held = [set(order[first::deals]) for first in range(deals)][:number]
+    return [(sorted(set(order) - fold), sorted(fold)) for fold in held]
 
 
 def _checkpoints(way: str, steps: int) -> list[int]:
-    return [0] if way in UNTRAINED else sorted({max(1, round(share * steps)) for share in LOOKS})
+    return [0] if way in UNTRAINED else sorted({max(1, round(share * steps)) for share in CHECKPOINTS})
 
 
 class _Count:
@@ -217,7 +274,7 @@ class _Count:
 
 
 def _evaluated(
-    learn: Part, held: Part, way: str, metric: str, checkpoints: list[int], seed: int, count: _Count
+    learn: Examples, held: Examples, way: str, metric: str, checkpoints: list[int], seed: int, count: _Count
 ) -> list[float]:
     """The metric on the held-out classes at each checkpoint."""
     depth = min(depth_of(metric), len(held.y) - 1)
@@ -232,7 +289,7 @@ def _evaluated(
 
 
 def _trained(
-    learn: Part, way: str, metric: str, checkpoints: Sequence[int], seed: int, count: _Count
+    learn: Examples, way: str, metric: str, checkpoints: Sequence[int], seed: int, count: _Count
 ) -> Iterator[nn.Module]:
     """The network after so many steps, in evaluation mode."""
     classes = int(learn.y.max()) + 1
@@ -263,21 +320,23 @@ def _width(network: nn.Module, x: Tensor) -> int:
         return int(network.eval()(x[:1]).shape[1])
 
 
-def _made(data: Part, way: str, steps: int, metric: str, seed: int, kept: Store, key: str, count: _Count) -> nn.Module:
+def _made(
+    data: Examples, way: str, steps: int, metric: str, seed: int, kept: Store, key: str, count: _Count
+) -> nn.Module:
     if way in UNTRAINED:
         return untrained(way, data.x).eval()
-    found = kept.get("all")
-    if found is not None and found[1].get("key") == f"{key}-{way}-{steps}":
+    key, cell = f"{key}-{way}-{steps}", kept.get("all")
+    if cell is not None and cell[1].get("key") == key:
         with torch.random.fork_rng(devices=[]):
             network = trainable(data.x)
-        network.load_state_dict(found[0])
+        network.load_state_dict(cell[0])
         return network.eval()
     (network,) = _trained(data, way, metric, [steps], seed, count)
-    kept.put("all", dict(network.state_dict()), {"key": f"{key}-{way}-{steps}"})
+    kept.put("all", dict(network.state_dict()), {"key": key})
     return network
 
 
-def _key(data: Part, metric: str, steps: int, seed: int) -> str:
+def _key(data: Examples, metric: str, steps: int, seed: int) -> str:
     total = hashlib.sha256(repr((metric, steps, seed, tuple(data.x.shape))).encode())
     total.update(data.x.contiguous().numpy().tobytes() + data.y.numpy().tobytes())
     return total.hexdigest()[:24]

@@ -1,1 +1,0 @@
-"""A run on a table larger than memory."""
