@@ -10,6 +10,7 @@ import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -282,16 +283,17 @@ def fit_masks(
                 network.eval()
             else:
                 own = make_loss()  # a new one for each fold: some remember the spread of scores
-
-                def told(epoch: int, fold: int = fold) -> None:
-                    if tell is not None:
-                        tell(fold * epochs + epoch, number * epochs)
-
+                told = partial(_tell, tell, fold * epochs, number * epochs)
                 _train(network, data, train, epochs, seed, own, told, stop)
                 kept.put(f"fold-{fold}", dict(network.state_dict()), {"key": key})
         scores[held] = log_chances(scores_of(network, [level[held] for level in data.maps])).half()
         networks.append(network)
     return MaskFit(networks, out_of_fold_offsets(scores, data, fold_of, counted, measure), fold_of, scores)
+
+
+def _tell(tell: Callable[[int, int], None] | None, before: int, total: int, epoch: int) -> None:
+    if tell is not None:
+        tell(before + epoch, total)
 
 
 def out_of_fold_offsets(

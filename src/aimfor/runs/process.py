@@ -27,14 +27,20 @@ GRACE = 1.2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def locked(folder: Path) -> contextlib.AbstractContextManager[Any]:
-    """Holds a folder until the end of the block, which may last hours; the system frees it with the process.
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Holds a folder for the block, which may last hours; the system frees it with the process.
 
     Raises:
         InputError: Another process holds it.
     """
-    came = f"{folder}, where another run is working"
-    return _held(folder / ".lock", 0.0, InputError("--out", came, "a folder of its own for each", "Wait for it."))
+    came, file = f"{folder}, where another run is working", folder / ".lock"
+    with _held(file, 0.0, InputError("--out", came, "a folder of its own for each", "Wait for it.")):
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # Windows keeps a file that is open
+                file.unlink()
 
 
 def in_turn(log: Path) -> contextlib.AbstractContextManager[Any]:
