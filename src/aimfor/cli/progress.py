@@ -108,14 +108,14 @@ def finish(folder: Path, task: Task, quiet: bool, as_json: bool) -> None:
         screen.print(driver.how_to_go_on(folder))
         raise
     _print_notes([note for note in evaluation.notes if note not in notes], quiet)
-    print(readable(verdict(evaluation), sys.stderr), file=sys.stderr)  # type: ignore[arg-type]
+    print(readable(verdict(evaluation), sys.stderr), file=sys.stderr)
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()
     table.add_column(overflow="fold")  # a path that is cut short is of no use
-    for title, value in [*summary(evaluation), ("report", str(write_report(folder)))]:  # type: ignore[arg-type]
+    for title, value in [*summary(evaluation), ("report", str(write_report(folder)))]:
         table.add_row(title, value)
     screen.print(table)
-    certificate = getattr(evaluation.test, "certificate", None)  # type: ignore[attr-defined]
+    certificate = getattr(evaluation.test, "certificate", None)
     if certificate is not None:
         print(readable(f"certificate, {certificate.text}", sys.stderr), file=sys.stderr)
     if as_json:

@@ -1,5 +1,5 @@
 """A run on a table as one ONNX file: raw columns in, probability and decision out."""
 
-from .ensemble import Reading, run_model
+from .export import Reading, run_model
 
 __all__ = ["Reading", "run_model"]

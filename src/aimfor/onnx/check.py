@@ -14,11 +14,11 @@ from torch import Tensor
 from ..data.columns import TableEncoder
 from ..data.columns.cells import Column
 from ..data.columns.coders import Category, Coder
-from ..data.columns.quantities import Date, Number, Scale, read_dates, read_numbers
+from ..data.columns.quantities import Date, Number, read_dates, read_numbers
 from ..errors import InputError
 from ..targets.calibrate import probability
 from .columns import NOT_A_TIME, input_name
-from .ensemble import Reading
+from .export import Reading
 
 Array = NDArray[Any]
 ROWS = 600
@@ -55,11 +55,11 @@ def check(content: bytes, encoder: TableEncoder, scores_of: Callable[[Tensor], T
     if not worst <= TOLERANCE:
         raise InputError("--onnx", f"a file whose probabilities are off by {worst:.2g}", f"at most {TOLERANCE:g}")
     if reading.binary:
-        places, clear = scores > reading.threshold, (scores - reading.threshold).abs() > TOLERANCE
+        decided, clear = scores > reading.threshold, (scores - reading.threshold).abs() > TOLERANCE
     else:
         top = scores.softmax(1).topk(2).values
-        places, clear = scores.argmax(1), top[:, 0] - top[:, 1] > TOLERANCE
-    labels = np.array(reading.classes, dtype=object)[places.long().numpy()]
+        decided, clear = scores.argmax(1), top[:, 0] - top[:, 1] > TOLERANCE
+    labels = np.array(reading.classes, dtype=object)[decided.long().numpy()]
     wrong = int((labels != decision)[clear.numpy()].sum())
     if wrong:
         raise InputError("--onnx", f"a file that decides {wrong} of {ROWS} rows differently", "the same decisions")
@@ -73,18 +73,17 @@ def drawn(encoder: TableEncoder, rows: int = ROWS, seed: int = 0) -> dict[str, C
 
 def _drawn(coder: Coder, rng: np.random.Generator, n: int) -> Column:
     if isinstance(coder, Category):
-        known = [*coder.levels, *(coder.rare or ())[:20], "never seen in training"]
-        texts = [None if rng.random() < 0.1 else known[rng.integers(len(known))] for _ in range(n)]
+        levels = [*coder.levels, *(coder.rare or ())[:20], "never seen in training"]
+        texts = [None if rng.random() < 0.1 else levels[rng.integers(len(levels))] for _ in range(n)]
         return Column("text", pa.array(texts, pa.large_string()))
     if isinstance(coder, Date):
-        days = next((part.scale for part in coder.numbers if part.name == "days"), None)
+        days = next((number.scale for number in coder.numbers if number.name == "days"), None)
         span = (days.low, days.high) if days else (0.0, 20_000.0)
         moments = (_numbers(rng, n, *span) * 86_400e6).clip(-6e16, 2e17)
         held = np.where(np.isnan(moments), 0.0, moments).astype(np.int64).astype("M8[us]")
         return Column("time", np.where(np.isnan(moments), np.datetime64("NaT"), held).astype("M8[us]"))
     assert isinstance(coder, Number)
-    scale: Scale = coder.scale
-    values = _numbers(rng, n, scale.low, scale.high)
+    values = _numbers(rng, n, coder.scale.low, coder.scale.high)
     return Column("number", np.where(rng.random(n) < 0.3, np.round(values), values))
 
 

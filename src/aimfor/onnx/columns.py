@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from onnx import TensorProto
 
 from ..data.columns import TableEncoder
 from ..data.columns.coders import MISSING as ABSENT
@@ -17,9 +16,8 @@ from ..data.columns.coders import UNSEEN, Category, Coder, override
 from ..data.columns.quantities import LARGEST, Date, Number, Scale
 from ..errors import InputError
 from ..spelling import MISSING, is_number, iso_time
-from .graph import Graph
+from .graph import DOUBLE, FLOAT, INT64, STRING, Graph
 
-FLOAT, DOUBLE, INT64, STRING = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64, TensorProto.STRING
 NOT_A_TIME = np.iinfo(np.int64).min
 _DAY, _HOUR = 86_400_000_000, 3_600_000_000
 #: As `is_number`, within what float64 holds: onnxruntime fails on 1e999. Beyond that a text is only equal to itself.
@@ -50,47 +48,35 @@ def encoded(g: Graph, encoder: TableEncoder) -> str:
     Raises:
         InputError: A column of free text, whose hashed words ONNX has no operators for.
     """
-    parts: list[str] = []
+    columns: list[str] = []
     for coder in encoder.columns:
         if isinstance(coder, Number):
-            parts += _number(g, coder)
+            values = g.input(input_name(coder.name), DOUBLE, ["rows"])
+            there = g("Not", g("Or", g("IsNaN", values), g("IsInf", values)))
+            columns.append(_scaled(g, values, there, coder.scale))
         elif isinstance(coder, Date):
-            parts += _date(g, coder)
+            moments = g.input(input_name(coder.name), INT64, ["rows"])
+            there = g("Not", g("Equal", moments, NOT_A_TIME))
+            calendar = _calendar(g, g("Where", there, moments, 0))
+            columns += [_scaled(g, calendar[number.name], there, number.scale) for number in coder.numbers]
         elif isinstance(coder, Category):
-            parts.append(_category(g, coder))
+            columns.append(_category(g, coder))
         else:
-            raise InputError(
-                "--onnx",
-                f"the column {coder.name!r} of free text",
-                "numbers, truth values, dates and categories",
-                f"Train without it: {override(coder.name, 'ignore')}.",
-            )
-    return g("Concat", *parts, axis=1)
+            raise _refused(coder, "of free text", "numbers, truth values, dates and categories")
+        if isinstance(coder, Number | Date) and coder.missing:
+            columns.append(g.column(g.cast(g("Not", there), FLOAT)))
+    return g("Concat", *columns, axis=1)
 
 
-def _number(g: Graph, coder: Number) -> list[str]:
-    values = g.input(input_name(coder.name), DOUBLE, ["rows"])
-    known = g("Not", g("Or", g("IsNaN", values), g("IsInf", values)))
-    found = [_scaled(g, values, known, coder.scale)]
-    return [*found, _absent(g, known)] if coder.missing else found
+def _refused(coder: Coder, came: str, expected: str) -> InputError:
+    remedy = f"Train without it: {override(coder.name, 'ignore')}."
+    return InputError("--onnx", f"the column {coder.name!r} {came}", expected, remedy)
 
 
-def _scaled(g: Graph, values: str, known: str, scale: Scale) -> str:
-    filled = g("Where", known, values, scale.fill)
+def _scaled(g: Graph, values: str, there: str, scale: Scale) -> str:
+    filled = g("Where", there, values, scale.fill)
     moved = g("Div", g("Sub", filled, scale.mean), scale.scale)
     return g.column(g.cast(g.bounded(moved, LARGEST), FLOAT))
-
-
-def _absent(g: Graph, known: str) -> str:
-    return g.column(g.cast(g("Not", known), FLOAT))
-
-
-def _date(g: Graph, coder: Date) -> list[str]:
-    moments = g.input(input_name(coder.name), INT64, ["rows"])
-    known = g("Not", g("Equal", moments, NOT_A_TIME))
-    calendar = _calendar(g, g("Where", known, moments, 0))
-    found = [_scaled(g, calendar[part.name], known, part.scale) for part in coder.numbers]
-    return [*found, _absent(g, known)] if coder.missing else found
 
 
 def _calendar(g: Graph, moments: str) -> dict[str, str]:
@@ -124,42 +110,36 @@ def _category(g: Graph, coder: Category) -> str:
     """One output for each level and one for all others; a missing value is none of them."""
     text = g.input(input_name(coder.name), STRING, ["rows"])
     missing = g("RegexFullMatch", text, pattern="(?:" + "|".join(re.escape(word) for word in MISSING) + ")")
-    levels, known = coder.levels, g.column(g.cast(g("Not", missing), FLOAT))
+    levels, there = coder.levels, g.column(g.cast(g("Not", missing), FLOAT))
     if coder.numbered:
         if coder.rare is None:
-            came = f"the column {coder.name!r}, whose levels are too many to keep and are hashed"
-            raise InputError(
-                "--onnx", came, "columns of fewer levels", f"Train without it: {override(coder.name, 'ignore')}."
-            )
+            raise _refused(coder, ", whose levels are too many to keep and are hashed", "columns of fewer levels")
         levels = (*levels, *coder.rare)
     if not levels:
-        return known
+        return there
     equal = g("Equal", g.column(text), g.texts(levels, (1, len(levels))))
     if not coder.exact:
         equal = g("Or", equal, _same_number(g, text, levels))
         equal = _same_otherwise(g, text, levels, equal)
-    every = g("Mul", g.cast(equal, FLOAT), known)
-    found = every
+    every = g("Mul", g.cast(equal, FLOAT), there)
+    frequent = every
     if coder.numbered:
-        found = g("Slice", every, np.array([0]), np.array([len(coder.levels)]), np.array([1]))
-    other = g("Sub", known, g("ReduceMax", found, np.array([1]), keepdims=1))
+        frequent = g("Slice", every, np.array([0]), np.array([len(coder.levels)]), np.array([1]))
+    other = g("Sub", there, g("ReduceMax", frequent, np.array([1]), keepdims=1))
     if not coder.numbered:
-        return g("Concat", found, other, axis=1)
-    place = g.cast(g("ArgMax", every, axis=1, keepdims=1), FLOAT)
-    new = g("Where", g("Greater", known, np.float32(0.0)), np.float32(UNSEEN), np.float32(ABSENT))
-    number = g("Where", g("Greater", g("ReduceMax", every, np.array([1]), keepdims=1), np.float32(0.0)), place, new)
-    return g("Concat", found, other, number, axis=1)
+        return g("Concat", frequent, other, axis=1)
+    index = g.cast(g("ArgMax", every, axis=1, keepdims=1), FLOAT)
+    new = g("Where", g("Greater", there, np.float32(0.0)), np.float32(UNSEEN), np.float32(ABSENT))
+    number = g("Where", g("Greater", g("ReduceMax", every, np.array([1]), keepdims=1), np.float32(0.0)), index, new)
+    return g("Concat", frequent, other, number, axis=1)
 
 
 def _same_number(g: Graph, text: str, levels: tuple[str, ...]) -> str:
     """``2139``, ``02139`` and ``2139.0`` are one level. ``(n, levels)`` of truth values."""
-    number = g(
-        "And",
-        g("RegexFullMatch", text, pattern=_NUMBER),
-        g("Not", g("RegexFullMatch", text, pattern=_LONG)),
-    )
+    short = g("Not", g("RegexFullMatch", text, pattern=_LONG))
+    number = g("And", g("RegexFullMatch", text, pattern=_NUMBER), short)
     value = g.cast(g("Where", number, text, g.texts(["nan"], ())), DOUBLE)
-    amounts = [float(one) if _is_amount(one) else np.nan for one in levels]
+    amounts = [float(level) if _is_amount(level) else np.nan for level in levels]
     return g("Equal", g.column(value), np.array([amounts]))
 
 
@@ -169,10 +149,9 @@ def _is_amount(level: str) -> bool:
 
 def _same_otherwise(g: Graph, text: str, levels: tuple[str, ...], equal: str) -> str:
     """Truth values in any case, and moments in any of their lengths (without a zone, or in UTC)."""
-    patterns = {place: _spellings(level) for place, level in enumerate(levels)}
-    for place, pattern in patterns.items():
+    for index, pattern in enumerate(map(_spellings, levels)):
         if pattern is not None:
-            here = np.arange(len(levels))[None] == place
+            here = np.arange(len(levels))[None] == index
             equal = g("Or", equal, g("And", g.column(g("RegexFullMatch", text, pattern=pattern)), here))
     return equal
 

@@ -11,6 +11,7 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, num
 #: Strings can be compared and matched since 20; trees in float64 since 5 of the machine-learning operators.
 OPSETS = {"": 20, "ai.onnx.ml": 5}
 IR_VERSION = 9
+FLOAT, DOUBLE, INT64, STRING = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64, TensorProto.STRING
 
 #: The name of a value in the graph, or something that becomes a constant of it.
 Value = Any
@@ -35,15 +36,12 @@ class Graph:
     def __call__(self, kind: str, *inputs: Value, domain: str = "", **attributes: Any) -> str:
         """Adds an operator with one output and returns that output's name."""
         name = f"/{len(self.nodes)}"
-        given = [self._name(one) for one in inputs]
-        self.nodes.append(helper.make_node(kind, given, [name], domain=domain, **attributes))
+        names = [value if isinstance(value, str) else self._constant(np.asarray(value)) for value in inputs]
+        self.nodes.append(helper.make_node(kind, names, [name], domain=domain, **attributes))
         return name
 
-    def _name(self, value: Value) -> str:
-        return value if isinstance(value, str) else self.constant(np.asarray(value))
-
-    def constant(self, array: np.ndarray[Any, Any]) -> str:
-        """A constant; Python's numbers are float64 and int64 already."""
+    def _constant(self, array: np.ndarray[Any, Any]) -> str:
+        """Python's numbers are float64 and int64 already."""
         name = f"/c{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name))
         return name
@@ -73,8 +71,6 @@ class Graph:
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="aimfor")
         helper.set_model_props(model, facts)
         return model
-
-    # What formulas need again and again.
 
     def column(self, vector: str) -> str:
         """``(n,)`` to ``(n, 1)``."""

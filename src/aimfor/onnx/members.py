@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from onnx import TensorProto, numpy_helper
+from onnx import numpy_helper
 
 from ..errors import InputError
 from ..learners.ensemble import WeightedMember
@@ -16,71 +15,59 @@ from ..learners.ensemble.members import Fitted
 from ..learners.ensemble.members.linear import CLIP, Design, FittedLinear
 from ..learners.ensemble.members.network import BLOCKS, FittedNetwork
 from ..learners.ensemble.members.trees import FittedTrees
-from .graph import Graph
-
-FLOAT, DOUBLE, INT64 = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64
+from .graph import DOUBLE, FLOAT, INT64, Graph
 
 
 def weighted_scores(g: Graph, x: str, weighted: WeightedMember) -> str:
     """What each fold's copy says about the encoded rows ``x`` (float64), before the member's scale."""
     if weighted.levels:
         pairs = zip(weighted.levels, weighted.fitted, strict=True)
-        return g("Concat", *(_of_fold(g, _with_levels(g, x, levels), fitted) for levels, fitted in pairs), axis=1)
-    if isinstance(weighted.fitted[0], FittedTrees):
-        return _trees(g, x, [one for one in weighted.fitted if isinstance(one, FittedTrees)])
-    return _stacked(g, [_one(g, x, fitted) for fitted in weighted.fitted])
+        return g("Concat", *(_of_folds(g, _with_levels(g, x, levels), [fitted]) for levels, fitted in pairs), axis=1)
+    return _of_folds(g, x, weighted.fitted)
 
 
-def _of_fold(g: Graph, x: str, fitted: Fitted) -> str:
-    return _trees(g, x, [fitted]) if isinstance(fitted, FittedTrees) else _stacked(g, [_one(g, x, fitted)])
+def _of_folds(g: Graph, x: str, folds: Sequence[Fitted]) -> str:
+    """``(n, folds, outputs)``."""
+    trees = [fitted for fitted in folds if isinstance(fitted, FittedTrees)]
+    if trees:
+        return _trees(g, x, trees)
+    scores = [_linear(g, x, fold) if isinstance(fold, FittedLinear) else _network(g, x, fold) for fold in folds]
+    return g("Concat", *(g("Unsqueeze", of_fold, np.array([1])) for of_fold in scores), axis=1)
 
 
 def _with_levels(g: Graph, x: str, levels: Levels) -> str:
     """Statistics in place of level numbers: the first where the number stands, further ones behind all columns."""
-    parts, further, done = [], [], 0
+    blocks, further, done = [], [], 0
     for column, (numbers, values) in zip(levels.columns, levels.tables, strict=True):
         cells = g.cast(g("Gather", x, np.array([column]), axis=1), INT64)
-        found = [
+        statistics = [
             g(
                 "LabelEncoder",
                 cells,
                 domain="ai.onnx.ml",
                 keys_tensor=numpy_helper.from_array(numbers.long().numpy(), "keys"),
-                values_tensor=numpy_helper.from_array(one.contiguous().numpy(), "values"),
+                values_tensor=numpy_helper.from_array(statistic.contiguous().numpy(), "values"),
                 default_tensor=numpy_helper.from_array(np.zeros(1, dtype=np.float32), "default"),
             )
-            for one in values.t()
+            for statistic in values.t()
         ]
-        found = [g.cast(one, DOUBLE) for one in found]
+        first, *others = (g.cast(statistic, DOUBLE) for statistic in statistics)
         if column > done:
-            parts.append(g("Slice", x, np.array([done]), np.array([column]), np.array([1])))
-        parts.append(found[0])
-        further += found[1:]
+            blocks.append(g("Slice", x, np.array([done]), np.array([column]), np.array([1])))
+        blocks.append(first)
+        further += others
         done = column + 1
     rest = g("Slice", x, np.array([done]), np.array([2**31]), np.array([1]))
-    return g("Concat", *parts, rest, *further, axis=1)
+    return g("Concat", *blocks, rest, *further, axis=1)
 
 
-def _one(g: Graph, x: str, fitted: Fitted) -> str:
-    if isinstance(fitted, FittedLinear):
-        return _linear(g, x, fitted)
-    if isinstance(fitted, FittedNetwork):
-        return _network(g, x, fitted)
-    raise InputError("--onnx", f"a member of type {type(fitted).__name__}", "linear models, trees and networks")
-
-
-def _stacked(g: Graph, folds: list[str]) -> str:
-    """``(n, outputs)`` each, to ``(n, folds, outputs)``."""
-    return g("Concat", *(g("Unsqueeze", one, np.array([1])) for one in folds), axis=1)
-
-
-def _both_ways(g: Graph, found: str) -> str:
+def _both_ways(g: Graph, log_odds: str) -> str:
     """One log-odds as the scores of two classes; the last axis grows from 1 to 2."""
-    return g("Mul", found, np.array([-0.5, 0.5]))
+    return g("Mul", log_odds, np.array([-0.5, 0.5]))
 
 
 def _designed(g: Graph, x: str, design: Design) -> str:
-    t = {name: one.numpy() for name, one in design.tensors.items()}
+    t = {name: tensor.numpy() for name, tensor in design.tensors.items()}
     columns = g("Div", g("Sub", g.bounded(x, CLIP), t["mean"]), t["scale"])
     if "from" not in t:
         return columns
@@ -91,13 +78,15 @@ def _designed(g: Graph, x: str, design: Design) -> str:
 
 def _linear(g: Graph, x: str, fitted: FittedLinear) -> str:
     slopes, offset = fitted.coefficients[-1].t().numpy(), fitted.intercepts[-1].numpy()
-    found = g("Add", g("MatMul", _designed(g, x, fitted.design), slopes), offset)
-    return _both_ways(g, found) if fitted.outputs == 2 and slopes.shape[1] == 1 else found
+    scores = g("Add", g("MatMul", _designed(g, x, fitted.design), slopes), offset)
+    return _both_ways(g, scores) if fitted.outputs == 2 and slopes.shape[1] == 1 else scores
 
 
-def _network(g: Graph, x: str, fitted: FittedNetwork) -> str:
-    """k perceptrons that differ in a scaling of their inputs and in their last layer; their mean speaks."""
-    weights = {name: one.detach().numpy() for name, one in fitted.weights[-1].items()}
+def _network(g: Graph, x: str, fitted: Fitted) -> str:
+    """The mean of k perceptrons that differ in a scaling of their inputs and in their last layer."""
+    if not isinstance(fitted, FittedNetwork):
+        raise InputError("--onnx", f"a member of type {type(fitted).__name__}", "linear models, trees and networks")
+    weights = {name: tensor.detach().numpy() for name, tensor in fitted.weights[-1].items()}
     inputs = g.cast(_designed(g, x, fitted.design), FLOAT)
     heads = g("Mul", g("Unsqueeze", inputs, np.array([1])), weights["backbone.affine.weight"])
     for block in range(BLOCKS):
@@ -122,24 +111,17 @@ class _Forest:
 
     def add(self, tree: dict[str, str], target: int) -> None:
         """A tree of LightGBM's text. A child below 0 is a leaf: -1 the first, -2 the second, …"""
-        numbers: Callable[[str], list[int]] = lambda name: [int(one) for one in tree.get(name, "").split()]  # noqa: E731
+        leaves = [float(value) for value in tree["leaf_value"].split()]
+        if len(leaves) == 1:  # it never split: ONNX wants a node, both of whose sides are the leaf
+            tree = {"threshold": "0", "split_feature": "0", "left_child": "-1", "right_child": "-1"}
         node, leaf = len(self.splits), len(self.values)
-        features = numbers("split_feature")
-        leaves = [float(one) for one in tree["leaf_value"].split()]
         self.roots.append(node)
-        if len(leaves) > 1:
-            self.splits += [float(one) for one in tree["threshold"].split()]
-            self.features += features
-            for side in self.to:
-                children = numbers(side)
-                self.to[side] += [node + one if one >= 0 else leaf + ~one for one in children]
-                self.ends[side] += [int(one < 0) for one in children]
-        else:  # a tree that never split: ONNX wants a node, both of whose sides are the leaf
-            self.splits.append(0.0)
-            self.features.append(0)
-            for side in self.to:
-                self.to[side].append(leaf)
-                self.ends[side].append(1)
+        self.splits += [float(value) for value in tree["threshold"].split()]
+        self.features += [int(column) for column in tree["split_feature"].split()]
+        for side, to in self.to.items():
+            children = [int(child) for child in tree[side].split()]
+            to += [node + child if child >= 0 else leaf + ~child for child in children]
+            self.ends[side] += [int(child < 0) for child in children]
         self.targets += [target] * len(leaves)
         self.values += leaves
 
@@ -158,8 +140,8 @@ def _trees(g: Graph, x: str, folds: list[FittedTrees]) -> str:
             if tree.get("num_cat", "0") != "0":
                 raise InputError("--onnx", "trees that split by categories", "trees that aimfor grew")
             forest.add(tree, fold * outputs + number % outputs)
-    tensor: Callable[[str, Any], Any] = lambda name, values: numpy_helper.from_array(np.array(values), name)  # noqa: E731
-    found = g(
+    modes = np.zeros(len(forest.splits), dtype=np.uint8)  # left where x ≤ split
+    scores = g(
         "TreeEnsemble",
         x,
         domain="ai.onnx.ml",
@@ -167,15 +149,15 @@ def _trees(g: Graph, x: str, folds: list[FittedTrees]) -> str:
         aggregate_function=1,  # sum
         post_transform=0,
         tree_roots=forest.roots,
-        nodes_modes=tensor("modes", np.zeros(len(forest.splits), dtype=np.uint8)),  # left where x ≤ split
+        nodes_modes=numpy_helper.from_array(modes, "modes"),
         nodes_featureids=forest.features,
-        nodes_splits=tensor("splits", forest.splits),
+        nodes_splits=numpy_helper.from_array(np.array(forest.splits), "splits"),
         nodes_truenodeids=forest.to["left_child"],
         nodes_trueleafs=forest.ends["left_child"],
         nodes_falsenodeids=forest.to["right_child"],
         nodes_falseleafs=forest.ends["right_child"],
         leaf_targetids=forest.targets,
-        leaf_weights=tensor("leaves", forest.values),
+        leaf_weights=numpy_helper.from_array(np.array(forest.values), "leaves"),
     )
-    shaped = g("Reshape", found, np.array([-1, len(folds), outputs]))
+    shaped = g("Reshape", scores, np.array([-1, len(folds), outputs]))
     return _both_ways(g, shaped) if folds[0].outputs == 2 else shaped

@@ -18,7 +18,7 @@ from ..data.features import Work
 from ..data.settings import Settings
 from ..errors import InputError
 from . import kinds
-from .evaluation import Evaluation, card, write_evaluation
+from .evaluation import AnyEvaluation, card, write_evaluation
 from .folder import CELLS, new_folder, seal, stopped_run, write_config
 from .kinds import Task, Tell
 from .process import locked, stop_on_signal
@@ -61,7 +61,7 @@ def reopen(folder: Path, work: Work | None = None) -> Task:
     return task
 
 
-def finish(folder: Path, task: Task, tell: Tell = lambda step: None) -> Evaluation:
+def finish(folder: Path, task: Task, tell: Tell = lambda step: None) -> AnyEvaluation:
     """Learns (or goes on) to the end and writes every file."""
     with locked(folder), stop_on_signal(folder, how_to_go_on(folder)) as stop:
         began = time.monotonic()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from ..targets.importance import Importance
 if TYPE_CHECKING:
     from .kinds import Task
 
-#: Number of the layout of metrics.json; files without one were written by 0.2 and are read as the first.
+#: Number of the layout of metrics.json.
 SCHEMA = 1
 #: What every kind of run writes last: a folder that has it has everything.
 FINISHED = "metrics.json"
@@ -126,12 +125,10 @@ class LabelsEvaluation(Evaluation):
     pictures: dict[str, int]
 
 
-@dataclass(frozen=True)
-class PixelsPart:
+@dataclass(frozen=True, kw_only=True)
+class PixelsPart(Estimate):
     """Test pictures at their own size: of the data set, by class, and by picture."""
 
-    metric: Number
-    interval: Interval | None
     classes: dict[str, Number]
     shares: dict[str, Number]
     by_image: Number
@@ -165,12 +162,10 @@ class Measured:
     interval: Interval | None
 
 
-@dataclass(frozen=True)
-class NeighboursPart:
+@dataclass(frozen=True, kw_only=True)
+class NeighboursPart(Estimate):
     """The metric and the usual ones beside it, over queries of the test classes."""
 
-    metric: Number
-    interval: Interval | None
     all: dict[str, Measured]
 
 
@@ -192,43 +187,23 @@ class NeighboursEvaluation(Evaluation):
 AnyEvaluation = EnsembleEvaluation | LabelsEvaluation | PixelsEvaluation | NeighboursEvaluation
 
 
-@cache
-def _reader() -> TypeAdapter[Any]:
-    return TypeAdapter(AnyEvaluation)
-
-
 def write_evaluation(folder: Path, evaluation: Evaluation) -> None:
     """metrics.json; NaN becomes null."""
     checkpoint.write_json(folder / FINISHED, asdict(evaluation))
 
 
 def read_evaluation(folder: Path) -> AnyEvaluation:
-    """What `write_evaluation` wrote. Raises `InputError` for a file that is damaged or of a later version."""
+    """What `write_evaluation` wrote. Raises `InputError` for a file that is damaged or of another layout."""
     path = folder / FINISHED
     document = checkpoint.read_json(path)
-    schema = document.get("schema", SCHEMA)
-    if schema != SCHEMA:
-        raise InputError(
-            "run", f"{path} of layout {schema!r}", f"layout {SCHEMA}", "Read it by the version that wrote it."
-        )
+    if document.get("schema") != SCHEMA:
+        came = f"{path} of layout {document.get('schema')!r}"
+        raise InputError("run", came, f"layout {SCHEMA}", "Read it by the version that wrote it.")
     with checkpoint.reading(path):
-        if "schema" not in document:
-            _rename(document)
-        return _reader().validate_python(document)  # type: ignore[no-any-return]
+        return TypeAdapter(AnyEvaluation).validate_python(document)
 
 
-def _rename(document: dict[str, Any]) -> None:
-    """What 0.2 called otherwise at first, by the names of today."""
-    if "committee" in document:
-        document["ensemble"] = document.pop("committee")
-    if "validation" in document:
-        document["expected"] = {"metric": document.pop("validation")}
-    for row in document["test"].get("groups") or []:
-        if "false positive rate" in row:
-            row["fpr"] = row.pop("false positive rate")
-
-
-def card(task: Task, hub: str, evaluation: Evaluation) -> str:
+def card(task: Task, hub: str, evaluation: AnyEvaluation) -> str:
     """The model card, README.md, in the form that model hubs read.
 
     It says what the model is, how good it is and on what, how it decides, and what was assumed.
@@ -238,13 +213,13 @@ def card(task: Task, hub: str, evaluation: Evaluation) -> str:
         hub: What model hubs call it.
         evaluation: What the run found.
     """
-    name, metric, test, where = task.name, evaluation.metric, evaluation.test.metric, "on test rows"  # type: ignore[attr-defined]
+    metric, test, where = evaluation.metric, evaluation.test.metric, "on test rows"
     if isinstance(evaluation, EnsembleEvaluation):
         test, where = evaluation.expected.metric, "expected on new rows"
+    rows, decision = _described(task, evaluation)
     notes = "".join(f"- {_plain(note)}\n" for note in evaluation.notes) or "- none\n"
-    table = "".join(f"| {title} | {value} |\n" for title, value in _lines(evaluation))
-    data = json.dumps(name, ensure_ascii=False)
-    result = f"value: {test:.6f}" if test == test else "value: null"
+    table = "".join(f"| {title} | {value} |\n" for title, value in rows)
+    data, result = json.dumps(task.name, ensure_ascii=False), f"{test:.6f}" if test == test else "null"
     return f"""---
 library_name: aimfor
 tags: [aimfor, {hub}]
@@ -254,16 +229,17 @@ model-index:
   - task: {{type: {hub.partition("-")[2]}}}
     dataset: {{name: {data}, type: {data}}}
     metrics:
-    - {{type: {json.dumps(metric)}, {result}}}
+    - {{type: {json.dumps(metric)}, value: {result}}}
 ---
 
-# {_plain(name)}: trained for {metric}
+# {_plain(task.name)}: trained for {metric}
 
 | | |
 |---|---|
 | {metric} {where} | {or_undefined(test)} |
 {table}
-{_decision(task, evaluation)}
+{decision}
+
 Use it: `aimfor {"embed" if task.kind == "embedding" else "predict"} THIS_FOLDER NEW_DATA`. Everything about the run: \
 `aimfor report THIS_FOLDER`.
 
@@ -272,40 +248,40 @@ Use it: `aimfor {"embed" if task.kind == "embedding" else "predict"} THIS_FOLDER
 {notes}"""
 
 
-def _lines(evaluation: Any) -> list[tuple[str, str]]:
+def _described(task: Any, evaluation: AnyEvaluation) -> tuple[list[tuple[str, str]], str]:
+    """Titles with values, and how scores become decisions in a sentence."""
     if isinstance(evaluation, EnsembleEvaluation):
-        rows = evaluation.rows
-        members = ", ".join(f"{row.title} {row.weight:.2f}" for row in evaluation.ensemble.members if row.weight > 0)
-        return [
-            *([(f"{evaluation.metric} on test rows", or_undefined(evaluation.test.metric))] if rows["test"] else []),
-            ("rows (train / calibration / test)", f"{rows['train']} / {rows['validation']} / {rows['test']}"),
-            ("members by weight", members),
-            ("folds", str(evaluation.ensemble.folds)),
-        ]
-    pictures = ("pictures (train / test)", f"{evaluation.pictures['train']} / {evaluation.pictures['test']}")
+        return _ensemble_rows(evaluation), _ensemble_decision(task, evaluation)
+    rows = [("pictures (train / test)", f"{evaluation.pictures['train']} / {evaluation.pictures['test']}")]
     if isinstance(evaluation, LabelsEvaluation):
-        return [pictures, *((_plain(row.label), or_undefined(row.value)) for row in evaluation.labels)]
+        rows += [(_plain(row.label), or_undefined(row.value)) for row in evaluation.labels]
+        return rows, "Each label is decided at a threshold of its own."
     if isinstance(evaluation, PixelsEvaluation):
-        return [pictures, *((_plain(name), or_undefined(value)) for name, value in evaluation.test.classes.items())]
-    assert isinstance(evaluation, NeighboursEvaluation)
-    return [pictures, ("before training", or_undefined(evaluation.untrained.metric)), ("embedding", evaluation.chosen)]
+        rows += [(_plain(name), or_undefined(value)) for name, value in evaluation.test.classes.items()]
+        return rows, f"The class of each pixel: {_plain(evaluation.out_of_fold.text)}."
+    rows += [("before training", or_undefined(evaluation.untrained.metric)), ("embedding", evaluation.chosen)]
+    return rows, "Pictures of one class are near each other by cosine; nothing is decided."
 
 
-def _decision(task: Any, evaluation: Any) -> str:
-    """How scores become decisions, in a sentence."""
+def _ensemble_rows(evaluation: EnsembleEvaluation) -> list[tuple[str, str]]:
+    rows, ensemble = evaluation.rows, evaluation.ensemble
+    tested = [(f"{evaluation.metric} on test rows", or_undefined(evaluation.test.metric))] if rows["test"] else []
+    return [
+        *tested,
+        ("rows (train / calibration / test)", f"{rows['train']} / {rows['validation']} / {rows['test']}"),
+        ("members by weight", ", ".join(f"{row.title} {row.weight:.2f}" for row in ensemble.weighted)),
+        ("folds", str(ensemble.folds)),
+    ]
+
+
+def _ensemble_decision(task: Any, evaluation: EnsembleEvaluation) -> str:
     if task.settings.query is not None:
         query = _plain(task.settings.query)
-        return f"Scores put the rows of one `{query}` in order, the highest first; nothing is decided.\n"
-    if isinstance(evaluation, LabelsEvaluation):
-        return "Each label is decided at a threshold of its own.\n"
-    if isinstance(evaluation, PixelsEvaluation):
-        return f"The class of each pixel: {_plain(evaluation.out_of_fold.text)}.\n"
-    if isinstance(evaluation, NeighboursEvaluation):
-        return "Pictures of one class are near each other by cosine; nothing is decided.\n"
+        return f"Scores put the rows of one `{query}` in order, the highest first; nothing is decided."
     if not task.labels.binary:
-        return "The class with the highest score is decided.\n"
+        return "The class with the highest score is decided."
     rule = f"Decisions are `score > {evaluation.threshold:.6g}`: {_plain(evaluation.threshold_text)}. "
-    return rule + f"The positive class is `{_plain(task.labels.classes[1])}`.\n"
+    return rule + f"The positive class is `{_plain(task.labels.classes[1])}`."
 
 
 def _plain(text: str) -> str:

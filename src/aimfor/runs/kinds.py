@@ -24,7 +24,7 @@ from ..errors import InputError
 from ..targets.neighbours import is_retrieval
 
 if TYPE_CHECKING:
-    from .evaluation import Evaluation
+    from .evaluation import AnyEvaluation
 
 Stop = Callable[[], bool]
 #: Options of `aimfor train` by who declares them; those that nobody names act on every kind.
@@ -92,7 +92,7 @@ class Task(ABC):
         """Learns what the folder does not hold yet."""
 
     @abstractmethod
-    def evaluate(self, fitted: Any, tell: Tell, stop: Stop) -> Evaluation:
+    def evaluate(self, fitted: Any, tell: Tell, stop: Stop) -> AnyEvaluation:
         """On rows that took no part."""
 
     @abstractmethod
@@ -153,10 +153,6 @@ class Kind:
     @property
     def options(self) -> set[str]:
         return {*SOURCES[self.source], *TARGETS[self.target], *LEARNERS[self.learner]}
-
-    def make(self, reading: Reading) -> Task:
-        module, _, name = self.task.partition(":")
-        return getattr(importlib.import_module(module, __package__), name)(reading)  # type: ignore[no-any-return]
 
 
 def _scenes(settings: Settings) -> bool:
@@ -253,7 +249,8 @@ def prepare(
     if len(names) > 1:
         names = tuple(name for name in names if (fits := KINDS[name].fits) is None or fits(reading.source))
         check(names)
-    return KINDS[names[0]].make(reading)
+    module, _, name = KINDS[names[0]].task.partition(":")
+    return getattr(importlib.import_module(module, __package__), name)(reading)  # type: ignore[no-any-return]
 
 
 _TEXT = (".csv", ".tsv", ".txt", ".gz")

@@ -245,7 +245,7 @@ def test_what_cannot_be_exported_is_named(folder: Path, monkeypatch: pytest.Monk
     done = run("export", folder / "run")
     assert done.exit_code == 2
     assert "Add --onnx" in done.stderr
-    monkeypatch.setattr("aimfor.onnx.export.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("aimfor.onnx.export.find_spec", lambda name: None)
     done = run("export", folder / "run", "--onnx")
     assert done.exit_code == 2
     assert "no package onnx" in done.stderr

@@ -1,4 +1,4 @@
-"""metrics.json read back: as it is written today, and as 0.2 wrote it at first."""
+"""metrics.json read back, or refused."""
 
 from __future__ import annotations
 
@@ -25,27 +25,15 @@ def _today(folder: Path) -> EnsembleEvaluation:
     return replace(found, expected=Estimate(0.5), test=replace(found.test, groups=[GROUP]))
 
 
-def _as_it_was(document: dict[str, Any]) -> dict[str, Any]:
-    """Without a number of the layout, the ensemble by its first name, and rates of groups by their long ones."""
-    document["committee"] = document.pop("ensemble")
-    document["validation"] = document.pop("expected")["metric"]
-    del document["schema"]
-    for row in document["test"]["groups"]:
-        row["false positive rate"] = row.pop("fpr")
-    return document
-
-
-def test_the_first_layout_reads_as_todays(tmp_path: Path) -> None:
+def test_what_was_written_is_read(tmp_path: Path) -> None:
     wanted = _today(tmp_path)
     write_evaluation(tmp_path, wanted)
-    path = tmp_path / "metrics.json"
     assert repr(read_evaluation(tmp_path)) == repr(wanted)  # NaN is not equal to itself
-    path.write_text(json.dumps(_as_it_was(json.loads(path.read_text()))))
-    assert repr(read_evaluation(tmp_path)) == repr(wanted)
 
 
-@pytest.mark.parametrize("test", [None, [], {"groups": None}, {"groups": 3}, {"groups": [3]}])
-def test_a_first_layout_without_sense_is_one_line(test: Any, tmp_path: Path) -> None:
-    (tmp_path / "metrics.json").write_text(json.dumps({"committee": {}, "test": test}))
-    with pytest.raises(InputError, match=r"metrics\.json"):
+@pytest.mark.parametrize("schema", [None, 0, 2, "1"])
+def test_another_layout_is_one_line(schema: Any, tmp_path: Path) -> None:
+    document = json.loads(GOLDEN.read_text())["metrics"]
+    (tmp_path / "metrics.json").write_text(json.dumps({**document, "schema": schema}))
+    with pytest.raises(InputError, match=r"metrics\.json of layout .*, expected layout 1\. Read it by the version"):
         read_evaluation(tmp_path)
