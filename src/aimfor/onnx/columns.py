@@ -62,7 +62,7 @@ def encoded(g: Graph, encoder: TableEncoder) -> str:
         elif isinstance(coder, Category):
             columns.append(_category(g, coder))
         else:
-            raise _refused(coder, "of free text", "numbers, truth values, dates and categories")
+            raise _refused(coder, " of free text", "numbers, truth values, dates and categories")
         if isinstance(coder, Number | Date) and coder.missing:
             columns.append(g.column(g.cast(g("Not", there), FLOAT)))
     return g("Concat", *columns, axis=1)
@@ -70,7 +70,7 @@ def encoded(g: Graph, encoder: TableEncoder) -> str:
 
 def _refused(coder: Coder, came: str, expected: str) -> InputError:
     remedy = f"Train without it: {override(coder.name, 'ignore')}."
-    return InputError("--onnx", f"the column {coder.name!r} {came}", expected, remedy)
+    return InputError("--onnx", f"the column {coder.name!r}{came}", expected, remedy)
 
 
 def _scaled(g: Graph, values: str, there: str, scale: Scale) -> str:
