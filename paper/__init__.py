@@ -46,6 +46,7 @@ NAMES: dict[str, str] = {
     "voc_action": "song.voc_action",
     "song_action": "song.action_features",
     "song_detection": "song.detection",
+    "song_epsilon": "song.epsilon",
     "s_mnist": "ravi.s_mnist",
     "s_mnist_paper": "ravi.s_mnist_paper",
     "sky_segmentation": "ravi.sky_segmentation",

@@ -16,6 +16,7 @@ from .claims.judging import Entries
 from .experiments.meng import heads
 from .experiments.ours import autogluon, expected, many_levels, mq2008_committee, retrieval, retrieval_features
 from .experiments.ravi import rate_duals, second_label, weak_boxes
+from .experiments.song import epsilon
 from .map import curves
 from .map.page import draw, map_lines, write_caption, write_choices
 from .report import action_board, committee_board, detection_board, pu_board, scratch_board
@@ -122,6 +123,7 @@ def _papers_tables(results: dict[str, Entries]) -> list[str]:
         "meng_heads": heads,
         "song_action": action_board,
         "song_detection": detection_board,
+        "song_epsilon": epsilon,
         "positive_unlabelled": pu_board,
         "weak_boxes": weak_boxes,
         "second_label": second_label,

@@ -24,6 +24,9 @@ class Judgement:
     verdict: str
 
 
+Judge = Callable[[Entries], Judgement]
+
+
 @dataclass(frozen=True)
 class Claim:
     """One claim of a paper.
@@ -32,28 +35,26 @@ class Claim:
         paper: Which of the four.
         where: Section, table or figure.
         claim: What it says, with its own numbers.
-        setting: What we ran instead, or why nothing can be run.
+        setting: What we ran instead.
         distance: How far that is from the paper's: network, pretraining, data, iterations, optimizer.
         near: Whether it is near enough for a failure to speak of the claim; fixed before the run.
-        experiment: Whose results judge it; "" when none does.
-        judge: From those results to a judgement; None when none does.
-        otherwise: The verdict when there are no results.
+        experiment: Whose results judge it.
+        judge: From those results to a judgement.
     """
 
     paper: str
     where: str
     claim: str
     setting: str
-    experiment: str = ""
-    judge: Callable[[Entries], Judgement] | None = None
-    otherwise: str = NOT_RUN
-    distance: str = "none that matters"
+    experiment: str
+    judge: Judge
+    distance: str
     near: bool = False
 
     def judged(self, results: dict[str, Entries]) -> Judgement:
         entries = results.get(self.experiment, [])
-        if self.judge is None or not entries:
-            return Judgement("", self.otherwise)
+        if not entries:
+            return Judgement("", NOT_RUN)
         try:
             found = self.judge(entries)
         except (KeyError, ValueError):  # results of another shape or only part of the cells
@@ -103,9 +104,7 @@ def by_seed(entries: Entries, wanted: Mapping[str, Any]) -> dict[int, dict[str, 
 # ---------------------------------------------------------------- judges
 
 
-def meng_against(
-    metric: str, method: str, among: Callable[[dict[str, Any]], bool] = lambda cell: True
-) -> Callable[[Entries], Judgement]:
+def meng_against(metric: str, method: str, among: Callable[[dict[str, Any]], bool] = lambda cell: True) -> Judge:
     """The paper's method from scratch against plain cross-entropy and against balanced batches."""
 
     def judge(entries: Entries) -> Judgement:
@@ -121,7 +120,7 @@ def meng_against(
     return judge
 
 
-def song_gap(task: str, method: str, others: tuple[str, ...]) -> Callable[[Entries], Judgement]:
+def song_gap(task: str, method: str, others: tuple[str, ...]) -> Judge:
     """A method's final average precision against each of the others, over paired seeds."""
 
     def final(entries: Entries, name: str) -> dict[int, float]:
@@ -136,7 +135,7 @@ def song_gap(task: str, method: str, others: tuple[str, ...]) -> Callable[[Entri
     return judge
 
 
-def equivalent(judge: Callable[[Entries], Judgement], margin: float) -> Callable[[Entries], Judgement]:
+def equivalent(judge: Judge, margin: float) -> Judge:
     """For claims that something cheaper is as good: confirmed when the whole interval is within ± ``margin``.
 
     Few runs have wide intervals, and confirm nothing; outside the margin altogether it is refuted.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from ..experiments.meng import epsilon as meng_epsilon
 from ..experiments.meng import f1 as meng_f1
 from ..experiments.meng import heads
 from ..experiments.meng import roc as meng_roc
 from ..report.statistics import paired
-from .judging import FEWEST, NOT_RUN, TOO_FEW, Entries, Judgement, against_all, listed, verdict_of
+from .judging import FEWEST, NOT_RUN, TOO_FEW, Entries, Judge, Judgement, against_all, listed, verdict_of
 
 #: A prediction follows the truth when the mean correlation is surely above this; below it, but surely positive: partly.
 FOLLOWS = 0.7
@@ -258,7 +257,7 @@ def auc_reduction(entries: Entries) -> Judgement:
     return Judgement(f"{key}: " + "; ".join(said), verdict or "not confirmed")
 
 
-def heads_against(metric: str, rivals: tuple[str, ...], scarce: bool = False) -> Callable[[Entries], Judgement]:
+def heads_against(metric: str, rivals: tuple[str, ...], scarce: bool = False) -> Judge:
     """The paper's loss on frozen features against each rival, paired over cells."""
 
     def judge(entries: Entries) -> Judgement:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from ..report.statistics import paired, paired_by_seed
-from .judging import Entries, Judgement, as_good, by_seed, verdict_of
+from .judging import Entries, Judge, Judgement, as_good, by_seed, verdict_of
 
 #: Certified values are in units of the optimum; a change of this share of it is called serious.
 SERIOUS = 0.01
@@ -106,7 +106,7 @@ def s_mnist_gap(
     second: tuple[float, str],
     measure: Measure = final_accuracy,
     words: str = "difference in accuracy",
-) -> Callable[[Entries], Judgement]:
+) -> Judge:
     """A measure of one (α, mode) less that of another, over paired seeds: above zero where the claim holds."""
 
     def judge(entries: Entries) -> Judgement:
@@ -117,7 +117,7 @@ def s_mnist_gap(
     return judge
 
 
-def s_mnist_throughout(mode: str, alpha: float = 1e-2) -> Callable[[Entries], Judgement]:
+def s_mnist_throughout(mode: str, alpha: float = 1e-2) -> Judge:
     """Ours less the baseline at the epoch where that is least: above zero where ours is better at every epoch."""
 
     def judge(entries: Entries) -> Judgement:

@@ -20,7 +20,7 @@ from aimfor.metrics.auroc import AUROC
 from aimfor.sorted import SortedEngine
 from paper import Options
 from paper.claims import judging_meng
-from paper.claims.meng import CLAIMS
+from paper.claims.catalogue import CLAIMS
 from paper.experiments.meng import epsilon as meng_epsilon
 from paper.experiments.meng import f1 as meng_f1
 from paper.experiments.meng import roc as meng_roc

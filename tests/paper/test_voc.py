@@ -13,10 +13,11 @@ from PIL import Image
 from sklearn.metrics import average_precision_score
 from torch import Tensor, nn
 
+import aimfor
 from aimfor.errors import InputError
 from paper import Options
 from paper.data import voc
-from paper.experiments.song import action_features, multilabel, voc_action
+from paper.experiments.song import action_features, epsilon, multilabel, voc_action
 from paper.protocol.protocol import Budget, Checkpoint, Contest, Split
 from paper.report import action_board
 from paper.rivals import libauc
@@ -277,6 +278,27 @@ def test_table_1_is_judged_over_actions() -> None:
     for direct, verdict in ((0.7, "confirmed"), (0.55, "partly confirmed"), (0.4, "not confirmed")):
         assert action_board.table1([cell(seed, direct) for seed in range(3)]).verdict == verdict
     assert "64.8 | 64.5 |" in "\n".join(action_board.lines([cell(0, 0.7)]))
+
+
+def test_the_unit_of_epsilon_is_where_a_random_order_is_level_with_the_predicted_one() -> None:
+    torch.manual_seed(0)
+    scores, targets = torch.randn(1, 40, dtype=torch.float64), torch.arange(40)[None] % 4 == 0
+    form = aimfor.AveragePrecision().argmax_form(aimfor.AveragePrecision().check(scores, targets.long()))
+    found = epsilon.unit(scores, targets.long(), torch.ones_like(targets))
+    assert float(form.score(form.predict())) == pytest.approx(found * 0.75)
+
+
+@pytest.mark.parametrize("name", ["phoneme", "stl10"])
+def test_a_small_cell_of_epsilon_runs_and_reports(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(60, 3), (torch.rand(60, 1) < 0.3).long()
+    monkeypatch.setattr(epsilon, "parts", lambda folder, name, seed: ((x + y, y), (x - y, y)))
+    cell = {"data": name, "seed": 0}
+    assert cell in epsilon.EXPERIMENT.cells(Options(seeds=1))
+    found = epsilon.run(cell, Options(data=tmp_path, seeds=1))
+    assert all(one["train"] > 0.6 > max(one["looks"]) for one in found.values())  # the judging part is turned round
+    epsilon.EXPERIMENT.report([{"cell": cell, "result": found}] * 2, tmp_path)
+    assert ("0.03: " if name == "phoneme" else "1: ") in (tmp_path / "table.md").read_text()
 
 
 def test_a_small_cell_on_features_tunes_every_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

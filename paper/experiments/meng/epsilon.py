@@ -22,6 +22,7 @@ from torch import Tensor
 from aimfor import AUROC, MetricLoss
 from aimfor.lp import ActiveSet, Implicit, LPEngine, plain_scheme, solve
 
+from ...claims import judging
 from ...data.images import binary_parts
 from ...experiment import Cell, Experiment, Options, Result, data_folder
 from ...networks.models import NETWORKS, network
@@ -29,8 +30,9 @@ from ...protocol.choosing import chosen
 from ...protocol.protocol import Budget, Contender, Contest, Loss, cross_entropy
 from ...protocol.training import train_all
 from ...report.figures import dots
+from ...report.pages import write_table
 from ...report.scoreboard import markdown
-from ...report.statistics import Paired, paired
+from ...report.statistics import Paired, paired_by_seed
 
 EPSILONS = (0.1, 0.01, 0.001)
 #: What the authors' code holds.
@@ -120,20 +122,15 @@ def run(cell: Cell, options: Options) -> Result:
 
 
 def by_seed(results: list[dict[str, Any]], scheme: str, epsilon: float | None) -> dict[int, float]:
-    return {
-        entry["cell"]["seed"]: entry["result"]["test"]
-        for entry in results
-        if entry["cell"]["scheme"] == scheme and entry["cell"]["epsilon"] == epsilon
-    }
+    wanted = {"scheme": scheme, "epsilon": epsilon}
+    return {seed: found["test"] for seed, found in judging.by_seed(results, wanted).items()}
 
 
 def difference(
     results: list[dict[str, Any]], ours: tuple[str, float | None], theirs: tuple[str, float | None]
 ) -> Paired:
     """Test AUROC of one (scheme, ε) minus another's, over the seeds that both have."""
-    a, b = by_seed(results, *ours), by_seed(results, *theirs)
-    seeds = sorted(a.keys() & b.keys())
-    return paired([a[seed] for seed in seeds], [b[seed] for seed in seeds])
+    return paired_by_seed(by_seed(results, *ours), by_seed(results, *theirs))
 
 
 def report(results: list[dict[str, Any]], folder: Path) -> None:
@@ -157,14 +154,14 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
         ]
         rows.append([*row, str(len(values)), SCHEMES.get(scheme, "")])
     head = ("scheme", "ε", "AUROC", "− ε = 0.01 [95 %]", "verdict", "− cross-entropy [95 %]", "seeds", "what it is")
-    text = [f"# {EXPERIMENT.title}", "", SETTING, "", markdown(head, rows), ""]
+    text = [f"# {EXPERIMENT.title}", "", SETTING, "", markdown(head, rows)]
     if drawn:
         names, gaps = [name for name, _ in drawn], [gap for _, gap in drawn]
         title, xlabel = "test AUROC by ε", "this ε − ε = 0.01, with 95 % interval over seeds"
         means, lows, highs = ([getattr(gap, key) for gap in gaps] for key in ("mean", "low", "high"))
         dots(names, means, lows, highs, folder / "epsilon.svg", title, xlabel)
-        text += ["![AUROC at other ε, minus that at 0.01](epsilon.svg)", ""]
-    (folder / "table.md").write_text("\n".join(text), encoding="utf8")
+        text += ["", "![AUROC at other ε, minus that at 0.01](epsilon.svg)"]
+    write_table(folder, text)
 
 
 EXPERIMENT = Experiment(

@@ -26,6 +26,7 @@ from ...protocol.choosing import scores_on_test
 from ...protocol.protocol import RIVALS, Contest
 from ...protocol.training import train_all
 from ...report.figures import COLOURS, band, bands, drawing, tidy
+from ...report.pages import write_table
 from ...report.scoreboard import markdown
 from ...report.statistics import Paired, paired
 from .table1 import budget, from_scratch
@@ -138,7 +139,7 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
     ]
     text += [markdown(["area, each group against the rest", *GROUPS], groups), ""]
     text += ["![mean ROC curves](roc.svg)", "![ROC curves of each group](groups.svg)", ""]
-    (folder / "table.md").write_text("\n".join(text), encoding="utf8")
+    write_table(folder, text[:-1])
     title, x, y = "STL-10, 90 % dropped: mean over three groups", "false positive rate", "true positive rate"
     bands(GRID.tolist(), {name: mean_curves(results, name) for name in names}, folder / "roc.svg", title, x, y, True)
     with drawing(folder / "groups.svg", (9.6, 3.4)) as figure:

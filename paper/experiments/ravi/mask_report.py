@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ...claims.judging import Entries, Judgement, verdict_of
+from ...claims.judging import Entries, Judge, Judgement, verdict_of
 from ...experiment import Cell
 from ...report.figures import bands
 from ...report.scoreboard import lines, markdown, write_report
-from ...report.statistics import paired
+from ...report.statistics import mean_and_gap, paired
+from .mask_judges import SKY_JUDGES
 from .mask_pictures import draw
 from .mask_recipe import MAIN, PAPER
 
@@ -68,10 +68,16 @@ def _sizes(results: Entries) -> str:
     return markdown(head, rows)
 
 
+def sky_row(name: str, found: list[dict[str, Any]], base: str) -> tuple[str, ...]:
+    """Of one way to train: its mean on test data by every metric, and the difference from another."""
+    columns = [[[one[way][metric] for one in found] for way in (name, base)] for metric in SKY_JUDGES]
+    return name, *(mean_and_gap(mine, None if name == base else theirs) for mine, theirs in columns)
+
+
 # ---------------------------------------------------------------- claims
 
 
-def regularizer_gap(method: str = PAPER, other: str | None = None) -> Callable[[Entries], Judgement]:
+def regularizer_gap(method: str = PAPER, other: str | None = None) -> Judge:
     """Mean IoU of the papers' method less cross-entropy's (or less another of theirs), paired by set and seed."""
 
     def judge(entries: Entries) -> Judgement:

@@ -27,7 +27,9 @@ from aimfor.regularized import Regularized
 from ...data.images import read_split
 from ...experiment import Cell, Experiment, Options, Result, data_folder
 from ...report.figures import COLOURS, band, drawing, tidy
-from ...report.statistics import paired
+from ...report.pages import write_table
+from ...report.scoreboard import markdown
+from ...report.statistics import paired_by_seed
 from .as_printed import AS_PRINTED, AS_PRINTED_RATE, PLAIN
 
 ALPHAS = (1e-2, 1e-3, 1e-4)
@@ -182,36 +184,32 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
     for row in results:
         cell = row["cell"]
         groups.setdefault((cell["model"], cell["alpha"], cell["mode"]), {})[cell["seed"]] = row["result"]
-    (folder / "table.md").write_text(_table(groups, results[0]["cell"]), encoding="utf8")
+    write_table(folder, _table(groups, results[0]["cell"]))
     _figures(groups, folder)
 
 
-def _table(groups: dict[tuple[str, float, str], dict[int, Result]], cell: Cell) -> str:
-    lines = [
-        f"S-MNIST ({cell['data']}, {cell['epochs']} epochs), test accuracy after the last epoch; difference from the "
-        "baseline (α = 0) with a 95 % interval over paired seeds.",
-        "",
-        "| model | α | projections | seeds | accuracy | small | big | difference | verdict | Στ "
-        "| F₁ of size: bound / true | projections made |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
+def _table(groups: dict[tuple[str, float, str], dict[int, Result]], cell: Cell) -> list[str]:
+    head = ("model", "α", "projections", "seeds", "accuracy", "small", "big", "difference", "verdict", "Στ")
+    rows = []
     for (model, alpha, mode), runs in groups.items():
         base = groups.get((model, 0.0, PLAIN if mode == PLAIN else "ravi"), {})
-        seeds = sorted(set(runs) & set(base))
         mean = {
             key: statistics.mean(r[key][-1] for r in runs.values())
             for key in ("accuracy", "small", "big", "sum_tau", "bound", "f_beta", "projections")
         }
         compared = ("–", "baseline" if alpha == 0 else "no baseline yet")
-        if alpha > 0 and seeds:
-            against = paired([runs[s]["accuracy"][-1] for s in seeds], [base[s]["accuracy"][-1] for s in seeds])
+        if alpha > 0 and runs.keys() & base.keys():
+            last = ({seed: one["accuracy"][-1] for seed, one in some.items()} for some in (runs, base))
+            against = paired_by_seed(*last)
             compared = (str(against), against.verdict)
-        lines.append(
-            f"| {model} | {alpha:g} | {WHEN[mode]} | {len(runs)} "
-            f"| {mean['accuracy']:.4f} | {mean['small']:.4f} | {mean['big']:.4f} | {compared[0]} | {compared[1]} "
-            f"| {mean['sum_tau']:.3f} | {mean['bound']:.3f} / {mean['f_beta']:.3f} | {mean['projections']:.0f} |"
-        )
-    return "\n".join(lines) + "\n"
+        accuracies = (f"{mean[key]:.4f}" for key in ("accuracy", "small", "big"))
+        size = f"{mean['sum_tau']:.3f}", f"{mean['bound']:.3f} / {mean['f_beta']:.3f}", f"{mean['projections']:.0f}"
+        rows.append((model, f"{alpha:g}", WHEN[mode], str(len(runs)), *accuracies, *compared, *size))
+    text = (
+        f"S-MNIST ({cell['data']}, {cell['epochs']} epochs), test accuracy after the last epoch; difference from the "
+    )
+    text += "baseline (α = 0) with a 95 % interval over paired seeds."
+    return [text, "", markdown((*head, "F₁ of size: bound / true", "projections made"), rows)]
 
 
 def _figures(groups: dict[tuple[str, float, str], dict[int, Result]], folder: Path) -> None:

@@ -27,7 +27,7 @@ from ...data import voc
 from ...experiment import Cell, Experiment, Options, Result, data_folder
 from ...report.pages import report_of
 from ...report.scoreboard import markdown
-from ...report.statistics import paired
+from ...report.statistics import mean_and_gap
 from ..ours.adult_constraints import load as load_table
 from ..song.action_features import features
 from ..song.multilabel import entropies, label_aps
@@ -140,11 +140,8 @@ def lines(results: list[dict[str, Any]]) -> list[str]:
             continue
         base, rows = f"α = {ALPHAS[0]:g}", []
         for name in found[0]:
-            row = [name]
-            for measure in found[0][name]:
-                mine, plain = ([one[way][measure] for one in found] for way in (name, base))
-                row.append(f"{sum(mine) / len(mine):.4f}" + ("" if name == base else f" ({paired(mine, plain)})"))
-            rows.append(tuple(row))
+            both = [[[one[way][measure] for one in found] for way in (name, base)] for measure in found[0][name]]
+            rows.append((name, *(mean_and_gap(mine, None if name == base else plain) for mine, plain in both)))
         head = (f"{task}, {len(found)} seeds", *(f"{measure} (− α = 0)" for measure in found[0][base]))
         page += [markdown(head, rows), ""]
     return page

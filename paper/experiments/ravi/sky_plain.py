@@ -27,6 +27,7 @@ from ...report.statistics import paired
 from .as_printed import AS_PRINTED_RATE, PLAIN
 from .mask_judges import SKY_JUDGES
 from .mask_recipe import MAIN, Bench
+from .mask_report import sky_row
 from .mask_training import MaskBudget, Regularizer
 from .sky_segmentation import task_of
 
@@ -68,14 +69,8 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
         if not found:
             continue
         counts.append((name, *(f"{count:.0f}" for count in found[0]["histogram"])))
-        for size in found[0]["test"]:
-            cells_of_row = [name, size]
-            for metric in SKY_JUDGES:
-                mine = [one["test"][size][metric] for one in found]
-                base = [one["test"][BASELINE][metric] for one in found]
-                gap = "" if size == BASELINE else f" ({paired(mine, base)})"
-                cells_of_row.append(f"{sum(mine) / len(mine):.4f}{gap}")
-            rows.append((*cells_of_row, str(len(found))))
+        tests = [one["test"] for one in found]
+        rows += [(name, *sky_row(size, tests, BASELINE), str(len(found))) for size in tests[0]]
     head = ("set", "big from", *(f"{metric} (− baseline)" for metric in SKY_JUDGES), "seeds")
     bins = ("images by share of sky", *(f"{i / BINS:g}–{(i + 1) / BINS:g}" for i in range(BINS)))
     text = (__doc__ or "").split("\n\n", 1)[1]

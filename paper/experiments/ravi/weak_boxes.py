@@ -28,8 +28,8 @@ from ...networks.mask_networks import resized
 from ...protocol.protocol import Contender, cross_entropy, weighted_cross_entropy
 from ...report.pages import report_of
 from ...report.scoreboard import markdown
-from ...report.statistics import paired
 from .mask_judges import SKY_JUDGES
+from .mask_report import sky_row
 from .mask_training import MaskBudget, Regularizer, mask_scores, train
 from .sky_segmentation import task_of
 
@@ -114,15 +114,7 @@ def run(cell: Cell, options: Options) -> Result:
 
 def lines(results: list[dict[str, Any]]) -> list[str]:
     found = [one["result"] for one in results]
-    rows = []
-    for name in found[0]["test"]:
-        row = [name]
-        for metric in SKY_JUDGES:
-            mine = [one["test"][name][metric] for one in found]
-            base = [one["test"][NAIVE][metric] for one in found]
-            gap = "" if name == NAIVE else f" ({paired(mine, base)})"
-            row.append(f"{sum(mine) / len(mine):.4f}{gap}")
-        rows.append(tuple(row))
+    rows = [sky_row(name, [one["test"] for one in found], NAIVE) for name in found[0]["test"]]
     priors = "; ".join(f"{one['prior']['known']:.3f}, {one['prior']['estimated']:.3f}" for one in found)
     head = ("trained with", *(f"{metric} (− naive)" for metric in SKY_JUDGES))
     text = (__doc__ or "").split("\n\n", 1)[1]

@@ -13,6 +13,7 @@ import aimfor
 from aimfor.engine import Engine
 
 from ...experiment import Cell, Experiment, Options, Result, data_folder
+from ...report.pages import write_table
 from ...report.scratch_board import RIVALS, SETTING, TITLE, summary_lines
 from .judging import judge, names_for
 from .loop import Entropy, train
@@ -52,8 +53,7 @@ def compare(cell: Cell, options: Options, engines: Mapping[str, Mapping[str, Eng
 
 
 def report(results: Sequence[dict[str, Any]], folder: Path) -> None:
-    lines = [f"# {TITLE}", "", SETTING, "", *summary_lines(results)]
-    (folder / "table.md").write_text("\n".join(lines) + "\n")
+    write_table(folder, [f"# {TITLE}", "", SETTING, "", *summary_lines(results)])
 
 
 EXPERIMENT = Experiment("from_scratch", TITLE, "aimfor", cells, run, report, seeds=5)

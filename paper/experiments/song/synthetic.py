@@ -27,8 +27,11 @@ from torch.nn import functional
 from aimfor import Accuracy, AveragePrecision, MetricLoss
 from aimfor.direct import DirectEngine
 
+from ...claims.judging import by_seed
 from ...experiment import Cell, Experiment, Options, Result
 from ...report.figures import COLOURS, drawing, tidy
+from ...report.pages import write_table
+from ...report.scoreboard import markdown
 
 TASKS = ("nonlinear", "linear", "noisy")
 #: Name in the paper: (metric, sign, mode); logistic is cross-entropy.
@@ -150,19 +153,10 @@ def report(results: list[dict[str, Any]], folder: Path) -> None:
         "",
     ]
     for task in TASKS:
-        lines += [f"## {task}", "", *_table(results, task), ""]
+        lines += [f"## {task}", "", _table(results, task), ""]
         _figure(results, task, folder / f"{task}.svg")
         lines += [f"![test AP and accuracy by iteration]({task}.svg)", ""]
-    (folder / "table.md").write_text("\n".join(lines), encoding="utf8")
-
-
-def _of(results: list[dict[str, Any]], task: str, method: str) -> dict[int, dict[str, Any]]:
-    """Results of one method on one task, by seed."""
-    return {
-        entry["cell"]["seed"]: entry["result"]
-        for entry in results
-        if entry["cell"]["task"] == task and entry["cell"]["method"] == method
-    }
+    write_table(folder, lines[:-1])
 
 
 def _final(runs: dict[int, dict[str, Any]], key: str) -> dict[int, float]:
@@ -175,14 +169,11 @@ def _decides(method: str, runs: dict[int, dict[str, Any]]) -> bool:
     return kind is None or kind[0] != "ap" or all(one.get("threshold") == "tuned" for one in runs.values())
 
 
-def _table(results: list[dict[str, Any]], task: str) -> list[str]:
-    rows = [
-        "| method | test AP | AP − logistic (wins) | test accuracy | chosen ε, step size |",
-        "|---|---|---|---|---|",
-    ]
-    rival = _final(_of(results, task, "logistic"), "test_ap")
+def _table(results: list[dict[str, Any]], task: str) -> str:
+    rows = []
+    rival = _final(by_seed(results, {"task": task, "method": "logistic"}), "test_ap")
     for method in METHODS:
-        runs = _of(results, task, method)
+        runs = by_seed(results, {"task": task, "method": method})
         if not runs:
             continue
         ap = _final(runs, "test_ap")
@@ -190,8 +181,8 @@ def _table(results: list[dict[str, Any]], task: str) -> list[str]:
         paired = [ap[seed] - rival[seed] for seed in ap if seed in rival]
         versus = f"{statistics.fmean(paired):+.4f} ({sum(d > 0 for d in paired)} of {len(paired)})" if paired else ""
         chosen = "; ".join(f"{one['epsilon'] or '–'}, {one['rate']}" for one in runs.values())
-        rows.append(f"| {method} | {_mean(ap)} | {versus if method != 'logistic' else ''} | {accuracy} | {chosen} |")
-    return rows
+        rows.append((method, _mean(ap), "" if method == "logistic" else versus, accuracy, chosen))
+    return markdown(("method", "test AP", "AP − logistic (wins)", "test accuracy", "chosen ε, step size"), rows)
 
 
 def _mean(values: dict[int, float]) -> str:
@@ -203,7 +194,7 @@ def _figure(results: list[dict[str, Any]], task: str, path: Path) -> None:
     with drawing(path, (9.0, 3.4)) as figure:
         axes = figure.subplots(1, 2)
         for colour, method in zip(COLOURS, METHODS, strict=False):
-            found = _of(results, task, method)
+            found = by_seed(results, {"task": task, "method": method})
             runs = list(found.values())
             for axis, key in zip(axes, ("test_ap", "test_accuracy"), strict=True):
                 mean = [statistics.fmean(at) for at in zip(*(one[key] for one in runs), strict=True)]
