@@ -73,10 +73,10 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     check_plain(path)
     try:
-        found = json.loads(path.read_text(encoding="utf8"), parse_constant=_refuse, parse_float=_finite_float)
-        if not isinstance(found, dict):
-            raise ValueError(f"it holds {type(found).__name__}, not an object")
-        return found
+        content = json.loads(path.read_text(encoding="utf8"), parse_constant=_refuse, parse_float=_finite_float)
+        if not isinstance(content, dict):
+            raise ValueError(f"it holds {type(content).__name__}, not an object")
+        return content
     except FileNotFoundError:
         raise InputError("run", f"{path.parent} without {path.name}", "the folder of an aimfor run") from None
     except (ValueError, OSError, RecursionError) as error:
@@ -139,7 +139,7 @@ def _read(kind: Any, value: Any, name: str) -> Any:
     if origin is list and isinstance(value, list):
         return [_read(arguments[0], entry, name) for entry in value]
     if origin is dict and isinstance(value, dict):
-        return {key: _read(arguments[1], one, name) for key, one in value.items()}
+        return {key: _read(arguments[1], entry, name) for key, entry in value.items()}
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         return float(value)
     if kind in (str, int) and type(value) is kind:

@@ -12,7 +12,7 @@ import torch
 from aimfor import checks
 from aimfor.constraints.counts import Counts, Levels, empty_levels, encode, no_counts
 from aimfor.constraints.expressions import Rate
-from aimfor.constraints.parts import parts_of, refuse_contradictions
+from aimfor.constraints.inequalities import inequalities_of, refuse_contradictions
 from aimfor.errors import InputError
 from aimfor.rates import (
     accuracy,
@@ -165,7 +165,7 @@ def slack_by_difference(part: object, counts: Counts, place: tuple[int, ...], la
 )
 def test_sensitivity_is_the_derivative_of_the_slack(constraint: object) -> None:
     counts = count(*example(400))
-    for part in parts_of(constraint, counts.levels):  # type: ignore[arg-type]
+    for part in inequalities_of(constraint, counts.levels):  # type: ignore[arg-type]
         gradient = part.sensitivity(counts)
         for sex, site, label in itertools.product(range(2), range(3), (0, 1)):
             expected = slack_by_difference(part, counts, (sex, site), label)
@@ -175,7 +175,7 @@ def test_sensitivity_is_the_derivative_of_the_slack(constraint: object) -> None:
 def test_slack_of_a_bounded_ratio_has_the_sign_of_its_margin() -> None:
     for _ in range(50):
         counts = Counts(Levels(), torch.rand(4, dtype=torch.float64).numpy())
-        (part,) = parts_of(precision >= 0.6, counts.levels)
+        (part,) = inequalities_of(precision >= 0.6, counts.levels)
         assert math.copysign(1, float(part.slack(counts))) == math.copysign(1, float(part.margin(counts)))
 
 

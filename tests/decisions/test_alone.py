@@ -72,7 +72,7 @@ def test_accept_reject_ask_keeps_both_promises_and_asks_about_few() -> None:
         above = 0.3 * stats.norm.sf(rule.high - 2.5), 0.7 * stats.norm.sf(rule.high)
         below = 0.3 * stats.norm.cdf(rule.low - 2.5), 0.7 * stats.norm.cdf(rule.low)
         wrong += above[0] / sum(above) < 0.9 or below[1] / sum(below) < 0.95
-        asked.append(rule.asked)
+        asked.append(rule.undecided)
     assert wrong <= stats.binom.isf(1e-4, 15, 0.1)
     assert 0.0 < float(np.mean(asked)) < 0.25
 

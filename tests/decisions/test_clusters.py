@@ -13,7 +13,7 @@ from scipy import stats
 import aimfor
 from aimfor.constraints import fpr, precision, recall
 from aimfor.constraints.counts import Levels
-from aimfor.constraints.parts import parts_of
+from aimfor.constraints.inequalities import inequalities_of
 from aimfor.decisions import Problem
 from aimfor.decisions.betting import Spread, reaches
 from aimfor.decisions.binomial import lower_bound
@@ -97,7 +97,9 @@ def test_a_gap_is_tested_at_its_level_and_better_than_rate_by_rate(
     rates: tuple[float, float], most: float, least: float
 ) -> None:
     levels = Levels(("sex",), ((0.0, 1.0),))
-    part = next(one for one in parts_of(fpr.gap("sex") <= 0.1, levels) if one.terms[0][1].conditions == (("sex", 0.0),))
+    part = next(
+        one for one in inequalities_of(fpr.gap("sex") <= 0.1, levels) if one.terms[0][1].conditions == (("sex", 0.0),)
+    )
     passed = apart = 0
     for seed in range(40):
         clusters = two_groups(np.random.default_rng([1, seed]), 800, rates, 0.3)
@@ -137,7 +139,7 @@ def test_copies_are_counted_as_one_cluster_and_rows_alike_as_many() -> None:
 def test_a_claim_is_accepted_where_the_bound_is(constraint: Any, accepted: bool) -> None:
     rng = np.random.default_rng(2)
     clusters = table(rng.binomial(4, 0.85, 300).astype(float), np.full(300, 4.0))
-    (part,) = parts_of(constraint, Levels())
+    (part,) = inequalities_of(constraint, Levels())
     assert clusters.passes(part, 0.05) is accepted
     if constraint.left == precision:
         low, high = clusters.bounds(precision, 0.05)
@@ -207,7 +209,7 @@ def test_the_design_effect_of_copies_is_their_number() -> None:
     scores, y, cluster = drawn(np.random.default_rng(5), 400, 5, 1.0)
     rows = checked_rows("scores", scores, y, cluster=cluster)
     codes = np.zeros(len(y), dtype=np.int64)
-    parts = parts_of(recall >= 0.5, Levels())
+    parts = inequalities_of(recall >= 0.5, Levels())
     assert design_effect(rows, parts, codes, Levels(), [0.5, 1.0]) == pytest.approx(5.0, rel=0.05)
     counted = in_clusters(rows, scores > 0.5, codes, Levels())
     assert counted.tables.sum() + counted.others.sum() == len(y)

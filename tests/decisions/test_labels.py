@@ -84,7 +84,7 @@ def test_abstention_by_hand_and_for_several_classes() -> None:
     errors = int((answers != y)[decided].sum())
     assert stats.binom.cdf(errors, int(decided.sum()), 0.02) <= 0.05
     probabilities = torch.sigmoid(scores[:, 2] - 1.5)
-    other = decide_or_abstain(probabilities, (y == 2).long(), error=0.05, cut=0.5)
+    other = decide_or_abstain(probabilities, (y == 2).long(), error=0.05, boundary=0.5)
     answers = other(probabilities)
     assert torch.equal(answers[answers != ABSTAIN], (probabilities > 0.5).long()[answers != ABSTAIN])
 

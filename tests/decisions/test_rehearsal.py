@@ -89,9 +89,12 @@ def test_each_label_has_all_its_thresholds_or_at_least_four_to_choose_from(label
     grid = learning_grid(batch, codes, levels, "site")
     for column, label in zip(grid.columns, range(labels), strict=True):
         own = batch.scores[batch.groups["site"] == label]
-        assert len(column.cuts) == cuts
-        assert (float(column.cuts[0]), float(column.cuts[-1])) == (float(own.min()) - 1.0, float(own.max()) + 1.0)
-    assert np.unique(grid.place, axis=0).shape == (cuts**labels, labels)
+        assert len(column.thresholds) == cuts
+        assert (float(column.thresholds[0]), float(column.thresholds[-1])) == (
+            float(own.min()) - 1.0,
+            float(own.max()) + 1.0,
+        )
+    assert np.unique(grid.index, axis=0).shape == (cuts**labels, labels)
 
 
 # ---------------------------------------------------------------- the learning rows between thresholds
@@ -105,9 +108,9 @@ def test_a_grid_that_is_thinned_counts_as_before(per_group: str | None) -> None:
     chosen = np.array([3, 50, 51, 120])
     thin = grid.kept(chosen)
     assert np.array_equal(thin.counts().table, grid.counts().table[chosen])
-    assert np.array_equal(thin.cuts, grid.cuts[chosen])
+    assert np.array_equal(thin.thresholds, grid.thresholds[chosen])
     if per_group is None:
-        assert np.array_equal(thin.counts().table, sweep(batch, codes, levels, thin.cuts[:, 0]).table)
+        assert np.array_equal(thin.counts().table, sweep(batch, codes, levels, thin.thresholds[:, 0]).table)
     extra = thin.with_misplaced_rows().counts().table - thin.counts().table
     columns = 1 if per_group is None else 2
     assert np.array_equal(extra[0].sum(0), 2 * MISPLACED * np.array([0.0, 1.0, 1.0, 0.0]))
@@ -189,7 +192,7 @@ def test_a_sequence_accepted_to_its_end_hands_its_error_on() -> None:
 
     def accepted(tp: list[float], sequences: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
         table = np.array([[k, 60.0 - k, 50.0, 300.0] for k in tp])
-        made = Path(path.cuts, path.power, path.goal, path.counts, sequences, path.survey)
+        made = Path(path.thresholds, path.power, path.goal, path.counts, sequences, path.survey)
         return accepted_steps(task, made, Counts(levels, table), levels, 0.05)
 
     # 51 of 60 have p = 0.045 (accepted at 0.05, not at 0.025), 56 are clear, 40 hopeless.

@@ -21,7 +21,7 @@ from scipy import special
 
 from aimfor.constraints.counts import Counts
 from aimfor.constraints.expressions import Expression, Gap, Worst
-from aimfor.constraints.parts import rates_by_group
+from aimfor.constraints.inequalities import rates_by_group
 from aimfor.decisions.certificate import plain_value
 from aimfor.rates import Constraint, Decision, Rate, accuracy, fpr, npv, positive_rate, precision, recall
 

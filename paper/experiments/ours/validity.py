@@ -18,7 +18,7 @@ from scipy import stats
 from torch import Tensor
 
 from aimfor.constraints.counts import Counts, Levels
-from aimfor.constraints.parts import all_parts
+from aimfor.constraints.inequalities import all_inequalities
 from aimfor.rates import (
     Constraint,
     Decision,
@@ -157,7 +157,7 @@ def one_draw(setting: Setting, seed: int) -> tuple[Decision, bool]:
     if decision.threshold is None:
         return decision, False
     truth = setting.population.truth(decision)
-    broken = (float(part.margin(truth)) < 0 for part in all_parts(problem.constraints, truth.levels))
+    broken = (float(part.margin(truth)) < 0 for part in all_inequalities(problem.constraints, truth.levels))
     return decision, any(broken)
 
 

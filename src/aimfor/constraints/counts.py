@@ -69,14 +69,14 @@ class Counts:
         """Counts ``(*lead, 4)`` of the examples that satisfy all conditions; zeros for a label never seen."""
         kept = self.table
         for axis in range(len(self.levels.names) - 1, -1, -1):
-            name, place = self.levels.names[axis], kept.ndim - 2
+            name, dimension = self.levels.names[axis], kept.ndim - 2
             wanted = [value for attribute, value in conditions if attribute == name]
             if not wanted:
-                kept = kept.sum(place)
+                kept = kept.sum(dimension)
             elif len(set(wanted)) > 1 or wanted[0] not in self.levels.labels[axis]:
-                kept = kept.sum(place) * 0.0
+                kept = kept.sum(dimension) * 0.0
             else:
-                kept = kept.take(self.levels.labels[axis].index(wanted[0]), place)
+                kept = kept.take(self.levels.labels[axis].index(wanted[0]), dimension)
         return kept
 
     def mask(self, conditions: tuple[tuple[str, float | str], ...]) -> Array:
@@ -101,9 +101,9 @@ class Counts:
                 shape = list(table.shape)
                 shape[lead + axis] = len(labels)
                 wider = np.zeros(shape)
-                place: list[Any] = [slice(None)] * table.ndim
-                place[lead + axis] = [labels.index(label) for label in old]
-                wider[tuple(place)] = table
+                where: list[Any] = [slice(None)] * table.ndim
+                where[lead + axis] = [labels.index(label) for label in old]
+                wider[tuple(where)] = table
                 table = wider
         return Counts(levels, table)
 
@@ -154,13 +154,13 @@ def encode(groups: Mapping[str, Array], rows: int, levels: Levels) -> tuple[NDAr
                 f'The problem names this group: pass groups={{"{name}": ...}}.',
             )
         columns.append(np.asarray(groups[name], dtype=np.float64))
-    found = []
+    coded = []
     for column, labels in zip(columns, levels.labels, strict=True):
-        known = np.array(labels)
-        place = np.minimum(np.searchsorted(known, column), max(len(labels) - 1, 0))
-        new = not labels or bool((known[place] != column).any())
-        found.append((place, tuple(sorted({*labels, *np.unique(column).tolist()})) if new else labels))
-    grown = Levels(levels.names, tuple(labels for _, labels in found))
+        ascending = np.array(labels)
+        index = np.minimum(np.searchsorted(ascending, column), max(len(labels) - 1, 0))
+        new = not labels or bool((ascending[index] != column).any())
+        coded.append((index, tuple(sorted({*labels, *np.unique(column).tolist()})) if new else labels))
+    grown = Levels(levels.names, tuple(labels for _, labels in coded))
     if grown.combinations > MOST_COMBINATIONS:
         raise InputError(
             "groups",
@@ -169,9 +169,9 @@ def encode(groups: Mapping[str, Array], rows: int, levels: Levels) -> tuple[NDAr
             "Groups are categories; bin a continuous column first.",
         )
     codes = np.zeros(rows, dtype=np.int64)
-    for column, (place, labels), old in zip(columns, found, levels.labels, strict=True):
-        place = place if labels == old else np.searchsorted(np.array(labels), column)
-        codes = codes * len(labels) + place
+    for column, (index, labels), old in zip(columns, coded, levels.labels, strict=True):
+        index = index if labels == old else np.searchsorted(np.array(labels), column)
+        codes = codes * len(labels) + index
     return codes, grown
 
 

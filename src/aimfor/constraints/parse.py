@@ -34,7 +34,7 @@ def parse(text: str, label_of: LabelOf | None = None) -> Constraint | Expression
         label_of: For group labels that are words; without it they have to be numbers.
 
     Raises:
-        InputError: With the word that was not understood, its place, and the nearest known name.
+        InputError: With the word that was not understood, its position, and the nearest known name.
 
     Example:
         >>> from aimfor.rates import parse
@@ -47,36 +47,36 @@ def parse(text: str, label_of: LabelOf | None = None) -> Constraint | Expression
 
 
 def parse_constraint(text: str, label_of: LabelOf | None = None) -> Constraint:
-    """As `parse`, for a place where only a constraint will do."""
-    found = parse(text, label_of)
-    if not isinstance(found, Constraint):
+    """As `parse`, for a position where only a constraint will do."""
+    parsed = parse(text, label_of)
+    if not isinstance(parsed, Constraint):
         raise InputError("constraint", repr(text), "an inequality such as 'precision >= 0.9'")
-    return found
+    return parsed
 
 
 def parse_objective(text: str, label_of: LabelOf | None = None) -> Expression:
-    """As `parse`, for a place where only a value will do."""
-    found = parse(text, label_of)
-    if not isinstance(found, Expression):
+    """As `parse`, for a position where only a value will do."""
+    parsed = parse(text, label_of)
+    if not isinstance(parsed, Expression):
         raise InputError("objective", repr(text), "a rate or a sum of rates, without an inequality")
-    return found
+    return parsed
 
 
 class _Parser:
-    """Recursive descent over the words, each kept with its place."""
+    """Recursive descent over the words, each kept with its position."""
 
     def __init__(self, text: str, label_of: LabelOf | None) -> None:
         self.text, self.label_of = text, label_of
         self.tokens: list[tuple[str, str, int]] = []
-        place = 0
-        while text[place:].strip():
-            match = _TOKEN.match(text, place)
+        position = 0
+        while text[position:].strip():
+            match = _TOKEN.match(text, position)
             if match is None:
-                start = place + len(text[place:]) - len(text[place:].lstrip())
+                start = position + len(text[position:]) - len(text[position:].lstrip())
                 self._fail(text[start], start, "rates, numbers and + - * / ( ) <= >=")
             kind = str(match.lastgroup)
             self.tokens.append((kind, match.group(kind), match.start(kind)))
-            place = match.end()
+            position = match.end()
         self.tokens.append(("end", "the end", len(text)))
         self.at = 0
 
@@ -100,8 +100,8 @@ class _Parser:
             left, right, mark = right, left, {"<=": ">=", ">=": "<=", "≤": ">=", "≥": "<="}[mark]
         if not isinstance(left, Expression):
             self._fail(self.text, 0, "an inequality that depends on a rate")
-        found: Constraint = left >= right if mark in (">=", "≥") else left <= right
-        return found
+        constraint: Constraint = left >= right if mark in (">=", "≥") else left <= right
+        return constraint
 
     def _sum(self) -> Any:
         total = self._product()
@@ -117,15 +117,15 @@ class _Parser:
             return -self._product()
         value = self._atom()
         while self._peek()[1] in ("*", "/"):
-            _, mark, place = self._take()
+            _, mark, position = self._take()
             other = self._atom()
             if isinstance(value, Expression) and isinstance(other, Expression):
-                self._fail(mark, place, "a number beside it", "Rates are added and scaled, not multiplied.")
+                self._fail(mark, position, "a number beside it", "Rates are added and scaled, not multiplied.")
             value = value * other if mark == "*" else value / other
         return value
 
     def _atom(self) -> Any:
-        kind, word, place = self._take()
+        kind, word, position = self._take()
         if kind == "number":
             return float(word[:-1]) / 100.0 if word.endswith("%") else float(word)
         if word == "(":
@@ -133,11 +133,11 @@ class _Parser:
             self._need(")")
             return inner
         if kind != "name":
-            self._fail(word, place, "a rate or a number")
+            self._fail(word, position, "a rate or a number")
         if word in ("gap", "worst"):
             return self._over_groups(word)
         if word not in NAMES:
-            self._fail(word, place, "a rate", nearest(word, [*NAMES, "gap", "worst"]))
+            self._fail(word, position, "a rate", nearest(word, [*NAMES, "gap", "worst"]))
         return self._restricted(NAMES[word])
 
     def _over_groups(self, kind: str) -> Gap | Worst:
@@ -158,9 +158,9 @@ class _Parser:
         if self._peek()[1] != ".":
             return rate
         self.at += 1
-        _, method, place = self._take()
+        _, method, position = self._take()
         if method not in METHODS:
-            self._fail(method, place, "on, gap or worst", nearest(method, METHODS))
+            self._fail(method, position, "on, gap or worst", nearest(method, METHODS))
         self._need("(")
         if method == "on":
             return self._restricted(rate.on(**self._labels(")")))
@@ -177,31 +177,31 @@ class _Parser:
                 labels[attribute] = self._label(attribute)
             else:
                 labels[attribute] = 1.0
-            _, mark, place = self._take()
+            _, mark, position = self._take()
             if mark == closing:
                 return labels
             if mark != ",":
-                self._fail(mark, place, f"{closing!r} or ','")
+                self._fail(mark, position, f"{closing!r} or ','")
 
     def _label(self, attribute: str) -> float | str:
-        kind, word, place = self._take()
+        kind, word, position = self._take()
         sign = 1.0
         if word == "-":
-            sign, (kind, word, place) = -1.0, self._take()
+            sign, (kind, word, position) = -1.0, self._take()
         if kind == "number" and self.label_of is None:
             return sign * float(word)
         if kind not in ("number", "name", "text"):
-            self._fail(word, place, "a label of the group")
+            self._fail(word, position, "a label of the group")
         if self.label_of is None and attribute == "label":  # the name of a class: see `decide_labels`
             return word.strip("\"'")
         if self.label_of is None:
-            self._fail(word, place, "a number as the label of a group")
+            self._fail(word, position, "a number as the label of a group")
         return self.label_of(attribute, ("-" if sign < 0 else "") + word.strip("\"'"))
 
     def _name(self, expected: str) -> str:
-        kind, word, place = self._take()
+        kind, word, position = self._take()
         if kind not in ("name", "text"):
-            self._fail(word, place, expected)
+            self._fail(word, position, expected)
         return word.strip("\"'")
 
     def _peek(self) -> tuple[str, str, int]:
@@ -213,14 +213,14 @@ class _Parser:
         return token
 
     def _need(self, mark: str) -> None:
-        _, word, place = self._take()
+        _, word, position = self._take()
         if word != mark:
-            self._fail(word, place, repr(mark))
+            self._fail(word, position, repr(mark))
 
     def _expect_end(self, expected: str) -> None:
-        kind, word, place = self._peek()
+        kind, word, position = self._peek()
         if kind != "end":
-            self._fail(word, place, expected)
+            self._fail(word, position, expected)
 
-    def _fail(self, word: str, place: int, expected: str, remedy: str = "") -> NoReturn:
-        raise InputError("expression", f"{word!r} at character {place + 1} of {self.text!r}", expected, remedy)
+    def _fail(self, word: str, position: int, expected: str, remedy: str = "") -> NoReturn:
+        raise InputError("expression", f"{word!r} at character {position + 1} of {self.text!r}", expected, remedy)

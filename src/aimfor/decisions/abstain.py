@@ -36,22 +36,22 @@ class Abstention:
     Attributes:
         decision: On how sure a decision is; its `guarantee` is the promise.
         coverage: Share of the calibration rows that are decided; 0 without a threshold.
-        cut: Binary scores above it are decided positive.
+        boundary: Binary scores above it are decided positive.
 
     Example:
         >>> import torch
         >>> from aimfor.rates import Abstention, Decision
-        >>> Abstention(Decision(1.0), 0.5, cut=0.0)(torch.tensor([-2.0, 0.3, 2.0])).tolist()
+        >>> Abstention(Decision(1.0), 0.5, boundary=0.0)(torch.tensor([-2.0, 0.3, 2.0])).tolist()
         [0, -1, 1]
     """
 
     decision: Decision
     coverage: float
-    cut: float
+    boundary: float
 
     def __call__(self, scores: Any) -> Any:
         """A tensor for a tensor, else an array."""
-        chosen, sureness = _sureness(column("scores", scores), self.cut)
+        chosen, sureness = _sureness(column("scores", scores), self.boundary)
         if self.decision.threshold is None:
             return like(np.full_like(chosen, ABSTAIN), scores)
         return like(np.where(self.decision.decided(sureness), chosen, ABSTAIN), scores)
@@ -64,7 +64,7 @@ def decide_or_abstain(
     error: float = 0.01,
     guarantee: float = 0.95,
     learn: Learn = "split",
-    cut: float = 0.0,
+    boundary: float = 0.0,
     cluster: Any | None = None,
 ) -> Abstention:
     """As many decisions as possible while at most ``error`` of them are wrong, with the confidence asked for.
@@ -75,7 +75,7 @@ def decide_or_abstain(
         error: Share of wrong decisions among those that are made.
         guarantee: Chance that this truly holds.
         learn: As in `RateProblem.decide`; other rows as ``(scores, targets)`` of the same shapes.
-        cut: Of binary scores: 0 for log-odds, 0.5 for probabilities.
+        boundary: Of binary scores: 0 for log-odds, 0.5 for probabilities.
         cluster: Ids ``(n,)`` of rows that belong together; the promise is then for new clusters.
 
     Example:
@@ -89,20 +89,20 @@ def decide_or_abstain(
         (True, [-1, 0, 1, 2])
     """
     checks.number("error", error, above=0, below=1)
-    batch = right_or_wrong("scores", scores, targets, cut, cluster)
+    batch = right_or_wrong("scores", scores, targets, boundary, cluster)
     given: Learn = learn
     if isinstance(learn, tuple):
-        other = right_or_wrong("learn", learn[0], learn[1], cut)
+        other = right_or_wrong("learn", learn[0], learn[1], boundary)
         given = (other.scores, other.targets)
     task = DecisionTask(
         "maximize", coverage, (errors_made <= error,), (), guarantee, both_classes=False, share=calibration_share(learn)
     )
     decision = guaranteed(task, learning_pairs(batch, given))
     covered = 0.0 if decision.threshold is None else float(decision.decided(batch.scores).mean())
-    return Abstention(decision, covered, cut)
+    return Abstention(decision, covered, boundary)
 
 
-def right_or_wrong(argument: str, scores: Any, targets: Any, cut: float, cluster: Any | None = None) -> Rows:
+def right_or_wrong(argument: str, scores: Any, targets: Any, boundary: float, cluster: Any | None = None) -> Rows:
     """How sure each row's decision is, and whether it is right."""
     scores, targets = column(argument, scores), column("targets", targets)
     if scores.ndim not in (1, 2) or targets.shape != scores.shape[:1] or targets.dtype.kind == "f":
@@ -111,14 +111,14 @@ def right_or_wrong(argument: str, scores: Any, targets: Any, cut: float, cluster
             f"scores of shape {scores.shape} and targets of shape {targets.shape}",
             "(n,) or (n, c) and whole numbers (n,)",
         )
-    chosen, sureness = _sureness(scores, cut)
+    chosen, sureness = _sureness(scores, boundary)
     return checked_rows(argument, sureness, chosen == targets, cluster=cluster)
 
 
-def _sureness(scores: Array, cut: float) -> tuple[Array, Array]:
-    """The decided class, and how far ahead it is: of the cut, or of the runner-up."""
+def _sureness(scores: Array, boundary: float) -> tuple[Array, Array]:
+    """The decided class, and how far ahead it is: of the boundary, or of the runner-up."""
     if scores.ndim == 1:
-        return (scores > cut).astype(np.int64), np.abs(scores.astype(np.float64) - cut)
+        return (scores > boundary).astype(np.int64), np.abs(scores.astype(np.float64) - boundary)
     best = np.sort(scores.astype(np.float64), axis=1)
     return scores.argmax(1), best[:, -1] - best[:, -2]
 
@@ -130,7 +130,7 @@ class Triage:
     Attributes:
         accept: Rows above its threshold are accepted; without one nothing can be promised about them.
         reject: Rows not above its threshold are rejected; both promises hold together.
-        asked: Share of the given rows that a person decides.
+        undecided: Share of the given rows that a person decides.
 
     Example:
         >>> import numpy as np
@@ -141,7 +141,7 @@ class Triage:
 
     accept: Decision
     reject: Decision
-    asked: float
+    undecided: float
 
     @property
     def high(self) -> float | None:
@@ -185,7 +185,7 @@ def decide_or_ask(
         >>> rng = np.random.default_rng(0)
         >>> y = rng.random(4000) < 0.3
         >>> rule = decide_or_ask(rng.normal(size=4000) + 3 * y, y, accept="precision >= 0.95", reject="npv >= 0.97")
-        >>> rule(np.array([-1.0, 1.4, 4.0])).tolist(), rule.asked < 0.3
+        >>> rule(np.array([-1.0, 1.4, 4.0])).tolist(), rule.undecided < 0.3
         ([0, -1, 1], True)
     """
     alpha = 1.0 - checks.number("guarantee", guarantee, above=0.5, below=1)
@@ -198,20 +198,20 @@ def decide_or_ask(
         )
         tasks.append(task)
         runs.append(tested(task, pairs))
-    highs, lows = (run.path.cuts[list(run.accepted), 0] for run in runs)
+    highs, lows = (run.path.thresholds[list(run.accepted), 0] for run in runs)
     crossed = False
     if len(highs) and len(lows):
         # All of these thresholds are promised together: any pair may be taken, as long as no row is on both sides.
         share = (rows.scores <= highs[:, None]).mean(1)[:, None] - (rows.scores <= lows[:, None]).mean(1)
         between = np.where(lows <= highs[:, None], share, np.inf)
-        places, crossed = np.unravel_index(int(between.argmin()), between.shape), bool(np.isinf(between).all())
-        runs = [replace(run, chosen=run.accepted[int(place)]) for run, place in zip(runs, places, strict=True)]
+        chosen, crossed = np.unravel_index(int(between.argmin()), between.shape), bool(np.isinf(between).all())
+        runs = [replace(run, chosen=run.accepted[int(step)]) for run, step in zip(runs, chosen, strict=True)]
     yes, no = (answered(task, run) for task, run in zip(tasks, runs, strict=True))
     if crossed and no.guarantee is not None:
-        said = f"Nothing is rejected: all of these rows are accepted already. {no.guarantee}"
-        no = replace(no, threshold=None, guarantee=replace(no.guarantee, sentence=said))
-    asked = float((_decided(rows.scores, no.threshold, yes.threshold) == ABSTAIN).mean())
-    return Triage(yes, no, asked)
+        sentence = f"Nothing is rejected: all of these rows are accepted already. {no.guarantee}"
+        no = replace(no, threshold=None, guarantee=replace(no.guarantee, sentence=sentence))
+    undecided = float((_decided(rows.scores, no.threshold, yes.threshold) == ABSTAIN).mean())
+    return Triage(yes, no, undecided)
 
 
 def _decided(scores: Array, low: float | None, high: float | None) -> Array:

@@ -21,7 +21,7 @@ from ..constraints.expressions import Constraint
 from ..constraints.parse import parse_constraint
 from ..errors import InputError, nearest
 from .binomial import lower_bound
-from .certificate import bounds, plain_value
+from .certificate import Lower, bounds, plain_value
 from .exact import clusters_at
 from .rows import Rows
 from .sweep import candidates, objective_value, sweep
@@ -75,20 +75,20 @@ class Band:
 
         Any bound may be asked for, again and again, on the left sides that the band was made for.
         """
-        place = self.place(*constraints)
-        return None if place is None else self.thresholds[place]
+        index = self.step(*constraints)
+        return None if index is None else self.thresholds[index]
 
-    def place(self, *constraints: str | Constraint) -> int | None:
-        """The same as its place in the grid."""
+    def step(self, *constraints: str | Constraint) -> int | None:
+        """The same as its number in the grid."""
         kept = np.isfinite(self.objective)
         for given in constraints:
-            one = parse_constraint(given) if isinstance(given, str) else given
-            name = f"{one.left!r} {one.sense}"
+            constraint = parse_constraint(given) if isinstance(given, str) else given
+            name = f"{constraint.left!r} {constraint.sense}"
             if name not in self.lines:
-                raise InputError("constraints", repr(one), f"a bound on {', '.join(self.lines)}",
+                raise InputError("constraints", repr(constraint), f"a bound on {', '.join(self.lines)}",
                                  nearest(name, list(self.lines)))  # fmt: skip
             bound = np.array(self.lines[name].bound)
-            kept &= bound >= one.bound if one.sense == ">=" else bound <= one.bound
+            kept &= bound >= constraint.bound if constraint.sense == ">=" else bound <= constraint.bound
         goal = np.array(self.objective) * (1.0 if self.direction == "maximize" else -1.0)
         return int(np.where(kept, goal, -math.inf).argmax()) if kept.any() else None
 
@@ -98,7 +98,7 @@ class Band:
         for line in (plain, *plain["lines"].values()):
             for name in ("objective", "value", "bound"):
                 if name in line:
-                    line[name] = [one if math.isfinite(one) else None for one in line[name]]
+                    line[name] = [value if math.isfinite(value) else None for value in line[name]]
         return plain
 
 
@@ -113,19 +113,20 @@ def band(problem: Question, batch: Rows, confidence: float, learn: Learn) -> Ban
     ((learning, calibrate),) = pairs
     task = DecisionTask(problem.direction, problem.objective, problem.constraints, problem.attributes, confidence)
     codes, _, levels = coded(task, learning, calibrate)
-    cuts = candidates(learning.scores, learning.targets, STEPS)
-    counts = sweep(calibrate, codes, levels, cuts)
-    sides = {f"{one.left!r} {one.sense}": one for one in problem.constraints}
-    alpha = (1.0 - confidence) / (len(cuts) * len(sides))
+    thresholds = candidates(learning.scores, learning.targets, STEPS)
+    counts = sweep(calibrate, codes, levels, thresholds)
+    sides = {f"{constraint.left!r} {constraint.sense}": constraint for constraint in problem.constraints}
+    alpha = (1.0 - confidence) / (len(thresholds) * len(sides))
     lines: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in sides}
-    for step in range(len(cuts)):
+    for step in range(len(thresholds)):
         at = Counts(levels, counts.table[step])
-        by_cluster = calibrate.cluster is not None
-        lower = clusters_at(task, cuts[step : step + 1], calibrate, learning, codes, levels) if by_cluster else None
-        for name, one in sides.items():
-            low, high = bounds(one.left, one.sense, at, alpha, lower or lower_bound)
-            lines[name][0].append(plain_value(one.left, at, one.sense))
-            lines[name][1].append(low if one.sense == ">=" else high)
-    goal = task.sign * objective_value(problem.objective, counts, task.sign)
-    found = {name: Line(tuple(value), tuple(bound)) for name, (value, bound) in lines.items()}
-    return Band(confidence, tuple(cuts.tolist()), problem.direction, tuple(goal.tolist()), found, len(calibrate))
+        lower: Lower = lower_bound
+        if calibrate.cluster is not None:
+            lower = clusters_at(task, thresholds[step : step + 1], calibrate, learning, codes, levels)
+        for name, constraint in sides.items():
+            low, high = bounds(constraint.left, constraint.sense, at, alpha, lower)
+            lines[name][0].append(plain_value(constraint.left, at, constraint.sense))
+            lines[name][1].append(low if constraint.sense == ">=" else high)
+    goal = (task.sign * objective_value(problem.objective, counts, task.sign)).tolist()
+    by_name = {name: Line(tuple(value), tuple(bound)) for name, (value, bound) in lines.items()}
+    return Band(confidence, tuple(thresholds.tolist()), problem.direction, tuple(goal), by_name, len(calibrate))

@@ -64,7 +64,7 @@ class Spread:
         return Spread((self.square * self.weight + (sums**2).sum(1)) / weight, weight)
 
 
-def reaches(sums: Array, depth: Array, alpha: float, spread: Spread, looks: Sequence[int] = ()) -> Array:
+def reaches(sums: Array, depth: Array, alpha: float, spread: Spread, ends: Sequence[int] = ()) -> Array:
     """Whether a gambler on each row of sums ``(h, m)``, none below ``−depth`` ``(h,)``, ever has 1/``alpha``.
 
     Who looks again and again, while sums arrive, names how many there were at each look: bets of one look are placed
@@ -75,11 +75,11 @@ def reaches(sums: Array, depth: Array, alpha: float, spread: Spread, looks: Sequ
         >>> reaches(sums, depth, 0.05, Spread.of(sums[:, :0], depth))
         array([ True])
     """
-    if not looks:
+    if not ends:
         path = capital(sums, depth[:, None], alpha, spread, np.zeros(len(sums)), sums.shape[1])
         return np.asarray(path.max(1, initial=0.0) >= -math.log(alpha))
     won, wealth = np.zeros(len(sums), dtype=bool), np.zeros(len(sums))
-    for first, last in itertools.pairwise((0, *looks)):
+    for first, last in itertools.pairwise((0, *ends)):
         if last > first:
             path = two_purses(sums[:, first:last], depth[:, None], alpha, spread, wealth)
             won |= path.max(1) >= -math.log(alpha)
@@ -113,9 +113,9 @@ def capital(sums: Array, depth: Array, alpha: float, spread: Spread, log_start: 
         price = np.clip(alpha / BEYOND * np.exp(log_capital), 1e-200, 1.0 - 1e-12)
         left = np.sqrt((horizon - first) * seen / (spread.weight + first))
         stake = np.exp(-0.5 * ndtri(price) ** 2) / (math.sqrt(2.0 * math.pi) * price * np.maximum(left, 1e-300))
-        part, most = sums[:, first:last], limit if limit.shape[1] == 1 else limit[:, first:last]
-        path[:, first:last] = log_capital[:, None] + np.log1p(np.minimum(stake[:, None], most) * part).cumsum(1)
-        log_capital, seen = path[:, last - 1], seen + (part**2).sum(1)
+        inequality, most = sums[:, first:last], limit if limit.shape[1] == 1 else limit[:, first:last]
+        path[:, first:last] = log_capital[:, None] + np.log1p(np.minimum(stake[:, None], most) * inequality).cumsum(1)
+        log_capital, seen = path[:, last - 1], seen + (inequality**2).sum(1)
     return path
 
 

@@ -169,12 +169,12 @@ def critical_z(n1: int, n2: int, weights: tuple[float, float], bound: float, alp
     """
     if n1 <= 0 or n2 <= 0 or bound >= sum(weights):
         return math.inf
-    alpha, sure = BETWEEN * alpha, normal_quantile(1.0 - alpha)
+    alpha, normal = BETWEEN * alpha, normal_quantile(1.0 - alpha)
     line = _Line(n1, n2, weights, bound)
-    low, high = 0.98 * sure, 1.06 * sure
+    low, high = 0.98 * normal, 1.06 * normal
     while line.size(high) > alpha:
         low, high = high, 1.2 * high
-        if high > 4.0 * sure:
+        if high > 4.0 * normal:
             return math.inf
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
@@ -206,8 +206,8 @@ class _Line:
         """The largest probability of accepting, over the points."""
         least = self._least(z).astype(np.int64)
         least = least[self.place2] if least.ndim == 1 else least
-        place = np.clip(least - self.first1, 0, self.tail1.shape[1] - 1)
-        return float((self.chance2 * np.take_along_axis(self.tail1, place, 1)).sum(1).max()) + OUTSIDE
+        index = np.clip(least - self.first1, 0, self.tail1.shape[1] - 1)
+        return float((self.chance2 * np.take_along_axis(self.tail1, index, 1)).sum(1).max()) + OUTSIDE
 
     def _least(self, z: float) -> Array:
         """The smallest k₁ that is accepted beside each k₂; n₁ + 1 where none is."""

@@ -22,7 +22,7 @@ from typing import Any
 from ..checks import number
 from ..constraints.counts import Counts
 from ..constraints.expressions import Constraint, Expression, Gap, LinearSum, Rate, Sum, Worst, as_linear
-from ..constraints.parts import culprits, disjoint, rates_by_group
+from ..constraints.inequalities import culprits, disjoint, rates_by_group
 from .binomial import contrast_lower, lower_bound, wilson_bound
 from .clusters import Clusters
 
@@ -235,9 +235,9 @@ def _advice(more: int | None, counts: Counts) -> str:
 
 def _without_nan(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nan(one) for key, one in value.items()}
+        return {key: _without_nan(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_without_nan(one) for one in value]
+        return [_without_nan(entry) for entry in value]
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
@@ -283,18 +283,18 @@ def bounds(
             met = [_rate_bounds(rate, counts, alpha / 2, lower) for rate in members]
             return max(low, 0.0), max((a[1] - b[0] for a in met for b in met if a is not b), default=0.0)
         return max(low, 0.0), _gap_upper([b - a for a in members for b in members if a is not b], counts, alpha, lower)
-    one = [_rate_bounds(rate, counts, alpha, lower) for rate in members]
+    each = [_rate_bounds(rate, counts, alpha, lower) for rate in members]
     all_ = [_rate_bounds(rate, counts, alpha / len(members), lower) for rate in members]
     if sense == ">=":
-        return min(b[0] for b in one), min(b[1] for b in all_)
-    return max(b[0] for b in all_), max(b[1] for b in one)
+        return min(b[0] for b in each), min(b[1] for b in all_)
+    return max(b[0] for b in all_), max(b[1] for b in each)
 
 
 def _gap_upper(negated: Sequence[LinearSum], counts: Counts, alpha: float, lower: Lower) -> float:
     """Upper bound on the largest difference, from its negatives; pairs that cannot be the largest are passed over."""
     rough = {id(pair): -_contrast(pair, counts, alpha / 2, wilson_bound) for pair in negated}
     highest = 0.0
-    for pair in sorted(negated, key=lambda one: -rough[id(one)]):
+    for pair in sorted(negated, key=lambda other: -rough[id(other)]):
         if highest == 0.0 or rough[id(pair)] > highest:
             highest = max(highest, -_contrast(pair, counts, alpha, lower))
     return highest

@@ -25,14 +25,14 @@ import numpy as np
 
 from ..constraints.counts import Array, Counts, Levels
 from ..constraints.expressions import ALL_CELLS, Rate, Terms
-from ..constraints.parts import Part, rows_of
+from ..constraints.inequalities import Inequality, rows_of
 from .betting import Spread, reaches
 from .rows import Rows
 
 #: Rows of other clusters that keep their full weight, and the share of clusters that are "others" where there are none.
 WITHIN, OTHERS = 0.95, 0.1
 #: Points of the grid on which a bound is sought, twice; intervals at first, pieces of one that fails, and how often.
-GRID, INTERVALS, PIECES, CUTS = 64, 16, 4, 3
+GRID, INTERVALS, PIECES, SPLITS = 64, 16, 4, 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Clusters:
     tables: Array
     others: Array
     #: Of clusters that arrive file by file, and are looked at after each: how many there were each time.
-    looks: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()
 
     def largest(self, rate: Rate) -> float:
         """M: as how many rows that count a cluster counts at most."""
@@ -64,16 +64,16 @@ class Clusters:
         weight = self.largest(rate) / np.maximum(self._counted(tables, rate), 1e-9)
         return np.asarray(cells * np.minimum(weight, 1.0)[:, None])
 
-    def passes(self, part: Part, alpha: float) -> bool:
+    def passes(self, inequality: Inequality, alpha: float) -> bool:
         """Whether these clusters support the inequality at level ``alpha``."""
-        terms = tuple(self._as_share(c, rate) for c, rate in part.terms)
+        terms = tuple(self._as_share(c, rate) for c, rate in inequality.terms)
         if any(float(self._counted(self.tables, rate).sum()) <= 0 for _, rate in terms):
             return False
         if len({(rows_of(rate), rate.conditions) for _, rate in terms}) == 1:
-            return self._mean_passes(terms, part.constant, alpha)
+            return self._mean_passes(terms, inequality.constant, alpha)
         if len(terms) == 2:
-            return _Contrast(self, terms, part.constant).passes(alpha)
-        total = part.constant
+            return _Contrast(self, terms, inequality.constant).passes(alpha)
+        total = inequality.constant
         for c, rate in terms:
             low, high = self.bounds(rate, alpha / len(terms))
             total += c * (low if c > 0 else high)
@@ -92,7 +92,7 @@ class Clusters:
         hits, trials = self.hits_trials(rate)
         other_hits, other_trials = self.hits_trials(rate, others=True)
         counted = (self._counted(self.tables, rate) > 0).cumsum()
-        looks = [int(counted[last - 1]) if last else 0 for last in self.looks]
+        ends = [int(counted[last - 1]) if last else 0 for last in self.ends]
         if sign < 0:
             hits, other_hits = trials - hits, other_trials - other_hits
         if not trials.any():
@@ -101,7 +101,7 @@ class Clusters:
             shares = low + width * np.arange(1, GRID + 1) / GRID
             depth = shares * self.largest(rate)
             others = other_hits - shares[:, None] * other_trials
-            won = reaches(hits - shares[:, None] * trials, depth, alpha, Spread.of(others, depth), looks)
+            won = reaches(hits - shares[:, None] * trials, depth, alpha, Spread.of(others, depth), ends)
             low, width = low + width * (len(won) if won.all() else int(won.argmin())) / GRID, width / GRID
         return min(low, 1.0)
 
@@ -122,12 +122,12 @@ class Clusters:
         rate = terms[0][1]
         values = np.zeros(4)
         for cell in rows_of(rate):
-            values[cell] = sum(c * (cell in one.numerator) for c, one in terms) + constant
+            values[cell] = sum(c * (cell in term.numerator) for c, term in terms) + constant
         depth = -float(min(values[list(rows_of(rate))])) * self.largest(rate)
         if depth <= 0.0:
             return True
-        sums, others = (self.cells(rate, one)[self._counted(tables, rate) > 0] @ values
-                        for one, tables in ((False, self.tables), (True, self.others)))  # fmt: skip
+        sums, others = (self.cells(rate, is_other)[self._counted(tables, rate) > 0] @ values
+                        for is_other, tables in ((False, self.tables), (True, self.others)))  # fmt: skip
         deep = np.array([depth])
         return bool(reaches(sums[None], deep, alpha, Spread.of(others[None], deep))[0])
 
@@ -158,13 +158,13 @@ class _Contrast:
             return False
         ends = np.linspace(self.low[0], self.high[0], INTERVALS + 1)
         first, last = ends[:-1], ends[1:]
-        for _ in range(CUTS + 1):
+        for _ in range(SPLITS + 1):
             open_ = ~self._beaten(first, last, alpha)
             if not open_.any():
                 return True
             steps = np.linspace(0.0, 1.0, PIECES + 1)
-            cut = first[open_, None] + (last - first)[open_, None] * steps
-            first, last = cut[:, :-1].reshape(-1), cut[:, 1:].reshape(-1)
+            ends = first[open_, None] + (last - first)[open_, None] * steps
+            first, last = ends[:, :-1].reshape(-1), ends[:, 1:].reshape(-1)
         return False
 
     def _beaten(self, first: Array, last: Array, alpha: float) -> Array:
@@ -172,16 +172,16 @@ class _Contrast:
         bounds = np.stack((last, -(self.constant + first)))  # c₁r₁ and c₂r₂ are at most so much
         deep = np.maximum(bounds - np.array(self.low)[:, None], 0.0) * np.array(self.most)[:, None]
         sums, others = (
-            np.stack([side[place][0] - bound[:, None] * side[place][1]
+            np.stack([side[index][0] - bound[:, None] * side[index][1]
                       for side, bound in zip(self.sides, bounds, strict=True)])
-            for place in (0, 1)
+            for index in (0, 1)
         )  # fmt: skip
         # By the best weights of two normal means, as far as other clusters know them: mean over variance, and one
         # standard error more, lest a side be left out by chance.
         mean, square = others.mean(2), (others**2).mean(2) + (0.25 * deep) ** 2 / others.shape[2]
         best = np.maximum(mean + np.sqrt(square / others.shape[2]), 0.0) / np.maximum(square, 1e-12)
         best = best / np.maximum(best.max(0), 1e-300)
-        total, beside = (np.einsum("si,sim->im", best, one) for one in (sums, others))
+        total, beside = (np.einsum("si,sim->im", best, table) for table in (sums, others))
         depth = (best * deep).sum(0)
         counts = (self.sides[0][0][1] > 0) | (self.sides[1][0][1] > 0)
         met = (self.sides[0][1][1] > 0) | (self.sides[1][1][1] > 0)
@@ -218,13 +218,15 @@ def set_aside(clusters: int) -> int:
     return max(round(OTHERS * clusters), 1)
 
 
-def design_effect(rows: Rows, parts: Sequence[Part], codes: Array, levels: Levels, cuts: Sequence[float]) -> float:
+def design_effect(
+    rows: Rows, inequalities: Sequence[Inequality], codes: Array, levels: Levels, thresholds: Sequence[float]
+) -> float:
     """How many rows of a cluster are worth one independent row: the variance of cluster sums over that of rows."""
-    found = [1.0]
-    for cut in cuts:
-        tables = in_clusters(rows, rows.scores > cut, codes, levels, np.zeros((0, *levels.sizes, 4))).tables
-        for part in parts:
-            for _, rate in part.terms:
+    effects = [1.0]
+    for threshold in thresholds:
+        tables = in_clusters(rows, rows.scores > threshold, codes, levels, np.zeros((0, *levels.sizes, 4))).tables
+        for inequality in inequalities:
+            for _, rate in inequality.terms:
                 cells = Counts(levels, tables).cells(rate.conditions)
                 trials = cells[:, list(rows_of(rate))].sum(1)
                 if trials.sum() > 0 and not rate.is_count:
@@ -232,5 +234,5 @@ def design_effect(rows: Rows, parts: Sequence[Part], codes: Array, levels: Level
                     share = hits.sum() / trials.sum()
                     if 0.0 < share < 1.0:
                         residual = hits - share * trials
-                        found.append(float((residual**2).sum() / (share * (1.0 - share) * trials.sum())))
-    return float(np.median(found[1:])) if len(found) > 1 else 1.0
+                        effects.append(float((residual**2).sum() / (share * (1.0 - share) * trials.sum())))
+    return float(np.median(effects[1:])) if len(effects) > 1 else 1.0

@@ -117,17 +117,17 @@ class Decision:
                 "one of " + ", ".join(self.words or [f"{label:g}" for label in self.thresholds]),
                 "Nothing was promised to other groups.",
             )
-        cut = np.full(scores.shape, self.threshold)
+        own = np.full(scores.shape, self.threshold)
         for label, threshold in self.thresholds.items():
-            cut = np.where(labels == label, threshold, cut)
-        return np.asarray(scores > cut)
+            own = np.where(labels == label, threshold, own)
+        return np.asarray(scores > own)
 
     def _numbered(self, labels: Array) -> Array:
         """Words by their place among the known ones, −1 for others; numbers as they are."""
         if not self.words or labels.dtype.kind in "biuf":
             return labels
-        places = {word: place for place, word in enumerate(self.words)}
-        return np.array([places.get(str(label), -1) for label in labels.reshape(-1)]).reshape(labels.shape)
+        codes = {word: code for code, word in enumerate(self.words)}
+        return np.array([codes.get(str(label), -1) for label in labels.reshape(-1)]).reshape(labels.shape)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

@@ -25,7 +25,7 @@ import numpy as np
 
 from ..constraints.counts import Array, Counts, Levels, encode
 from ..constraints.expressions import ALL_CELLS, Rate, Terms
-from ..constraints.parts import Part, all_parts, disjoint, rows_of
+from ..constraints.inequalities import Inequality, all_inequalities, disjoint, rows_of
 from .binomial import accepts, critical_z, log_tail, lower_bound
 from .clusters import Clusters, design_effect, in_clusters
 from .rows import Rows
@@ -93,7 +93,7 @@ def mean_passes(total: float, trials: float, bound: float, alpha: float) -> bool
 class Claim:
     """One inequality, taken apart once so that it can be tested at many thresholds."""
 
-    part: Part
+    inequality: Inequality
 
     def passes(self, counts: Counts, alpha: float) -> bool:
         """Whether these counts (of one threshold) support the inequality at level ``alpha``."""
@@ -112,16 +112,16 @@ class Claim:
             (c * float(rate.trials(counts)), Rate(rate.name, rate.numerator, ALL_CELLS, rate.conditions))
             if rate.is_count
             else (c, rate)
-            for c, rate in self.part.terms
+            for c, rate in self.inequality.terms
         )
-        return terms, self.part.constant
+        return terms, self.inequality.constant
 
 
 def _mean_claim(terms: Terms, constant: float, counts: Counts, alpha: float) -> bool:
     """All rates have the same rows: each row has one value, depending on its cell."""
     rate = terms[0][1]
     cells = counts.cells(rate.conditions)
-    values = {cell: sum(c * (cell in one.numerator) for c, one in terms) for cell in rows_of(rate)}
+    values = {cell: sum(c * (cell in term.numerator) for c, term in terms) for cell in rows_of(rate)}
     low, high = min(values.values()), max(values.values())
     if high == low:
         return low + constant >= 0
@@ -170,7 +170,7 @@ BETTING = 0.65
 
 def accepted_steps(task: DecisionTask, path: Path, counts: Counts, levels: Levels, alpha: float) -> tuple[int, ...]:
     """Steps that some start's sequence of tests reaches and accepts."""
-    claims = [Claim(part) for part in all_parts(task.constraints, levels)]
+    claims = [Claim(inequality) for inequality in all_inequalities(task.constraints, levels)]
 
     def passes(step: int, level: float) -> bool:
         at = Counts(levels, counts.table[step])
@@ -183,31 +183,31 @@ def accepted_by_clusters(
     task: DecisionTask, path: Path, calibrate: Rows, learn: Rows, codes: Array, levels: Levels, alpha: float
 ) -> tuple[int, ...]:
     """The same, by tests that count clusters."""
-    parts = all_parts(task.constraints, levels)
+    inequalities = all_inequalities(task.constraints, levels)
 
     def passes(step: int, level: float) -> bool:
-        clusters = clusters_at(task, path.cuts[step], calibrate, learn, codes, levels)
-        return all(clusters.passes(part, level) for part in parts)
+        clusters = clusters_at(task, path.thresholds[step], calibrate, learn, codes, levels)
+        return all(clusters.passes(inequality, level) for inequality in inequalities)
 
     return _walked(path, alpha, passes)
 
 
 def clusters_at(
-    task: DecisionTask, cuts: Array, calibrate: Rows, learn: Rows, codes: Array, levels: Levels
+    task: DecisionTask, thresholds: Array, calibrate: Rows, learn: Rows, codes: Array, levels: Levels
 ) -> Clusters:
     """The calibration's clusters decided at these thresholds, beside those of the learning rows."""
     others = None
     if learn.cluster is not None:
         seen, _ = encode(learn.groups, len(learn), levels)
         none = np.zeros((0, *levels.sizes, 4))
-        others = in_clusters(learn, _above(task, cuts, learn, levels), seen, levels, none).tables
-    return in_clusters(calibrate, _above(task, cuts, calibrate, levels), codes, levels, others)
+        others = in_clusters(learn, _above(task, thresholds, learn, levels), seen, levels, none).tables
+    return in_clusters(calibrate, _above(task, thresholds, calibrate, levels), codes, levels, others)
 
 
-def _above(task: DecisionTask, cuts: Array, rows: Rows, levels: Levels) -> Array:
+def _above(task: DecisionTask, thresholds: Array, rows: Rows, levels: Levels) -> Array:
     if task.per_group is None:
-        return np.asarray(rows.scores > cuts[0])
-    return np.asarray(rows.scores > cuts[np.searchsorted(levels.of(task.per_group), rows.groups[task.per_group])])
+        return np.asarray(rows.scores > thresholds[0])
+    return np.asarray(rows.scores > thresholds[np.searchsorted(levels.of(task.per_group), rows.groups[task.per_group])])
 
 
 def _walked(path: Path, alpha: float, passes: Callable[[int, float], bool]) -> tuple[int, ...]:
@@ -230,6 +230,6 @@ def worth_in_rows(task: DecisionTask, calibrate: Rows, learn: Rows, codes: Array
         assert calibrate.cluster is not None
         effect = (len(calibrate) / (int(calibrate.cluster.max()) + 1)) ** 0.5
     else:
-        cuts = [float(cut) for cut in np.quantile(learn.scores, (0.5, 0.75, 0.9))]
-        effect = design_effect(learn, all_parts(task.constraints, levels), codes, levels, cuts)
+        thresholds = [float(threshold) for threshold in np.quantile(learn.scores, (0.5, 0.75, 0.9))]
+        effect = design_effect(learn, all_inequalities(task.constraints, levels), codes, levels, thresholds)
     return max(int(BETTING * len(calibrate) / max(effect, 1.0)), FEWEST_ROWS)

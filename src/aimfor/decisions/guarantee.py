@@ -26,7 +26,7 @@ import numpy as np
 from .. import checks
 from ..constraints.counts import Array, Counts
 from ..constraints.expressions import Constraint
-from ..constraints.parts import all_parts
+from ..constraints.inequalities import all_inequalities
 from ..errors import InputError
 from .binomial import lower_bound, normal_quantile
 from .certificate import bounds, certify, plain_value, sense_of
@@ -77,14 +77,14 @@ class Run:
     alpha: float
     surveyed: Counts
     copies: int = 0
-    #: Tables by cluster at given cuts, where rows come in clusters.
+    #: Tables by cluster at given thresholds, where rows come in clusters.
     clustered: Callable[[Array], Clusters] | None = None
 
     @cached_property
     def clusters(self) -> Clusters | None:
         """At the chosen step, or else at the first."""
         step = self.start if self.chosen is None else self.chosen
-        return None if self.clustered is None else self.clustered(self.path.cuts[step])
+        return None if self.clustered is None else self.clustered(self.path.thresholds[step])
 
     @property
     def rank(self) -> tuple[float, float]:
@@ -95,7 +95,11 @@ class Run:
         """What the tests rest on, in words. Rows that count are those of a rate's denominator."""
         if self.clusters is None:
             return f"{self.rows} independent calibration rows"
-        rates = {rate for part in all_parts(task.constraints, self.clusters.levels) for _, rate in part.terms}
+        rates = {
+            rate
+            for inequality in all_inequalities(task.constraints, self.clusters.levels)
+            for _, rate in inequality.terms
+        }
         most = ", ".join(f"{self.clusters.largest(rate):g} for {rate!r}" for rate in sorted(rates, key=repr))
         return (
             f"{len(self.clusters.tables)} independent clusters ({self.rows} rows), for new clusters of which each "
@@ -120,19 +124,19 @@ def _run(task: DecisionTask, learn: Rows, calibrate: Rows, alpha: float) -> Run:
             "constraints that some threshold comes near on the learning rows",
             "No threshold is within four standard errors of them: loosen a bound, or improve the scores.",
         )
-    counts = counts_at(path.cuts, calibrate, codes, levels, task.per_group)
+    counts = counts_at(path.thresholds, calibrate, codes, levels, task.per_group)
     if calibrate.cluster is None:
         accepted = accepted_steps(task, path, counts, levels, alpha)
     else:
         accepted = accepted_by_clusters(task, path, calibrate, learn, codes, levels, alpha)
-    surveyed = counts_at(path.survey.cuts, calibrate, codes, levels, task.per_group)
+    surveyed = counts_at(path.survey.thresholds, calibrate, codes, levels, task.per_group)
     repeated = copies(calibrate) if task.both_classes and calibrate.cluster is None else 0
     pooled = Counts(levels, counts.table + path.counts.table)
     goals = objective_value(task.objective, pooled, task.sign)[list(accepted)]
     chosen = accepted[int(goals.argmax())] if accepted else None
 
-    def clustered(cuts: Array) -> Clusters:
-        return clusters_at(task, cuts, calibrate, learn, codes, levels)
+    def clustered(thresholds: Array) -> Clusters:
+        return clusters_at(task, thresholds, calibrate, learn, codes, levels)
 
     return Run(
         path, counts, rows, len(learn), accepted, chosen, float(goals.max(initial=-math.inf)), alpha, surveyed,
@@ -142,9 +146,9 @@ def _run(task: DecisionTask, learn: Rows, calibrate: Rows, alpha: float) -> Run:
 
 def _given(task: DecisionTask, run: Run) -> Decision:
     assert run.chosen is not None
-    cuts = [float(cut) for cut in run.path.cuts[run.chosen]]
+    thresholds = [float(threshold) for threshold in run.path.thresholds[run.chosen]]
     levels = run.counts.levels
-    own = {} if task.per_group is None else dict(zip(levels.of(task.per_group), cuts, strict=True))
+    own = {} if task.per_group is None else dict(zip(levels.of(task.per_group), thresholds, strict=True))
     at = Counts(levels, run.counts.table[run.chosen])
     certificate = certify(
         task.objective, task.constraints, at, task.confidence, direction=task.direction, accepted=True,
@@ -156,31 +160,31 @@ def _given(task: DecisionTask, run: Run) -> Decision:
         f"{price.warning(repr(task.objective), share)}{promise}: guaranteed at {100 * task.confidence:g}% confidence "
         f"by {run.evidence(task)}. {price.sentence(repr(task.objective))}{_copied(run)}"
     )
-    tried = run.path.cuts[list(run.accepted), 0]
+    tried = run.path.thresholds[list(run.accepted), 0]
     region = (float(tried.min()), float(tried.max())) if task.per_group is None else ()
     guarantee = Guarantee(
         task.confidence, promise, run.rows, run.learned_on, len(run.accepted), sentence, region=region, price=price,
         copies=run.copies,
     )  # fmt: skip
-    middle = sum(cuts) / len(cuts)
+    middle = sum(thresholds) / len(thresholds)
     return Decision(middle, task.per_group, own, True, "guarantee", certificate, guarantee)
 
 
 def _price(task: DecisionTask, run: Run, at: Counts) -> Price:
     """Of the chosen step, on the calibration rows; thresholds to compare with are those of the path and its survey."""
     levels, sign = run.counts.levels, task.sign
-    parts = all_parts(task.constraints, levels)
+    inequalities = all_inequalities(task.constraints, levels)
     every = Counts(levels, np.concatenate((run.counts.table, run.surveyed.table)))
     goal = objective_value(task.objective, every, sign)
     kept = float(objective_value(task.objective, at, sign))
     constant = constant_counts(at)
     fixed = objective_value(task.objective, constant, sign)
-    within = np.concatenate((goal[kept_bounds(parts, every)], fixed[kept_bounds(parts, constant)]))
+    within = np.concatenate((goal[kept_bounds(inequalities, every)], fixed[kept_bounds(inequalities, constant)]))
     without = max(kept, float(within.max())) if len(within) else kept
     nearly, _ = nearly_constant(at)
     beside = float(fixed[0 if nearly == "nobody" else 1]) if nearly else float(fixed.max())
     critical = normal_quantile(1.0 - (1.0 - task.confidence))
-    times = halving(parts, every, goal, kept, without, critical)
+    times = halving(inequalities, every, goal, kept, without, critical)
     labels = None if times is None else rounded(max(math.ceil((times - 1.0) * run.rows / task.share), 1))
     return Price(sign * kept, sign * without, sign * beside if math.isfinite(beside) else None, nearly, labels)
 
@@ -199,15 +203,17 @@ def _none(task: DecisionTask, run: Run) -> Decision:
         task.constraints, run.path, run.counts, run.surveyed, run.rows, run.alpha, task.share, run.clusters is not None
     )
     if missing.step is None:
-        cuts, at = run.path.cuts[run.start], run.counts.table[run.start]
+        thresholds, at = run.path.thresholds[run.start], run.counts.table[run.start]
     else:
-        cuts, at = run.path.survey.cuts[missing.step], run.surveyed.table[missing.step]
+        thresholds, at = run.path.survey.thresholds[missing.step], run.surveyed.table[missing.step]
     promise = " and ".join(map(repr, task.constraints))
-    sure = f"{100 * task.confidence:g}%"
-    sentence = f"No threshold: {promise} cannot be guaranteed at {sure} confidence. {missing.sentence}{_copied(run)}"
+    confidence = f"{100 * task.confidence:g}%"
+    sentence = (
+        f"No threshold: {promise} cannot be guaranteed at {confidence} confidence. {missing.sentence}{_copied(run)}"
+    )
     guarantee = Guarantee(
         task.confidence, promise, run.rows, run.learned_on, 0, sentence, missing.more, missing.today,
-        tuple(float(cut) for cut in cuts), copies=run.copies, best_effort=_best_effort(task, run),
+        tuple(float(threshold) for threshold in thresholds), copies=run.copies, best_effort=_best_effort(task, run),
     )  # fmt: skip
     at_start = Counts(run.counts.levels, at)
     certificate = certify(
@@ -220,14 +226,14 @@ def _none(task: DecisionTask, run: Run) -> Decision:
 def _best_effort(task: DecisionTask, run: Run) -> tuple[float, ...]:
     """Thresholds with the best objective among those that keep the bounds on all rows, or that miss them by least."""
     path, levels = run.path, run.counts.levels
-    cuts = np.concatenate((path.cuts, path.survey.cuts))
+    thresholds = np.concatenate((path.thresholds, path.survey.thresholds))
     pairs = ((run.counts, path.counts), (run.surveyed, path.survey.counts))
     counts = Counts(levels, np.concatenate([here.table + other.table for here, other in pairs]))
-    parts = all_parts(task.constraints, levels)
-    goal, kept = objective_value(task.objective, counts, task.sign), kept_bounds(parts, counts)
-    slack = np.min([np.nan_to_num(part.slack(counts), nan=-math.inf) for part in parts], 0)
+    inequalities = all_inequalities(task.constraints, levels)
+    goal, kept = objective_value(task.objective, counts, task.sign), kept_bounds(inequalities, counts)
+    slack = np.min([np.nan_to_num(inequality.slack(counts), nan=-math.inf) for inequality in inequalities], 0)
     best = np.where(kept, goal, -math.inf) if bool((kept & np.isfinite(goal)).any()) else slack
-    return tuple(cuts[int(best.argmax())].tolist())
+    return tuple(thresholds[int(best.argmax())].tolist())
 
 
 def best_alone(task: DecisionTask, learning: Sequence[tuple[Rows, Rows]]) -> Decision:
@@ -236,19 +242,19 @@ def best_alone(task: DecisionTask, learning: Sequence[tuple[Rows, Rows]]) -> Dec
     With several pairs each has its share of the error, and the best bound is taken.
     """
     alpha = (1.0 - task.confidence) / len(learning)
-    found = [_bounded(task, learn, calibrate, alpha) for learn, calibrate in learning]
-    return max(found, key=lambda one: one[0])[1]
+    decisions = [_bounded(task, learn, calibrate, alpha) for learn, calibrate in learning]
+    return max(decisions, key=lambda pair: pair[0])[1]
 
 
 def _bounded(task: DecisionTask, learn: Rows, calibrate: Rows, alpha: float) -> tuple[float, Decision]:
     codes, learn_codes, levels = coded(task, learn, calibrate)
     grid = learning_grid(learn, learn_codes, levels, task.per_group)
-    place = int(objective_value(task.objective, grid.counts(), task.sign).argmax())
-    cuts = grid.cuts[place : place + 1]
-    at = Counts(levels, counts_at(cuts, calibrate, codes, levels, task.per_group).table[0])
+    best = int(objective_value(task.objective, grid.counts(), task.sign).argmax())
+    thresholds = grid.thresholds[best : best + 1]
+    at = Counts(levels, counts_at(thresholds, calibrate, codes, levels, task.per_group).table[0])
     clusters = None
     if calibrate.cluster is not None:
-        clusters = clusters_at(task, cuts[0], calibrate, learn, codes, levels)
+        clusters = clusters_at(task, thresholds[0], calibrate, learn, codes, levels)
     low, high = bounds(task.objective, sense_of(task.direction), at, alpha, clusters or lower_bound)
     bound = _outwards(low if task.sign > 0 else high, task.sign)
     promise = Constraint(task.objective, sense_of(task.direction), bound)
@@ -267,7 +273,7 @@ def _bounded(task: DecisionTask, learn: Rows, calibrate: Rows, alpha: float) -> 
         f"by {rows}, at the threshold that is best on {len(learn)} others. It is {value:.4g} on these rows, "
         f"{nobody:.4g} for nobody and {everybody:.4g} for everybody."
     )
-    own = [float(cut) for cut in cuts[0]]
+    own = [float(threshold) for threshold in thresholds[0]]
     guarantee = Guarantee(task.confidence, repr(promise), len(calibrate), len(learn), 1, sentence, price=price)
     by_label = {} if task.per_group is None else dict(zip(levels.of(task.per_group), own, strict=True))
     decision = Decision(float(np.mean(own)), task.per_group, by_label, True, "guarantee", certificate, guarantee)

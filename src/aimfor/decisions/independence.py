@@ -118,8 +118,8 @@ def _numbered(columns: list[Array]) -> Array:
     """The number of each row's set of equal rows, ascending by the first column, then the next."""
     member = np.zeros(len(columns[0]), dtype=np.int64)
     for values in columns:
-        found, own = np.unique(values, return_inverse=True)
-        member = np.unique(member * len(found) + own, return_inverse=True)[1]
+        distinct, own = np.unique(values, return_inverse=True)
+        member = np.unique(member * len(distinct) + own, return_inverse=True)[1]
     return member
 
 
@@ -130,7 +130,7 @@ def rising(hits: Array, size: Array, weight: Array) -> Array:
         blocks.append([share * mass, mass, 1.0])
         while len(blocks) > 1 and blocks[-2][0] * blocks[-1][1] >= blocks[-1][0] * blocks[-2][1]:
             last = blocks.pop()
-            blocks[-1] = [one + other for one, other in zip(blocks[-1], last, strict=True)]
+            blocks[-1] = [total + other for total, other in zip(blocks[-1], last, strict=True)]
     means = np.array([total / mass for total, mass, _ in blocks])
     return means.repeat([int(count) for *_, count in blocks])
 

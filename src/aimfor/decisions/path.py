@@ -26,9 +26,9 @@ from scipy.special import logit, ndtr
 
 from ..constraints.counts import Array, Counts, Levels
 from ..constraints.expressions import Constraint, Expression
-from ..constraints.parts import Part, all_parts
+from ..constraints.inequalities import Inequality, all_inequalities
 from .binomial import normal_quantile
-from .price import least_goal, parts_power
+from .price import joint_power, least_goal
 from .rows import Rows
 from .sweep import Column, Grid, evenly, learning_grid, objective_value, spaced, sweep
 
@@ -41,10 +41,10 @@ TIMID = 12
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """Thresholds over the whole range, for questions about other bounds: ``cuts (steps, k)`` and the learning rows'
-    counts there, scaled to the calibration's size, with misplaced rows."""
+    """Thresholds ``(steps, k)`` over the whole range, for questions about other bounds, and the learning rows' counts
+    there, scaled to the calibration's size, with misplaced rows."""
 
-    cuts: Array
+    thresholds: Array
     counts: Counts
 
 
@@ -53,7 +53,7 @@ class Path:
     """Thresholds in the order in which they will be tested.
 
     Attributes:
-        cuts: ``(steps, k)``: one column, or one for each label of the attribute with thresholds of its own.
+        thresholds: ``(steps, k)``: one column, or one for each label of the attribute with thresholds of its own.
         power: ``(steps,)``, in standard deviations of a test of the calibration's size, as the learning rows have it.
         goal: ``(steps,)``, rising: the objective on the learning rows, negated where it is minimised.
         counts: Of the learning rows at each step, scaled to the calibration's size.
@@ -61,7 +61,7 @@ class Path:
         survey: Thresholds over the whole range.
     """
 
-    cuts: Array
+    thresholds: Array
     power: Array
     goal: Array
     counts: Counts
@@ -80,27 +80,27 @@ class Aim:
     alpha: float
     starts: int = 1
 
-    def parts(self, levels: Levels) -> list[Part]:
-        return all_parts(self.constraints, levels)
+    def inequalities(self, levels: Levels) -> list[Inequality]:
+        return all_inequalities(self.constraints, levels)
 
 
 def learned_path(aim: Aim, batch: Rows, codes: Array, levels: Levels, per_group: str | None) -> Path | None:
     """The path that these learning rows propose, or None where no threshold comes near the constraints on them."""
     scale = aim.rows / max(len(batch), 1)
     raw = learning_grid(batch, codes, levels, per_group)
-    parts, critical = aim.parts(levels), normal_quantile(1.0 - aim.alpha / aim.starts)
-    if per_group is None and raw.place.shape[0] > 2 * MOST_STEPS:
-        power = parts_power(parts, raw.with_misplaced_rows().counts(scale=scale))
+    inequalities, critical = aim.inequalities(levels), normal_quantile(1.0 - aim.alpha / aim.starts)
+    if per_group is None and raw.index.shape[0] > 2 * MOST_STEPS:
+        power = joint_power(inequalities, raw.with_misplaced_rows().counts(scale=scale))
         raw = raw.kept(_telling(power, critical))
     goal = objective_value(aim.objective, raw.counts(), aim.sign)
     nothing = float(goal[np.isfinite(goal)].min())
     # Not in the corner beside a constant answer, where the variance vanishes and with it what the decision is for.
-    goal = np.where(goal >= least_goal(aim.objective, aim.sign, parts, raw.counts()), goal, -math.inf)
+    goal = np.where(goal >= least_goal(aim.objective, aim.sign, inequalities, raw.counts()), goal, -math.inf)
     grid, fronts = raw.with_misplaced_rows(), []
     over = spaced((0, len(goal) - 1), MOST_STEPS)
-    survey = Survey(grid.cuts[over], grid.kept(over).counts(scale=scale))
+    survey = Survey(grid.thresholds[over], grid.kept(over).counts(scale=scale))
     for blur in BLURS:
-        power = parts_power(parts, grid.counts(blurred(grid, blur), scale))
+        power = joint_power(inequalities, grid.counts(blurred(grid, blur), scale))
         fronts.append(_front(power, goal))
     kept = np.unique(np.concatenate(fronts))
     if not len(kept):
@@ -108,10 +108,10 @@ def learned_path(aim: Aim, batch: Rows, codes: Array, levels: Levels, per_group:
     kept = kept[goal[kept].argsort(kind="stable")]
     kept = np.concatenate((_timid(goal, float(goal[kept[0]])), kept[spaced((0, len(kept) - 1), MOST_STEPS)]))
     raw, grid = raw.kept(kept), grid.kept(kept)
-    power = parts_power(parts, grid.counts(scale=scale))
-    passed, goals = rehearse(grid, parts, aim.objective, aim.sign, aim.rows, critical)
+    power = joint_power(inequalities, grid.counts(scale=scale))
+    passed, goals = rehearse(grid, inequalities, aim.objective, aim.sign, aim.rows, critical)
     sequences = chosen_steps(passed, goals, nothing, aim.starts) or ((int(power.argmax()),),)
-    return Path(raw.cuts, power, goal[kept], raw.counts(scale=scale), sequences, survey)
+    return Path(raw.thresholds, power, goal[kept], raw.counts(scale=scale), sequences, survey)
 
 
 def _telling(power: Array, critical: float) -> Array:
@@ -146,14 +146,14 @@ def _front(power: Array, goal: Array) -> Array:
     return order[fresh & possible]
 
 
-def counts_at(cuts: Array, batch: Rows, codes: Array, levels: Levels, per_group: str | None) -> Counts:
-    """Counts of these rows at every row of cuts ``(steps, k)``: ``(steps, *sizes, 4)``."""
+def counts_at(thresholds: Array, batch: Rows, codes: Array, levels: Levels, per_group: str | None) -> Counts:
+    """Counts of these rows at every row of thresholds ``(steps, k)``: ``(steps, *sizes, 4)``."""
     total = None
     labels: Sequence[float | None] = [None] if per_group is None else list(levels.of(per_group))
     for column, label in enumerate(labels):
         own = None if label is None else batch.groups[str(per_group)] == label
-        own_cuts, place = np.unique(cuts[:, column], return_inverse=True)
-        table = sweep(batch, codes, levels, own_cuts, own).table[place]
+        different, index = np.unique(thresholds[:, column], return_inverse=True)
+        table = sweep(batch, codes, levels, different, own).table[index]
         total = table if total is None else total + table
     assert total is not None
     return Counts(levels, total)
@@ -168,7 +168,7 @@ LEAST_GAIN = 2e-4
 
 
 def rehearse(
-    grid: Grid, parts: Sequence[Part], objective: Expression, sign: float, rows: int, critical: float
+    grid: Grid, inequalities: Sequence[Inequality], objective: Expression, sign: float, rows: int, critical: float
 ) -> tuple[Array, Array]:
     """Which steps pass in each rehearsal, and the objective's true value there, both ``(rehearsals, steps)``."""
     rng = np.random.default_rng(0)
@@ -183,7 +183,7 @@ def rehearse(
         # Rounded, or the last bit of a mean would decide over all later draws, on one machine and not on another.
         means = [np.round(truth * scale, 9) for truth, scale in zip(truths, scales, strict=True)]
         drawn = [rng.poisson(mean).astype(np.float64) for mean in means]
-        passed.append(parts_power(parts, grid.counts(drawn)) >= critical)
+        passed.append(joint_power(inequalities, grid.counts(drawn)) >= critical)
         goals.append(objective_value(objective, grid.counts(truths), sign))
     return np.concatenate(passed), np.concatenate(goals)
 
@@ -244,7 +244,7 @@ def _free(passed: Array, first: int) -> tuple[int, ...]:
 def _greedy(passed: Array, worth: Array, base: Array, nothing: float) -> tuple[tuple[int, ...], Array]:
     """One sequence, step by step; and what each rehearsal has with it, ``(rehearsals, 1)``, where it had ``base``."""
     count, steps = passed.shape
-    place = np.arange(steps)
+    steps_at = np.arange(steps)
     # Worth of the last step that is accepted; column 0 stands for none.
     padded = np.concatenate((np.full_like(base, nothing), worth), 1)
     last, failed = np.zeros((count, 1), dtype=np.int64), np.full((count, 1), steps)
@@ -253,8 +253,8 @@ def _greedy(passed: Array, worth: Array, base: Array, nothing: float) -> tuple[t
     mean = float(base.mean())
     while len(sequence) < MOST_TESTS:
         # A step behind the first failure is never tested; one before it moves the answer on, or ends it there.
-        inserted = np.where(passed, np.maximum(last, place + 1), before)
-        inserted = np.where(place > failed, last, inserted)
+        inserted = np.where(passed, np.maximum(last, steps_at + 1), before)
+        inserted = np.where(steps_at > failed, last, inserted)
         values = np.maximum(np.take_along_axis(padded, inserted, 1), base)
         means = values.mean(0)
         best = int((means >= means.max() - 1e-12).argmax())  # the first of equals, whatever the rounding
@@ -264,5 +264,5 @@ def _greedy(passed: Array, worth: Array, base: Array, nothing: float) -> tuple[t
         last = inserted[:, best : best + 1]
         failed = np.where(passed[:, best : best + 1], failed, np.minimum(failed, best))
         sequence = sorted([*sequence, best])
-        before = np.array([0, *(step + 1 for step in sequence)])[np.searchsorted(sequence, place)]
+        before = np.array([0, *(step + 1 for step in sequence)])[np.searchsorted(sequence, steps_at)]
     return tuple(sequence), np.maximum(np.take_along_axis(padded, last, 1), base)

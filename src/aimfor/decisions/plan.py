@@ -88,8 +88,8 @@ class Design:
         sign = 1.0 if self.sense == ">=" else -1.0
         value = [sign * ((cell in self.rate.numerator) - bounds * (cell in self.rate.denominator)) for cell in range(4)]
         flagged = np.arange(len(self.above)) <= steps[:, None]
-        one, zero = (np.where(flagged, value[a][:, None], value[b][:, None]) for a, b in ((TP, FN), (FP, TN)))
-        return zero, one - zero
+        positive, zero = (np.where(flagged, value[a][:, None], value[b][:, None]) for a, b in ((TP, FN), (FP, TN)))
+        return zero, positive - zero
 
     def claims(self) -> tuple[Array, Array]:
         """`worth` of the bound that is asked for, at every step."""
@@ -129,8 +129,8 @@ def design(scores: Array, constraint: Constraint, confidence: float) -> tuple[De
     between = np.append(np.flatnonzero(order[:-1] > order[1:]) + 1, rows)
     fewest = min(FEWEST_BEYOND, rows)
     wanted = np.concatenate((np.geomspace(fewest, rows, STEPS), rows - np.geomspace(fewest, rows, LOW_STEPS)))
-    places = np.minimum(np.searchsorted(between, wanted), len(between) - 1)
-    above = np.unique(between[places])
+    indices = np.minimum(np.searchsorted(between, wanted), len(between) - 1)
+    above = np.unique(between[indices])
     assert isinstance(constraint.left, Rate)
     made = Design(constraint.left, constraint.sense, constraint.bound, 1.0 - confidence, above)
     lower = np.append(order, order[-1] - 2.0)[above]
@@ -139,49 +139,54 @@ def design(scores: Array, constraint: Constraint, confidence: float) -> tuple[De
 
 def counted(plan: Design, rounds: Sequence[Round]) -> tuple[Array, Array]:
     """Rows labelled and found positive in each cell."""
-    cells = plan.cell_of(np.concatenate([np.zeros(0, dtype=np.int64), *(one.ranks for one in rounds)]))
-    right = np.concatenate([np.zeros(0), *(one.right for one in rounds)])
+    cells = plan.cell_of(np.concatenate([np.zeros(0, dtype=np.int64), *(labelled.ranks for labelled in rounds)]))
+    right = np.concatenate([np.zeros(0), *(labelled.right for labelled in rounds)])
     size = len(plan.above)
     return np.bincount(cells, minlength=size).astype(np.float64), np.bincount(cells, right, minlength=size)
 
 
-def _bets(plan: Design, known: Sequence[Round], one: Round, zero: Array, more: Array) -> tuple[Array, Array]:
+def _bets(plan: Design, earlier: Sequence[Round], labelled: Round, zero: Array, more: Array) -> tuple[Array, Array]:
     """X ``(claims, draws)`` of a round and the depth below which it cannot fall; 0 where there is no bet.
 
     The depth is that of all rows that may be drawn, at most 0 where the claim is beyond doubt.
     """
-    cells, right, draws = plan.cell_of(one.ranks), one.right.astype(np.float64), len(one.ranks)
-    drawn, positives = counted(plan, known)
+    cells, right, draws = plan.cell_of(labelled.ranks), labelled.right.astype(np.float64), len(labelled.ranks)
+    drawn, positives = counted(plan, earlier)
     hit = np.zeros((draws, len(plan.above)))
     hit[np.arange(draws), cells] = 1.0
     before = hit.cumsum(0) - hit
     left = plan.rows - drawn - before  # (draws, cells)
-    found = positives + (hit * right[:, None]).cumsum(0) - hit * right[:, None]
-    base = zero @ (plan.rows - left).T + more @ found.T + (zero + more * one.guess) @ left.T
+    right_so_far = positives + (hit * right[:, None]).cumsum(0) - hit * right[:, None]
+    base = zero @ (plan.rows - left).T + more @ right_so_far.T + (zero + more * labelled.guess) @ left.T
     told = more != 0.0
-    pool = (told * one.weight) @ left.T
+    pool = (told * labelled.weight) @ left.T
     with np.errstate(divide="ignore", invalid="ignore"):
-        least = np.minimum(more * -one.guess, more * (1.0 - one.guess)) / one.weight
-        move = more[:, cells] * (right - one.guess[cells]) / one.weight[cells] * pool
+        least = np.minimum(more * -labelled.guess, more * (1.0 - labelled.guess)) / labelled.weight
+        move = more[:, cells] * (right - labelled.guess[cells]) / labelled.weight[cells] * pool
     deepest = np.zeros((len(zero), draws))
-    sure = np.zeros((len(zero), draws), dtype=bool)
+    bounded = np.zeros((len(zero), draws), dtype=bool)
     patterns, of = np.unique(left > 0.0, axis=0, return_inverse=True)
-    for place, pattern in enumerate(patterns):
-        at = np.flatnonzero(of.reshape(-1) == place)
+    for number, pattern in enumerate(patterns):
+        at = np.flatnonzero(of.reshape(-1) == number)
         open_ = told & pattern
         deepest[:, at] = np.where(open_, least, 0.0).min(1)[:, None]
-        sure[:, at] = ((one.weight > 0.0) | ~open_).all(1)[:, None]
-    bet = sure & told[:, cells]
-    return np.where(bet, move + base, 0.0), np.where(sure, -(deepest * pool + base), math.inf)
+        bounded[:, at] = ((labelled.weight > 0.0) | ~open_).all(1)[:, None]
+    bet = bounded & told[:, cells]
+    return np.where(bet, move + base, 0.0), np.where(bounded, -(deepest * pool + base), math.inf)
 
 
-def _spread(plan: Design, known: Sequence[Round], one: Round, zero: Array, more: Array) -> Spread:
+def _spread(plan: Design, earlier: Sequence[Round], labelled: Round, zero: Array, more: Array) -> Spread:
     """The mean square of X at the start of a round if the guesses were right, a draw without a bet being 0."""
-    drawn, positives = counted(plan, known)
+    drawn, positives = counted(plan, earlier)
     left, told = plan.rows - drawn, more != 0.0
-    mean = zero @ drawn + more @ positives + (zero + more * one.guess) @ left
-    pool, weights = (told * one.weight) @ left, float(one.weight @ left)
-    each = np.divide(one.guess * (1.0 - one.guess), one.weight, out=np.zeros(len(left)), where=one.weight > 0.0)
+    mean = zero @ drawn + more @ positives + (zero + more * labelled.guess) @ left
+    pool, weights = (told * labelled.weight) @ left, float(labelled.weight @ left)
+    each = np.divide(
+        labelled.guess * (1.0 - labelled.guess),
+        labelled.weight,
+        out=np.zeros(len(left)),
+        where=labelled.weight > 0.0,
+    )
     square = (mean**2 + pool * ((more**2 * each) @ left)) * pool / max(weights, 1e-300)
     return Spread(np.maximum(square, 1e-12), GUESSED)
 
@@ -192,11 +197,11 @@ def proven(plan: Design, rounds: Sequence[Round], zero: Array, more: Array) -> A
     A capital that has reached 1/α once is a proof for good.
     """
     won, wealth = np.zeros(len(zero), dtype=bool), np.zeros(len(zero))
-    for turn, one in enumerate(rounds):
-        if not len(one.weight) or not len(one.ranks):
+    for turn, labelled in enumerate(rounds):
+        if not len(labelled.weight) or not len(labelled.ranks):
             continue
-        sums, depth = _bets(plan, rounds[:turn], one, zero, more)
-        path = two_purses(sums, depth, plan.alpha, _spread(plan, rounds[:turn], one, zero, more), wealth)
+        sums, depth = _bets(plan, rounds[:turn], labelled, zero, more)
+        path = two_purses(sums, depth, plan.alpha, _spread(plan, rounds[:turn], labelled, zero, more), wealth)
         won |= (path.max(1) >= -math.log(plan.alpha)) | (depth <= 0.0).any(1)
         wealth = path[:, -1]
     return np.asarray(won | certain(plan, rounds, zero, more))
@@ -217,8 +222,8 @@ def accepted(plan: Design, rounds: Sequence[Round]) -> int | None:
     failed = np.flatnonzero(~passed[plan.start :])
     end = plan.start + int(failed[0]) if len(failed) else len(passed)
     passed[end:] = False
-    places = np.flatnonzero(passed | certain(plan, rounds, zero, more)[plan.walk])
-    return int(plan.walk[places[-1]]) if len(places) else None
+    steps = np.flatnonzero(passed | certain(plan, rounds, zero, more)[plan.walk])
+    return int(plan.walk[steps[-1]]) if len(steps) else None
 
 
 def limit(plan: Design, rounds: Sequence[Round], step: int) -> float:

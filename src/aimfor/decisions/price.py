@@ -14,7 +14,7 @@ import numpy as np
 
 from ..constraints.counts import FN, FP, TN, TP, Array, Counts
 from ..constraints.expressions import Constraint, Expression, Gap, Rate, Worst
-from ..constraints.parts import Part, all_parts, parts_of, rows_of
+from ..constraints.inequalities import Inequality, all_inequalities, inequalities_of, rows_of
 from .binomial import normal_quantile, tail_deviate
 from .exact import Claim
 from .sweep import MISPLACED, objective_value
@@ -74,12 +74,12 @@ def constant_counts(counts: Counts) -> Counts:
     return Counts(counts.levels, np.stack([np.stack(cells, -1) for cells in (nobody, everybody)]))
 
 
-def kept_bounds(parts: Sequence[Part], counts: Counts) -> Array:
+def kept_bounds(inequalities: Sequence[Inequality], counts: Counts) -> Array:
     """Whether every bound is kept, by the counts as they are; ``(*lead,)``."""
-    return np.asarray(np.all([part.margin(counts) >= 0.0 for part in parts], 0))
+    return np.asarray(np.all([inequality.margin(counts) >= 0.0 for inequality in inequalities], 0))
 
 
-def least_goal(objective: Expression, sign: float, parts: Sequence[Part], counts: Counts) -> float:
+def least_goal(objective: Expression, sign: float, inequalities: Sequence[Inequality], counts: Counts) -> float:
     """Half way from the best constant answer that keeps the bounds to the best threshold that does; −inf without one.
 
     A constant answer keeps a gap or a ceiling with no variance at all, so that a sequence of tests in search of power
@@ -87,11 +87,11 @@ def least_goal(objective: Expression, sign: float, parts: Sequence[Part], counts
     and that of nobody has no value.
     """
     constant = constant_counts(counts)
-    rates = np.stack([rate.ratio(constant) for part in parts for _, rate in part.terms])
-    sure = ((rates == 0.0) | (rates == 1.0)).all(0)
-    safe = objective_value(objective, constant, sign)[kept_bounds(parts, constant) & sure]
+    rates = np.stack([rate.ratio(constant) for inequality in inequalities for _, rate in inequality.terms])
+    certain = ((rates == 0.0) | (rates == 1.0)).all(0)
+    safe = objective_value(objective, constant, sign)[kept_bounds(inequalities, constant) & certain]
     safe = safe[np.isfinite(safe)]
-    goal = objective_value(objective, counts, sign)[kept_bounds(parts, counts)]
+    goal = objective_value(objective, counts, sign)[kept_bounds(inequalities, counts)]
     if not len(safe) or not goal.size:
         return -math.inf
     return 0.5 * (float(safe.max()) + max(float(goal.max()), float(safe.max())))
@@ -107,35 +107,35 @@ def nearly_constant(at: Counts) -> tuple[str, float]:
 
 
 def halving(
-    parts: Sequence[Part], counts: Counts, goal: Array, kept: float, without: float, critical: float
+    inequalities: Sequence[Inequality], counts: Counts, goal: Array, kept: float, without: float, critical: float
 ) -> float | None:
     """How many times the rows at hand it takes until a threshold half way to ``without`` is accepted on average."""
     good = goal >= 0.5 * (kept + without)
     times = 1.1  # the rows at hand were not enough
     while times <= MOST_TIMES and bool(good.any()):
-        if bool((parts_power(parts, Counts(counts.levels, times * counts.table))[good] >= critical).any()):
+        if bool((joint_power(inequalities, Counts(counts.levels, times * counts.table))[good] >= critical).any()):
             return times
         times *= 1.1
     return None
 
 
-def parts_power(parts: Sequence[Part], counts: Counts) -> Array:
+def joint_power(inequalities: Sequence[Inequality], counts: Counts) -> Array:
     """The least power of all parts: together they are accepted where it exceeds the critical z; ``(*lead,)``."""
-    return np.asarray(np.min([part_power(part, counts) for part in parts], 0))
+    return np.asarray(np.min([single_power(inequality, counts) for inequality in inequalities], 0))
 
 
-def part_power(part: Part, counts: Counts) -> Array:
+def single_power(inequality: Inequality, counts: Counts) -> Array:
     """The deviate of the exact test's p-value (one rate), or the margin over its deviation; counts may be fractions."""
-    (coefficient, rate), *others = part.terms
+    (coefficient, rate), *others = inequality.terms
     if not others and not rate.is_count:
         k, n = rate.successes(counts), rate.trials(counts)
         k = k if coefficient > 0 else n - k
-        bound = -part.constant / coefficient if coefficient > 0 else 1.0 + part.constant / coefficient
+        bound = -inequality.constant / coefficient if coefficient > 0 else 1.0 + inequality.constant / coefficient
         return tail_deviate(k, n, min(max(bound, 1e-9), 1.0 - 1e-9))
-    margin, variance = part.margin(counts), np.zeros_like(counts.cells()[..., 0])
-    for c, one in part.terms:
-        unit = one.trials(counts) if one.is_count else 1.0
-        of_rows = Rate(one.name, one.numerator, rows_of(one), one.conditions)
+    margin, variance = inequality.margin(counts), np.zeros_like(counts.cells()[..., 0])
+    for c, rate in inequality.terms:
+        unit = rate.trials(counts) if rate.is_count else 1.0
+        of_rows = Rate(rate.name, rate.numerator, rows_of(rate), rate.conditions)
         k, n = of_rows.successes(counts), of_rows.trials(counts)
         smooth = (k + 1.0) / (n + 2.0)  # no share of a sample is known without error
         variance = variance + (c * unit) ** 2 * smooth * (1.0 - smooth) / np.maximum(n, 1e-9)
@@ -178,7 +178,7 @@ def shortfall(
     ``share`` is what part of the labelled rows calibrates: the answer is in labelled rows. Of clusters nothing is said
     about easier bounds, which are tested by rows.
     """
-    times = _times(all_parts(constraints, counts.levels), path, counts, alpha)
+    times = _times(all_inequalities(constraints, counts.levels), path, counts, alpha)
     given = rows / share
     more = None if times is None else math.ceil(max(times - 1.0, 0.1) * given - 1e-9)
     if more is None:
@@ -193,14 +193,14 @@ def shortfall(
     return Shortfall(more, today, step, f"{needed} {possible}")
 
 
-def _times(parts: Sequence[Part], path: Path, counts: Counts, alpha: float) -> float | None:
+def _times(inequalities: Sequence[Inequality], path: Path, counts: Counts, alpha: float) -> float | None:
     """How many times the rows at hand would do nine times in ten, if both samples together told the truth."""
     pooled = (counts.table + path.counts.table) / 2.0
     misplaced = MISPLACED * np.array([0.0, 1.0, 1.0, 0.0])
     wanted = normal_quantile(1.0 - alpha) + normal_quantile(POWER)
     times = 1.0
     while times <= MOST_TIMES:
-        if float(parts_power(parts, Counts(counts.levels, times * pooled + misplaced)).max()) >= wanted:
+        if float(joint_power(inequalities, Counts(counts.levels, times * pooled + misplaced)).max()) >= wanted:
             return times
         times *= 1.1
     return None
@@ -217,33 +217,35 @@ def supported(
     Bounds that the learning rows keep clearly somewhere, each by itself, stay as they are.
     """
     levels, critical = counts.levels, normal_quantile(1.0 - alpha)
-    alone = [float(parts_power(parts_of(one, levels), survey.counts).max()) for one in constraints]
-    hard = [power < critical + normal_quantile(POWER) for power in alone]
+    powers = [
+        float(joint_power(inequalities_of(constraint, levels), survey.counts).max()) for constraint in constraints
+    ]
+    hard = [power < critical + normal_quantile(POWER) for power in powers]
     easy = [
-        _easy(one, survey.counts) if blamed or not any(hard) else one.bound
-        for one, blamed in zip(constraints, hard, strict=True)
+        _easy(constraint, survey.counts) if blamed or not any(hard) else constraint.bound
+        for constraint, blamed in zip(constraints, hard, strict=True)
     ]
     held: tuple[tuple[Constraint, ...], int | None] = ((), None)
     for rung in range(RUNGS):
-        eased = tuple(_eased(one, low, rung / RUNGS) for one, low in zip(constraints, easy, strict=True))
-        parts = all_parts(eased, levels)
-        power = parts_power(parts, survey.counts)
+        eased = tuple(_eased(constraint, low, rung / RUNGS) for constraint, low in zip(constraints, easy, strict=True))
+        inequalities = all_inequalities(eased, levels)
+        power = joint_power(inequalities, survey.counts)
         if float(power.max()) > critical + CLEAR:  # a rung as good as sure: the ladder starts higher
             continue
         step = int(power.argmax())
         at = Counts(levels, counts.table[step])
-        if not all(Claim(part).passes(at, alpha) for part in parts):
+        if not all(Claim(inequality).passes(at, alpha) for inequality in inequalities):
             break
         held = (eased, step)
     return held
 
 
-def _easy(constraint: Constraint, learned: Counts) -> float:
+def _easy(constraint: Constraint, learning: Counts) -> float:
     """A bound that means nothing: 0 or 1 for a share, else what the worst step has on the learning rows."""
     left, floor = constraint.left, constraint.sense == ">="
     if isinstance(left, Gap | Worst) or (isinstance(left, Rate) and not left.is_count):
         return 0.0 if floor else 1.0
-    margins = np.min([part.margin(learned) for part in parts_of(constraint, learned.levels)], 0)
+    margins = np.min([inequality.margin(learning) for inequality in inequalities_of(constraint, learning.levels)], 0)
     finite = margins[np.isfinite(margins)]
     least = min(float(finite.min()), 0.0) if len(finite) else 0.0
     return constraint.bound + (least if floor else -least)

@@ -14,8 +14,8 @@ import numpy as np
 from ..checks import one_of
 from ..constraints.counts import Array, Counts, Levels, encode, no_counts, tally
 from ..constraints.expressions import Constraint, Expression
+from ..constraints.inequalities import attributes_of, checked_constraints, checked_objective
 from ..constraints.parse import parse_constraint, parse_objective
-from ..constraints.parts import attributes_of, checked_constraints, checked_objective
 from ..constraints.reachable import refuse_constant, refuse_ends
 from ..errors import InputError, nearest
 from .band import Band, band
@@ -168,8 +168,8 @@ class Problem:
 
     def __repr__(self) -> str:
         lines = [f"{self.direction:<12}{self.objective!r}"]
-        for place, constraint in enumerate(self.constraints):
-            lines.append(f"{'' if place else 'subject to':<12}{constraint!r}")
+        for number, constraint in enumerate(self.constraints):
+            lines.append(f"{'' if number else 'subject to':<12}{constraint!r}")
         return "\n".join(lines)
 
 
@@ -233,8 +233,10 @@ def decide(
     goal = maximize if maximize is not None else minimize
     objective = parse_objective(goal, label_of) if isinstance(goal, str) else goal
     given = [subject_to] if isinstance(subject_to, (str, Constraint)) else list(subject_to)
-    constraints = [parse_constraint(one, label_of) if isinstance(one, str) else one for one in given]
-    refuse_ends([one for one in constraints if isinstance(one, Constraint)])
+    constraints = [
+        parse_constraint(constraint, label_of) if isinstance(constraint, str) else constraint for constraint in given
+    ]
+    refuse_ends([constraint for constraint in constraints if isinstance(constraint, Constraint)])
     if not constraints and isinstance(objective, Expression):
         refuse_constant(objective)
     problem = Problem("maximize" if maximize is not None else "minimize", objective, constraints)  # type: ignore[arg-type]
@@ -246,8 +248,8 @@ def decide(
     decision = replace(decision, words=tuple(words.get(per_group or "", ())))
     if not band:
         return decision
-    found = problem.band(scores, targets, groups=codes, learn=learn, cluster=cluster, confidence=confidence)
-    return replace(decision, band=found)
+    simultaneous = problem.band(scores, targets, groups=codes, learn=learn, cluster=cluster, confidence=confidence)
+    return replace(decision, band=simultaneous)
 
 
 def _coded(name: str, labels: Any, words: dict[str, list[str]]) -> Any:
@@ -255,6 +257,6 @@ def _coded(name: str, labels: Any, words: dict[str, list[str]]) -> Any:
     given = column(f"groups[{name!r}]", labels)
     if given.dtype.kind in "biuf":
         return given
-    found, codes = np.unique(given.astype(str), return_inverse=True)
-    words[name] = found.tolist()
+    distinct, codes = np.unique(given.astype(str), return_inverse=True)
+    words[name] = distinct.tolist()
     return codes

@@ -53,7 +53,7 @@ def curves(plan: Design, rounds: Sequence[Round], rng: np.random.Generator) -> A
     middle = np.log(0.5 * (plan.above + np.append(0, plan.above[:-1])) + 1.0)
     centre, width = float(middle.mean()), float(middle.std()) or 1.0
     ranks, y = (
-        np.concatenate([getattr(one, name) for one in rounds]).astype(np.float64) for name in ("ranks", "right")
+        np.concatenate([getattr(own, name) for own in rounds]).astype(np.float64) for name in ("ranks", "right")
     )
     x = np.stack((np.ones(len(y)), (np.log(ranks + 1.5) - centre) / width), 1)
     beta, ridge = np.zeros(2), np.diag([0.05, 0.05])
@@ -86,9 +86,9 @@ def estimate(plan: Design, rounds: Sequence[Round]) -> Array:
 
 def chances(plan: Design, rounds: Sequence[Round]) -> Array:
     """Of each row of the last round, the chance that it had at its turn."""
-    one, cells = rounds[-1], plan.cell_of(rounds[-1].ranks)
-    left = (plan.rows - counted(plan, rounds[:-1])[0]) @ one.weight
-    return np.asarray(one.weight[cells] / (left - np.append(0.0, one.weight[cells].cumsum()[:-1])))
+    last, cells = rounds[-1], plan.cell_of(rounds[-1].ranks)
+    left = (plan.rows - counted(plan, rounds[:-1])[0]) @ last.weight
+    return np.asarray(last.weight[cells] / (left - np.append(0.0, last.weight[cells].cumsum()[:-1])))
 
 
 def next_round(plan: Design, rounds: Sequence[Round], budget: int, rng: np.random.Generator) -> tuple[Design, Round]:
@@ -103,8 +103,8 @@ def next_round(plan: Design, rounds: Sequence[Round], budget: int, rng: np.rando
     likely = ((zero @ plan.rows + (open_ * plan.rows) @ more.T) > 0.0).mean(0)[walk] > UNLIKELY
     # Where all that is likely is labelled already, rows further on are what is left.
     for aimed in _aims(more[walk[likely]], guess, left) or _aims(more[walk], guess, left):
-        one = Round(np.zeros(0), np.zeros(0), aimed, guess)
-        passed = before | _rehearsed(plan, rounds, one, open_, budget, rng)
+        planned = Round(np.zeros(0), np.zeros(0), aimed, guess)
+        passed = before | _rehearsed(plan, rounds, planned, open_, budget, rng)
         reached = _reached(passed[:, walk], gain, starts)
         if float(reached.max()) > best:
             best, start, weight = float(reached.max()), int(starts[reached.argmax()]), aimed
@@ -123,9 +123,9 @@ def _aims(more: Array, guess: Array, left: Array) -> list[Array]:
     """Weights of the cells for one target each, and for each pair of targets with half of the labels for either."""
     deviation = np.sqrt(np.maximum(guess * (1.0 - guess), LEAST_VARIANCE))
     targets = np.unique(np.linspace(0, max(len(more) - 1, 0), TARGETS).astype(int))[: len(more)]
-    alone = [np.abs(more[place]) * deviation for place in targets]
-    alone = [one / float(one @ left) for one in alone if float(one @ left) > 0.0]
-    return alone + [0.5 * (a + b) for place, b in enumerate(alone) for a in alone[:place]]
+    single = [np.abs(more[target]) * deviation for target in targets]
+    single = [weight / float(weight @ left) for weight in single if float(weight @ left) > 0.0]
+    return single + [0.5 * (a + b) for number, b in enumerate(single) for a in single[:number]]
 
 
 def _reached(passed: Array, gain: Array, starts: Array) -> Array:
@@ -138,7 +138,7 @@ def _reached(passed: Array, gain: Array, starts: Array) -> Array:
 
 
 def _rehearsed(
-    plan: Design, rounds: Sequence[Round], one: Round, open_: Array, budget: int, rng: np.random.Generator
+    plan: Design, rounds: Sequence[Round], planned: Round, open_: Array, budget: int, rng: np.random.Generator
 ) -> Array:
     """Whether each step's claim would be proven, ``(REHEARSALS, steps)``, by the normal law and the most that bets win.
 
@@ -147,23 +147,25 @@ def _rehearsed(
     zero, more = plan.claims()
     labelled, positives = counted(plan, rounds)
     left, told = plan.rows - labelled, more != 0.0
-    wanted = one.weight * left
+    wanted = planned.weight * left
     drawn = np.minimum(rng.multinomial(budget, wanted / wanted.sum(), len(open_)), left)
     still = 1.0 - drawn / np.maximum(left, 1.0)
     right = rng.binomial(drawn.astype(np.int64), open_)
-    each = np.divide(1.0, one.weight, out=np.zeros(len(left)), where=one.weight > 0.0)
-    pool, hits = (told * one.weight) @ left, np.maximum(drawn @ told.T, 1e-9)
-    known = zero @ labelled + more @ positives + zero @ left
-    truth = known + (open_ * left) @ more.T
+    each = np.divide(1.0, planned.weight, out=np.zeros(len(left)), where=planned.weight > 0.0)
+    pool, hits = (told * planned.weight) @ left, np.maximum(drawn @ told.T, 1e-9)
+    base_sum = zero @ labelled + more @ positives + zero @ left
+    truth = base_sum + (open_ * left) @ more.T
     noise = pool / hits * (((right - drawn * open_) * each * np.sqrt(still)) @ more.T)
-    variance = pool * ((left * still * each * (open_ * (1.0 - open_) + (open_ - one.guess) ** 2)) @ (more**2).T)
-    found = truth + noise
-    base = known + (more * one.guess) @ left
-    least = np.where(told & (left > 0.0), np.minimum(-more * one.guess, more * (1.0 - one.guess)) * each, 0.0).min(1)
+    variance = pool * ((left * still * each * (open_ * (1.0 - open_) + (open_ - planned.guess) ** 2)) @ (more**2).T)
+    estimate = truth + noise
+    base = base_sum + (more * planned.guess) @ left
+    least = np.where(
+        told & (left > 0.0), np.minimum(-more * planned.guess, more * (1.0 - planned.guess)) * each, 0.0
+    ).min(1)
     depth = -(least * pool + base)
-    growth = hits * np.log1p(np.maximum(found, 0.0) / np.maximum(depth, 1e-300))
-    clear = (found >= WON * np.sqrt(variance / hits)) & ((growth >= -math.log(plan.alpha)) | (depth <= 0.0))
-    return np.asarray(clear & (found > 0.0) & ((one.weight > 0.0) | ~told | (left <= 0.0)).all(1))
+    growth = hits * np.log1p(np.maximum(estimate, 0.0) / np.maximum(depth, 1e-300))
+    clear = (estimate >= WON * np.sqrt(variance / hits)) & ((growth >= -math.log(plan.alpha)) | (depth <= 0.0))
+    return np.asarray(clear & (estimate > 0.0) & ((planned.weight > 0.0) | ~told | (left <= 0.0)).all(1))
 
 
 def _draw(plan: Design, rounds: Sequence[Round], weight: Array, budget: int, rng: np.random.Generator) -> Array:
@@ -172,7 +174,7 @@ def _draw(plan: Design, rounds: Sequence[Round], weight: Array, budget: int, rng
     Clocks that ring at rates in proportion to the weights ring in such an order.
     """
     rate = np.repeat(weight, plan.rows)
-    rate[np.concatenate([one.ranks for one in rounds])] = 0.0
+    rate[np.concatenate([labelled.ranks for labelled in rounds])] = 0.0
     eligible = np.flatnonzero(rate)
     rings = rng.exponential(size=len(eligible)) / rate[eligible]
     number = min(budget, len(eligible))

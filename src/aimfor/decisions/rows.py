@@ -93,7 +93,7 @@ def checked_rows(
         if mask.dtype != bool:
             raise InputError("where", _described(mask), "true or false for every row", "Use where.bool().")
         flat, marks = flat[mask], marks[mask]
-        codes = {attribute: one[mask] for attribute, one in codes.items()}
+        codes = {attribute: labels_of[mask] for attribute, labels_of in codes.items()}
         together = None if together is None else together[mask]
     _finite(name, flat)
     return Rows(flat, _binary(marks), codes, _numbered(together))
@@ -125,9 +125,9 @@ def _binary(marks: Array) -> Array:
         return marks.astype(bool)
     if marks.dtype.kind not in "fiu":
         raise InputError("targets", _described(marks), "0 or 1 only", "Pass (targets == positive_class).")
-    found = np.unique(marks)
-    listed = ", ".join(f"{one:g}" for one in found[:6]) + (", …" if len(found) > 6 else "")
-    two = found[:3].tolist() == [-1, 1]
+    distinct = np.unique(marks)
+    listed = ", ".join(f"{value:g}" for value in distinct[:6]) + (", …" if len(distinct) > 6 else "")
+    two = distinct[:3].tolist() == [-1, 1]
     remedy = "For labels in {-1, 1} pass (targets > 0)." if two else "Pass (targets == positive_class)."
     raise InputError("targets", f"values {listed}", "0 or 1 only", remedy)
 
@@ -142,12 +142,15 @@ def _groups(groups: Any, scores: Array) -> dict[str, Array]:
     checked = {}
     for attribute, labels in groups.items():
         name = f"groups[{attribute!r}]"
-        one = _entries(name, column(name, labels), scores)
-        if one.dtype.kind not in "biuf":
+        codes = _entries(name, column(name, labels), scores)
+        if codes.dtype.kind not in "biuf":
             raise InputError(
-                name, _described(one), "labels as numbers", "numpy.unique(labels, return_inverse=True)[1] numbers them."
+                name,
+                _described(codes),
+                "labels as numbers",
+                "numpy.unique(labels, return_inverse=True)[1] numbers them.",
             )
-        checked[str(attribute)] = one.astype(np.float64)
+        checked[str(attribute)] = codes.astype(np.float64)
     return checked
 
 
@@ -155,7 +158,7 @@ def _cluster(cluster: Any, scores: Array) -> Array | None:
     if cluster is None:
         return None
     ids = _entries("cluster", column("cluster", cluster), scores)
-    missing = sum(one is None or one != one for one in ids.tolist())
+    missing = sum(cell is None or cell != cell for cell in ids.tolist())
     if missing:
         raise InputError(
             "cluster", f"{missing} of {len(ids)} rows without a cluster", "an id in every row",
@@ -168,13 +171,13 @@ def _numbered(ids: Array | None) -> Array | None:
     """Clusters as numbers from 0 on; None where every row is a cluster of its own."""
     if ids is None:
         return None
-    found, place = np.unique(ids, return_inverse=True)
-    if len(found) == 1 and len(ids) > 1:
+    distinct, index = np.unique(ids, return_inverse=True)
+    if len(distinct) == 1 and len(ids) > 1:
         raise InputError(
             "cluster", f"one cluster for all {len(ids)} rows", "many clusters",
             "Nothing can be said about new clusters from a single one.",
         )  # fmt: skip
-    return None if len(found) == len(ids) else place
+    return None if len(distinct) == len(ids) else index
 
 
 def _entries(name: str, value: Array, scores: Array) -> Array:

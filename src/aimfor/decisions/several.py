@@ -52,8 +52,8 @@ class LabelDecisions:
         decided = np.zeros(scores.shape, dtype=bool)
         for name, decision in self.decisions.items():
             if decision.threshold is not None:
-                place = self.classes.index(name)
-                decided[:, place] = decision.decided(scores[:, place])
+                index = self.classes.index(name)
+                decided[:, index] = decision.decided(scores[:, index])
         return decided
 
     def __str__(self) -> str:
@@ -100,9 +100,9 @@ def decide_labels(
     other = _columns("learn", learn[0], learn[1], len(names)) if isinstance(learn, tuple) else None
     decisions = {}
     for name, constraints in by_class.items():
-        place = names.index(name)
-        batch = checked_rows("scores", *columns[place], cluster=cluster)
-        pairs = learning_pairs(batch, learn if other is None else other[place])
+        index = names.index(name)
+        batch = checked_rows("scores", *columns[index], cluster=cluster)
+        pairs = learning_pairs(batch, learn if other is None else other[index])
         task = DecisionTask(
             problem.direction, problem.objective, constraints, (), confidence, share=calibration_share(learn)
         )
@@ -125,14 +125,14 @@ def _columns(argument: str, scores: Any, targets: Any, classes: int) -> list[tup
         marks = targets[:, None] == np.arange(classes)
     else:
         raise InputError("targets", f"shape {targets.shape}", f"(n,) class ids below {classes}, or (n, {classes})")
-    return [(scores[:, place], marks[:, place]) for place in range(classes)]
+    return [(scores[:, index], marks[:, index]) for index in range(classes)]
 
 
 def constraints_by_class(
     constraints: Sequence[Constraint], classes: tuple[str, ...]
 ) -> dict[str, tuple[Constraint, ...]]:
     """The constraints of each class that has any, without the words that name the class."""
-    found: dict[str, list[Constraint]] = {}
+    by_class: dict[str, list[Constraint]] = {}
     for constraint in constraints:
         rates = getattr(constraint.left, "terms", ())
         labels = [label for _, rate in rates for attribute, label in rate.conditions if attribute == "label"]
@@ -146,10 +146,10 @@ def constraints_by_class(
             raise InputError("label", repr(name), "one of the classes", nearest(name, classes))
         left = LinearSum(tuple((c, replace(rate, conditions=())) for c, rate in rates))
         bare: Any = left.terms[0][1] if isinstance(constraint.left, Rate) else left
-        found.setdefault(name, []).append(replace(constraint, left=bare))
-    if not found:
+        by_class.setdefault(name, []).append(replace(constraint, left=bare))
+    if not by_class:
         raise InputError("subject_to", "no constraint", 'at least one, e.g. precision.on(label="fraud") >= 0.9')
-    return {name: tuple(found[name]) for name in classes if name in found}
+    return {name: tuple(by_class[name]) for name in classes if name in by_class}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..constraints.counts import FN, FP, TN, TP, Array, Counts, Levels
 from ..constraints.expressions import Expression, Sum, Worst
-from ..constraints.parts import objective_members
+from ..constraints.inequalities import objective_members
 from ..errors import InputError
 from .rows import Rows
 
@@ -32,15 +32,15 @@ def candidates(scores: Array, targets: Array, most: int = MOST_CANDIDATES) -> Ar
     distinct = np.unique(scores)
     if len(distinct) == 0:
         return np.zeros(1)
-    cuts = np.concatenate((distinct[:1] - 1.0, 0.5 * (distinct[1:] + distinct[:-1]), distinct[-1:] + 1.0))
-    if len(cuts) <= most:
-        return cuts
-    places = spaced((0, len(cuts) - 1), most // 2)
+    thresholds = np.concatenate((distinct[:1] - 1.0, 0.5 * (distinct[1:] + distinct[:-1]), distinct[-1:] + 1.0))
+    if len(thresholds) <= most:
+        return thresholds
+    indices = spaced((0, len(thresholds) - 1), most // 2)
     positive = np.sort(scores[targets])
     if len(positive):
         chosen = positive[spaced((0, len(positive) - 1), most // 2)]
-        places = np.unique(np.concatenate((places, np.searchsorted(distinct, chosen))))
-    return cuts[places]
+        indices = np.unique(np.concatenate((indices, np.searchsorted(distinct, chosen))))
+    return thresholds[indices]
 
 
 def histogram(batch: Rows, codes: Array, levels: Levels, thresholds: Array, mask: Array | None = None) -> Array:
@@ -48,9 +48,9 @@ def histogram(batch: Rows, codes: Array, levels: Levels, thresholds: Array, mask
     scores, targets = batch.scores, batch.targets.astype(np.int64)
     if mask is not None:
         scores, codes, targets = scores[mask], codes[mask], targets[mask]
-    passed_cuts = np.searchsorted(thresholds, scores)  # how many cuts lie strictly below the score
+    passed = np.searchsorted(thresholds, scores)  # how many thresholds lie strictly below the score
     size = 2 * levels.combinations
-    flat = passed_cuts * size + codes * 2 + targets
+    flat = passed * size + codes * 2 + targets
     mass = np.bincount(flat, minlength=(len(thresholds) + 1) * size).astype(np.float64)
     return mass.reshape(-1, *levels.sizes, 2)
 
@@ -100,8 +100,8 @@ def evenly(low: float, high: float, points: int) -> Array:
     """So many numbers from the first to the last, as exact at one end as at the other."""
     if points < 2:
         return np.full(points, float(low))
-    step, place = (high - low) / (points - 1), np.arange(points)
-    return np.where(place < points // 2, low + step * place, high - step * (points - 1 - place))
+    step, index = (high - low) / (points - 1), np.arange(points)
+    return np.where(index < points // 2, low + step * index, high - step * (points - 1 - index))
 
 
 def outer_sum(tables: Sequence[Array]) -> Array:
@@ -118,24 +118,24 @@ MISPLACED = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """Thresholds for all rows or one group: ``cuts (t,)``, ascending, and the rows between, ``(t + 1, *sizes, 2)``."""
+    """Thresholds ``(t,)`` for all rows or one group, ascending, and the rows between, ``(t + 1, *sizes, 2)``."""
 
-    cuts: Array
+    thresholds: Array
     mass: Array
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Candidates as rows of places, ``(c, k)``, in the cuts of k columns."""
+    """Candidates as rows of indices, ``(c, k)``, in the thresholds of k columns."""
 
     levels: Levels
     columns: tuple[Column, ...]
-    place: Array
+    index: Array
 
     @property
-    def cuts(self) -> Array:
+    def thresholds(self) -> Array:
         """``(c, k)``."""
-        return np.stack([column.cuts[self.place[:, k]] for k, column in enumerate(self.columns)], 1)
+        return np.stack([column.thresholds[self.index[:, k]] for k, column in enumerate(self.columns)], 1)
 
     def counts(self, masses: Sequence[Array] | None = None, scale: float = 1.0) -> Counts:
         """At each candidate, ``(*lead, c, *sizes, 4)``, of the learning rows or of other masses on the same columns."""
@@ -143,49 +143,49 @@ class Grid:
         total = None
         for k, mass in enumerate(given):
             axis = mass.ndim - len(self.levels.sizes) - 2
-            table = tables(mass, self.levels).take(self.place[:, k], axis)
+            table = tables(mass, self.levels).take(self.index[:, k], axis)
             total = table if total is None else total + table
         assert total is not None
         return Counts(self.levels, total * scale)
 
     def kept(self, chosen: Array) -> Grid:
-        """Only these candidates, and columns with no other cuts than theirs."""
-        columns, places = [], []
+        """Only these candidates, and columns with no other thresholds than theirs."""
+        columns, positions = [], []
         for k, column in enumerate(self.columns):
-            used, place = np.unique(self.place[chosen, k], return_inverse=True)
-            # Bin j lies above j cuts: it goes where the kept cuts at or below it end.
+            used, position = np.unique(self.index[chosen, k], return_inverse=True)
+            # Bin j lies above j thresholds: it goes where the kept ones at or below it end.
             target = np.searchsorted(used, np.arange(column.mass.shape[0]))
             mass = np.zeros((len(used) + 1, *column.mass.shape[1:]))
             np.add.at(mass, target, column.mass)
-            columns.append(Column(column.cuts[used], mass))
-            places.append(place)
-        return Grid(self.levels, tuple(columns), np.stack(places, 1))
+            columns.append(Column(column.thresholds[used], mass))
+            positions.append(position)
+        return Grid(self.levels, tuple(columns), np.stack(positions, 1))
 
     def with_misplaced_rows(self) -> Grid:
-        """Half a negative above all cuts and half a positive below them, for each combination of labels met."""
+        """Half a negative above all thresholds and half a positive below them, for each combination of labels met."""
         columns = []
         for column in self.columns:
             mass = column.mass.copy()
             met = (mass.sum(-1).sum(0) > 0).astype(np.float64)
             mass[-1, ..., 0] += MISPLACED * met
             mass[0, ..., 1] += MISPLACED * met
-            columns.append(Column(column.cuts, mass))
-        return Grid(self.levels, tuple(columns), self.place)
+            columns.append(Column(column.thresholds, mass))
+        return Grid(self.levels, tuple(columns), self.index)
 
 
 def learning_grid(batch: Rows, codes: Array, levels: Levels, per_group: str | None) -> Grid:
     """All candidates that learning rows suggest: one threshold, or combinations of one for each label."""
     if per_group is None:
-        cuts = candidates(batch.scores, batch.targets)
-        column = Column(cuts, histogram(batch, codes, levels, cuts))
-        return Grid(levels, (column,), np.arange(len(cuts))[:, None])
+        thresholds = candidates(batch.scores, batch.targets)
+        column = Column(thresholds, histogram(batch, codes, levels, thresholds))
+        return Grid(levels, (column,), np.arange(len(thresholds))[:, None])
     labels = levels.of(per_group)
     points = points_each(len(labels))
     columns = []
     for label in labels:
         own = batch.groups[per_group] == label
-        cuts = candidates(batch.scores[own], batch.targets[own], 4 * points)
-        cuts = cuts[spaced((0, len(cuts) - 1), points)]
-        columns.append(Column(cuts, histogram(batch, codes, levels, cuts, own)))
-    places = np.stack(np.meshgrid(*(np.arange(len(column.cuts)) for column in columns), indexing="ij"), -1)
-    return Grid(levels, tuple(columns), places.reshape(-1, len(labels)))
+        thresholds = candidates(batch.scores[own], batch.targets[own], 4 * points)
+        thresholds = thresholds[spaced((0, len(thresholds) - 1), points)]
+        columns.append(Column(thresholds, histogram(batch, codes, levels, thresholds, own)))
+    combinations = np.stack(np.meshgrid(*(np.arange(len(column.thresholds)) for column in columns), indexing="ij"), -1)
+    return Grid(levels, tuple(columns), combinations.reshape(-1, len(labels)))

@@ -81,7 +81,9 @@ def _check_rows(task: DecisionTask, calibrate: Rows, learn: Rows, levels: Levels
                 "every group among the calibration rows",
                 "Nothing can be promised to a group that was never measured: add rows of it or drop it.",
             )
-    for conditions in dict.fromkeys(one for constraint in task.constraints for one in _conditions(constraint)):
+    for conditions in dict.fromkeys(
+        conditions for constraint in task.constraints for conditions in _conditions(constraint)
+    ):
         for name, label in conditions:
             if label not in levels.of(name):
                 came = f"no row with {name} = {label if isinstance(label, str) else format(label, 'g')}"
@@ -144,8 +146,8 @@ def _drawn(rows: int, wanted: int) -> list[int]:
     """So many of the rows at random, by Fisher and Yates: the draw of every version, so that decisions repeat."""
     raw = np.frombuffer(np.random.RandomState(0).bytes(4 * wanted), dtype="<u4")
     order = list(range(rows))
-    for place, step in enumerate((raw % (rows - np.arange(wanted))).tolist()):
-        order[place], order[place + step] = order[place + step], order[place]
+    for index, step in enumerate((raw % (rows - np.arange(wanted))).tolist()):
+        order[index], order[index + step] = order[index + step], order[index]
     return order[:wanted]
 
 

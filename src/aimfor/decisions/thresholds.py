@@ -10,7 +10,7 @@ import numpy as np
 
 from ..checks import number, one_of
 from ..constraints.counts import Array, Counts, empty_levels, encode
-from ..constraints.parts import Part, all_parts
+from ..constraints.inequalities import Inequality, all_inequalities
 from ..errors import InputError
 from .binomial import normal_quantile, wilson_lower
 from .certificate import certify
@@ -64,9 +64,9 @@ class _Search:
     def common(self, wanted: Sequence[str]) -> Decision:
         thresholds = candidates(self.batch.scores, self.batch.targets)
         counts = self._sweep(thresholds)
-        place, reached = self._best(counts, wanted)
-        chosen = Counts(counts.levels, counts.table[place])
-        return self._decision(float(thresholds[place]), None, {}, reached, chosen)
+        best, reached = self._best(counts, wanted)
+        chosen = Counts(counts.levels, counts.table[best])
+        return self._decision(float(thresholds[best]), None, {}, reached, chosen)
 
     def by_group(self, attribute: str, wanted: Sequence[str]) -> Decision:
         """A grid over the groups' thresholds, zoomed in on the best combination."""
@@ -78,72 +78,78 @@ class _Search:
         for _ in range(4):
             picks = [spaced(span, points) for span in spans]
             tables = [self._sweep(grid[pick], mask).table for grid, pick, mask in zip(grids, picks, own, strict=True)]
-            place, reached = self._best(Counts(self.empty.levels, outer_sum(tables)), wanted)
-            spots = np.unravel_index(place, [len(pick) for pick in picks])
+            best, reached = self._best(Counts(self.empty.levels, outer_sum(tables)), wanted)
+            spots = np.unravel_index(best, [len(pick) for pick in picks])
             spans = [_around(pick, int(spot)) for pick, spot in zip(picks, spots, strict=True)]
         chosen = np.sum([table[int(spot)] for table, spot in zip(tables, spots, strict=True)], 0)
-        cuts = {
+        by_label = {
             label: float(grid[pick[int(spot)]])
             for label, grid, pick, spot in zip(labels, grids, picks, spots, strict=True)
         }
-        middle = sum(cuts.values()) / len(cuts)
-        return self._decision(middle, attribute, cuts, reached, Counts(self.empty.levels, chosen))
+        middle = sum(by_label.values()) / len(by_label)
+        return self._decision(middle, attribute, by_label, reached, Counts(self.empty.levels, chosen))
 
     def _sweep(self, thresholds: Array, mask: Array | None = None) -> Counts:
         return sweep(self.batch, self.codes, self.empty.levels, thresholds, mask)
 
     def _best(self, counts: Counts, wanted: Sequence[str]) -> tuple[int, str]:
         goal = objective_value(self.problem.objective, counts, 1.0 if self.problem.direction == "maximize" else -1.0)
-        parts = all_parts(self.problem.constraints, counts.levels)
+        inequalities = all_inequalities(self.problem.constraints, counts.levels)
         for margin in wanted:
             fits = np.ones_like(goal, dtype=bool)
-            for part in parts:
-                z = margin_z(margin, self.confidence, len(self.problem.constraints), len(part.terms))
-                fits &= cautious_margin(part, counts, z) >= 0
+            for inequality in inequalities:
+                z = margin_z(margin, self.confidence, len(self.problem.constraints), len(inequality.terms))
+                fits &= cautious_margin(inequality, counts, z) >= 0
             if bool(fits.any()):
                 return int(np.where(fits, goal, -math.inf).argmax()), margin
         worst = np.full_like(goal, math.inf)
-        for part in parts:
-            slack = part.slack(counts)
+        for inequality in inequalities:
+            slack = inequality.slack(counts)
             worst = np.minimum(worst, np.where(np.isnan(slack), -math.inf, slack))
         return int(worst.argmax()), "infeasible"
 
     def _decision(
-        self, threshold: float, attribute: str | None, cuts: dict[float, float], reached: str, chosen: Counts
+        self, threshold: float, attribute: str | None, by_label: dict[float, float], reached: str, chosen: Counts
     ) -> Decision:
-        asked = self.problem
-        certificate = certify(asked.objective, asked.constraints, chosen, self.confidence, direction=asked.direction)
-        return Decision(threshold, attribute, cuts, reached != "infeasible", reached, certificate)
+        problem = self.problem
+        certificate = certify(
+            problem.objective, problem.constraints, chosen, self.confidence, direction=problem.direction
+        )
+        return Decision(threshold, attribute, by_label, reached != "infeasible", reached, certificate)
 
 
 def margin_z(margin: str, confidence: float, constraints: int, rates: int) -> float:
     """Standard errors to stay clear of, for a part that sums this many rates (their errors add in quadrature)."""
     if margin == "none":
         return 0.0
-    sure = normal_quantile(1.0 - (1.0 - confidence) / (max(constraints, 1) * rates))
-    return sure if margin == "confident" else sure + math.sqrt(2.0 / rates) * normal_quantile(POWER)
+    z = normal_quantile(1.0 - (1.0 - confidence) / (max(constraints, 1) * rates))
+    return z if margin == "confident" else z + math.sqrt(2.0 / rates) * normal_quantile(POWER)
 
 
-def tightened(part: Part, counts: Counts, held_out: int, constraints: int) -> Part:
+def tightened(inequality: Inequality, counts: Counts, held_out: int, constraints: int) -> Inequality:
     """The part moved inwards by what a certificate on ``held_out`` examples will ask for beyond the bound itself.
 
     Never by more than half of what there is between the bound and the best possible value; a difference is bounded
     from both sides, so there the best possible value is no difference.
     """
     if not held_out or not counts.total:
-        return part
+        return inequality
     sized = counts.times(held_out / counts.total)
-    z = margin_z("certify", 0.95, constraints, len(part.terms))
-    extra = float(part.margin(sized) - cautious_margin(part, sized, z))
-    best = sum(max(c, 0.0) for c, _ in part.terms) if len(part.terms) == 1 else 0.0
-    most = 0.5 * max(best + part.constant, 0.0)
-    return replace(part, constant=part.constant - min(max(extra, 0.0), most)) if math.isfinite(extra) else part
+    z = margin_z("certify", 0.95, constraints, len(inequality.terms))
+    extra = float(inequality.margin(sized) - cautious_margin(inequality, sized, z))
+    best = sum(max(c, 0.0) for c, _ in inequality.terms) if len(inequality.terms) == 1 else 0.0
+    most = 0.5 * max(best + inequality.constant, 0.0)
+    return (
+        replace(inequality, constant=inequality.constant - min(max(extra, 0.0), most))
+        if math.isfinite(extra)
+        else inequality
+    )
 
 
-def cautious_margin(part: Part, counts: Counts, z: float) -> Array:
+def cautious_margin(inequality: Inequality, counts: Counts, z: float) -> Array:
     """The part's margin with every rate moved to its unfavourable Wilson bound at z; NaN where nothing is measured."""
-    total = np.full_like(counts.cells()[..., 0], part.constant)
-    for coefficient, rate in part.terms:
+    total = np.full_like(counts.cells()[..., 0], inequality.constant)
+    for coefficient, rate in inequality.terms:
         successes, trials = rate.successes(counts), rate.trials(counts)
         if z == 0.0:
             value = rate.ratio(counts)

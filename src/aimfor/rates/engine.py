@@ -164,10 +164,10 @@ class RateEngine(Engine):
         if float(positives[0]) > 0 and float(negatives[0]) > 0:
             unit = torch.where(form.odds, negatives / positives, 1.0)
             slack = form.a * state[:, TPS] / positives - form.b * unit * state[:, FPS] / negatives + form.c
-            for place, (multiplier, short) in enumerate(
+            for number, (multiplier, short) in enumerate(
                 zip(state[:, MULTIPLIER].tolist(), (-slack).tolist(), strict=True)
             ):
-                state[place, MULTIPLIER] = self.dual.step(str(place), multiplier, short)
+                state[number, MULTIPLIER] = self.dual.step(str(number), multiplier, short)
         state[:, THRESHOLD] -= self.threshold_rate * state[:, SLOPE] / state[:, CALLS]
         # Class sizes are remembered, as half their weight, so that a batch of one class is still in proportion.
         state[:, [POSITIVES, NEGATIVES]] *= 0.5
@@ -189,8 +189,8 @@ class RateEngine(Engine):
 
     def set_extra_state(self, state: Tensor) -> None:
         # A state of 0.1 has not counted its steps.
-        known = unfilled(state)
-        self._state = functional.pad(known, (0, STEPS + 1 - known.shape[1]))
+        filled = unfilled(state)
+        self._state = functional.pad(filled, (0, STEPS + 1 - filled.shape[1]))
 
     def extra_repr(self) -> str:
         return f"proxy={self.proxy!r}, temperature={self.temperature:g}, every={self.every}"

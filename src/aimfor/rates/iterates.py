@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..checks import integer
 from ..constraints.counts import Counts
-from ..constraints.parts import all_parts
+from ..constraints.inequalities import all_inequalities
 from ..decisions.certificate import plain_value, sense_of
 from ..decisions.decision import Decision
 from ..decisions.thresholds import MARGINS
@@ -111,11 +111,11 @@ class Iterates:
         from scipy.optimize import linprog
 
         slacks = [
-            [-float(part.slack(one.counts)) for one in self.kept]
-            for part in all_parts(self.problem.constraints, self.kept[-1].counts.levels)
+            [-float(inequality.slack(candidate.counts)) for candidate in self.kept]
+            for inequality in all_inequalities(self.problem.constraints, self.kept[-1].counts.levels)
         ]
         solved: Any = linprog(
-            [-self._sign * one.objective for one in self.kept],
+            [-self._sign * candidate.objective for candidate in self.kept],
             A_ub=slacks or None,
             b_ub=[0.0] * len(slacks) or None,
             A_eq=[[1.0] * len(self.kept)],
@@ -125,8 +125,8 @@ class Iterates:
         if solved.status != 0:
             raise SolverError("no mixture of the kept iterates satisfies the constraints; train further or keep more.")
         weights: list[float] = solved.x.tolist()
-        chosen = [(w, one) for w, one in zip(weights, self.kept, strict=True) if w > 1e-9]
-        return Mixture(tuple(one for _, one in chosen), tuple(w for w, _ in chosen))
+        chosen = [(w, candidate) for w, candidate in zip(weights, self.kept, strict=True) if w > 1e-9]
+        return Mixture(tuple(candidate for _, candidate in chosen), tuple(w for w, _ in chosen))
 
     def state_dict(self) -> dict[str, Any]:
         """Plain containers and tensors: loads with ``weights_only=True``."""
@@ -137,7 +137,7 @@ class Iterates:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.best = None if state["best"] is None else _unpacked(state["best"])
-        self.kept = [_unpacked(one) for one in state["kept"]]
+        self.kept = [_unpacked(candidate) for candidate in state["kept"]]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..constraints.counts import Array, Counts
 from ..constraints.expressions import Expression, LinearSum, Sum, Terms
-from ..constraints.parts import Part, objective_members, sum_sensitivity
+from ..constraints.inequalities import Inequality, objective_members, sum_sensitivity
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def objective_terms(objective: Expression, counts: Counts, shares: Mapping[str, 
 
 
 def prices(
-    sign: float, terms: Terms, parts: Sequence[Part], multipliers: Mapping[str, float], counts: Counts
+    sign: float, terms: Terms, inequalities: Sequence[Inequality], multipliers: Mapping[str, float], counts: Counts
 ) -> Prices:
     """Prices of ``−sign·objective − Σ λ·slack`` at these counts.
 
@@ -52,11 +52,11 @@ def prices(
         start = float(LinearSum(terms).value(nobody(counts))) / scale
         start = start if math.isfinite(start) else 0.0
         pieces.append((-sign * sum_sensitivity(terms, counts) / scale, 1.0 - start if sign > 0 else start))
-    for part in parts:
-        weight = multipliers.get(part.name, 0.0)
-        base = float(part.slack(nobody(counts)))
+    for inequality in inequalities:
+        weight = multipliers.get(inequality.name, 0.0)
+        base = float(inequality.slack(nobody(counts)))
         if weight > 0.0 and math.isfinite(base):
-            pieces.append((-weight * part.sensitivity(counts), -weight * base))
+            pieces.append((-weight * inequality.sensitivity(counts), -weight * base))
     for slope, base in pieces:
         up += np.maximum(slope, 0.0)
         down += np.maximum(-slope, 0.0)
@@ -69,9 +69,9 @@ def nobody(counts: Counts) -> Counts:
     return counts.decided(0.0, 0.0)
 
 
-def proxy_slack(part: Part, counts: Counts, risen: Array, fallen: Array) -> float:
+def proxy_slack(inequality: Inequality, counts: Counts, risen: Array, fallen: Array) -> float:
     """The slack with proxies for decisions: Σφ(s) and Σφ(−s) by combination and class, ``(*sizes, 2)``."""
-    slope = part.sensitivity(counts)
+    slope = inequality.sensitivity(counts)
     masses = counts.class_masses()
     gain = (np.maximum(slope, 0.0) * (masses - fallen)).sum() + (np.minimum(slope, 0.0) * risen).sum()
-    return float(part.slack(nobody(counts))) + float(gain)
+    return float(inequality.slack(nobody(counts))) + float(gain)

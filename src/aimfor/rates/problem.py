@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from .. import checks, distributed
 from ..constraints.counts import Counts, no_counts
 from ..constraints.expressions import Constraint, Expression
-from ..constraints.parts import Part, all_parts, is_difference, objective_members
+from ..constraints.inequalities import Inequality, all_inequalities, is_difference, objective_members
 from ..decisions.problem import Problem
 from ..decisions.thresholds import tightened
 from ..engine import Batch, attached_zero
@@ -135,18 +135,18 @@ class RateProblem(Problem, nn.Module):
 
     def _priced(self, scores: Tensor, levels: Any) -> tuple[Tensor, Tensor, float]:
         """Prices for these labels, on the scores' device, made again only when counts or multipliers changed."""
-        place = (scores.device, scores.dtype)
-        stale = self._prices is None or self._prices_on != place
+        kind = (scores.device, scores.dtype)
+        stale = self._prices is None or self._prices_on != kind
         if stale or self._prices[0].numel() != 2 * levels.combinations:  # type: ignore[index]
             counts = self._basis.on(self._basis.levels.union(levels))
             terms = objective_terms(self.objective, counts, self._known_shares(counts))
-            parts = self._parts(counts)
-            known = {part.name: self._multiplier(part) for part in parts}
+            inequalities = self._parts(counts)
+            multipliers = {inequality.name: self._multiplier(inequality) for inequality in inequalities}
             sign = 1.0 if self.direction == "maximize" else -1.0
-            made = prices(sign, terms, parts, known, counts)
-            up, down = (torch.from_numpy(side).to(*place) for side in (made.up, made.down))
+            made = prices(sign, terms, inequalities, multipliers, counts)
+            up, down = (torch.from_numpy(side).to(*kind) for side in (made.up, made.down))
             self._prices = up, down, made.constant
-            self._prices_on = place
+            self._prices_on = kind
         assert self._prices is not None
         return self._prices
 
@@ -165,33 +165,35 @@ class RateProblem(Problem, nn.Module):
         self.calls_in_epoch = 0
 
     def _dual_step(self, counts: Counts) -> None:
-        for part in self._parts(counts):
-            slack = self._seen_slack(part, counts)
+        for inequality in self._parts(counts):
+            slack = self._seen_slack(inequality, counts)
             if math.isfinite(slack):  # a group without examples in the window says nothing
-                self.multipliers[part.name] = self.dual.step(part.name, self._multiplier(part), -slack)
+                self.multipliers[inequality.name] = self.dual.step(
+                    inequality.name, self._multiplier(inequality), -slack
+                )
         self._shift_shares(counts)
         self._window = no_counts(self.attributes).on(counts.levels)
         self._soft = torch.zeros(2, 1, dtype=torch.float64)
         self._prices = None
         self.multiplier_steps += 1
 
-    def _parts(self, counts: Counts) -> list[Part]:
+    def _parts(self, counts: Counts) -> list[Inequality]:
         return [
-            tightened(part, counts, self.held_out, len(self.constraints))
-            for part in all_parts(self.constraints, counts.levels)
+            tightened(inequality, counts, self.held_out, len(self.constraints))
+            for inequality in all_inequalities(self.constraints, counts.levels)
         ]
 
-    def _multiplier(self, part: Part) -> float:
+    def _multiplier(self, inequality: Inequality) -> float:
         """A floor starts at 1, so that the first epoch does not run away from it; a difference at 0: both of its
         directions at once would only pull all scores to 0."""
-        start = self.initial if self.initial is not None else float(len(part.terms) == 1)
-        return self.multipliers.get(part.name, start)
+        start = self.initial if self.initial is not None else float(len(inequality.terms) == 1)
+        return self.multipliers.get(inequality.name, start)
 
-    def _seen_slack(self, part: Part, counts: Counts) -> float:
+    def _seen_slack(self, inequality: Inequality, counts: Counts) -> float:
         if self.dual_rates == "exact":
-            return float(part.slack(counts))
+            return float(inequality.slack(counts))
         soft = self._soft.numpy().reshape(2, *counts.levels.sizes, 2)
-        return proxy_slack(part, counts, soft[0], soft[1])
+        return proxy_slack(inequality, counts, soft[0], soft[1])
 
     def _count_proxies(self, batch: Batch, codes: Tensor, counts: Counts) -> None:
         if distributed.world_size() > 1:
@@ -247,7 +249,7 @@ class RateProblem(Problem, nn.Module):
         self.dual.load_state_dict(state["dual"])
         self.multipliers, self.shares = dict(state["multipliers"]), dict(state["shares"])
         self.calls, self.calls_in_epoch, self.epochs, self.multiplier_steps = (*state["steps"], 0)[:4]
-        self._window, self._epoch, self._basis = (counts_from_state(one) for one in state["counts"])
+        self._window, self._epoch, self._basis = (counts_from_state(table) for table in state["counts"])
         self._soft = torch.as_tensor(state["soft"], dtype=torch.float64).clone()
         self._prices = None
 

@@ -60,15 +60,15 @@ class PricedDecisions(torch.autograd.Function):
             own = gradient.new_empty(0)
         else:
             thresholds, rise, fall = points[..., None].unbind(0)
-            totals, slopes, parts = [], [], []
+            totals, slopes, inequalities = [], [], []
             for some in blocks(len(scores), len(thresholds)):
                 above = scores[some] - thresholds
                 total, each = _priced(above, rise * up[some], fall * down[some], kind, temperature)
                 totals.append(total)
                 slopes.append(each.sum(1))
-                parts.append(each.mean(0))
+                inequalities.append(each.mean(0))
             own, total = -_sum(slopes), _sum(totals) / len(thresholds)
-            gradient = parts[0] if len(parts) == 1 else torch.cat(parts)
+            gradient = inequalities[0] if len(inequalities) == 1 else torch.cat(inequalities)
         ctx.mark_non_differentiable(own)
         ctx.save_for_backward(gradient)
         return total, own
@@ -79,8 +79,8 @@ class PricedDecisions(torch.autograd.Function):
         return gradient * grads[0], None, None, None, None, None
 
 
-def _sum(parts: list[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
+def _sum(inequalities: list[Tensor]) -> Tensor:
+    return inequalities[0] if len(inequalities) == 1 else torch.stack(inequalities).sum(0)
 
 
 def _priced(above: Tensor, up: Tensor, down: Tensor, kind: str, temperature: float) -> tuple[Tensor, Tensor]:

@@ -25,9 +25,9 @@ def from_tensor(tensor: Tensor | dict[str, Any]) -> dict[str, Any]:
     if isinstance(tensor, dict) and "problem" in tensor:
         return tensor
     try:
-        found: dict[str, Any] = json.loads(bytes(tensor.tolist()))  # type: ignore[union-attr]
+        state: dict[str, Any] = json.loads(bytes(tensor.tolist()))  # type: ignore[union-attr]
     except (AttributeError, TypeError, ValueError):
         raise InputError(
             "state_dict", f"{type(tensor).__name__} as the state of a problem", "the bytes of its state_dict()"
         ) from None
-    return found
+    return state

@@ -17,7 +17,7 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from aimfor.cli.decide.described import choices
-from aimfor.cli.decide.result import Answer, Beside, out_of, promised
+from aimfor.cli.decide.result import Answer, Beside, in_a_clause, out_of
 from aimfor.cli.main import app
 from aimfor.constraints.parse import parse_constraint, parse_objective
 from aimfor.decisions import Problem
@@ -144,7 +144,7 @@ def test_so_many_more_labels_are_about_enough() -> None:
     ],
 )  # fmt: skip
 def test_a_promise_in_words(text: str, words: str) -> None:
-    assert promised(parse_constraint(text), {"sex": ["female", "male"]}) == words
+    assert in_a_clause(parse_constraint(text), {"sex": ["female", "male"]}) == words
 
 
 def test_shares_are_so_many_of_a_round_number() -> None:

@@ -160,8 +160,8 @@ def _sides(request: Request, files: Files) -> Result:
     accept = "Accept nothing." if rule.high is None else USE[ACCEPT].format(f"{rule.high:.10g}")
     reject = "Reject nothing." if rule.low is None else USE[REJECT].format(f"{rule.low:.10g}")
     summary = (
-        f"{accept} {reject} A person decides {100 * rule.asked:.1f} % of the cases. Both promises hold together with "
-        f"{100 * request.confidence:g} % confidence."
+        f"{accept} {reject} A person decides {100 * rule.undecided:.1f} % of the cases. Both promises hold together "
+        f"with {100 * request.confidence:g} % confidence."
     )
     return _several(request, files, subsets, splits, problems, {ACCEPT: rule.accept, REJECT: rule.reject}, summary,
                     constraints=bounds.values())  # fmt: skip
@@ -222,7 +222,7 @@ def _abstaining(request: Request, files: Files) -> Result:
                                  cluster=files.clusters[0])  # fmt: skip
 
     rule, problem = abstain(error), abstention_problem(error)
-    clear, *other = (right_or_wrong("scores", *own, rule.cut) for own in rows)
+    clear, *other = (right_or_wrong("scores", *own, rule.boundary) for own in rows)
     beside = described(
         problem,
         rule.decision,

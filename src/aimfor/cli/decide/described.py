@@ -15,7 +15,7 @@ import numpy as np
 from ...constraints import Constraint
 from ...constraints.counts import Array, Counts, empty_levels, encode
 from ...constraints.expressions import LinearSum, Rate
-from ...constraints.parts import all_parts
+from ...constraints.inequalities import all_inequalities
 from ...decisions import Decision, Problem
 from ...decisions.band import Band, band
 from ...decisions.certificate import plain_value
@@ -25,7 +25,7 @@ from ...decisions.rows import checked_rows
 from ...decisions.sweep import candidates, objective_value, spaced, sweep
 from ...decisions.task import learning_pairs
 from ...errors import InputError
-from .result import Beside, Groups, amount, kept, promised
+from .result import Beside, Groups, amount, in_a_clause, kept
 
 #: Thresholds of the page's curve, and other bounds whose price is shown.
 CURVE_POINTS = 120
@@ -190,7 +190,7 @@ def _of_constraint(
         "line": line,
         "bounds": bounds,
         "asked": bounds.index(own.bound),
-        "words": [promised(replace(own, bound=bound), groups) for bound in bounds],
+        "words": [in_a_clause(replace(own, bound=bound), groups) for bound in bounds],
         "without": [_amount(problem, best) for best in without],
         "cells": cells,
         "band": [_plain(band.lines[line].bound) for band in bands],
@@ -214,7 +214,7 @@ def _bounds(own: Constraint) -> list[float]:
 def _without(problem: Problem, changed: list[list[Constraint]], rows: LabelledRows) -> list[float | None]:
     """The best objective on these rows where each list of constraints holds on them, with no promise."""
     counts, goal = _swept(problem, rows, candidates(rows.scores, rows.targets))
-    within = [kept_bounds(all_parts(constraints, counts.levels), counts) for constraints in changed]
+    within = [kept_bounds(all_inequalities(constraints, counts.levels), counts) for constraints in changed]
     return _plain([_sign(problem) * float(np.where(inside, goal, -math.inf).max()) for inside in within])
 
 
@@ -222,7 +222,7 @@ def _cell(
     problem: Problem, constraints: list[Constraint], band: Band, without: float | None, files: int
 ) -> list[int | None]:
     """The position of the threshold, and the labels that are missing: for any, or to halve what the promise costs."""
-    chosen = band.place(*constraints)
+    chosen = band.step(*constraints)
     if without is None:
         return [chosen, None]
     sign = _sign(problem)

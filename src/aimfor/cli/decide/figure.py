@@ -42,9 +42,9 @@ class Scale:
     @classmethod
     def of(cls, thresholds: Sequence[float], lines: Mapping[str, Values]) -> Scale:
         """The axis ends at the scores: the first and the last threshold lie outside them, for everybody and nobody."""
-        known = [value for values in lines.values() for value in values if value is not None]
+        measured = [value for values in lines.values() for value in values if value is not None]
         inside = thresholds[1:-1] if len(thresholds) > 3 else thresholds
-        return cls(inside[0], inside[-1], min([0.0, *known]), max([1.0, *known]))
+        return cls(inside[0], inside[-1], min([0.0, *measured]), max([1.0, *measured]))
 
     def across(self, threshold: float) -> float:
         share = (min(max(threshold, self.first), self.last) - self.first) / ((self.last - self.first) or 1.0)
@@ -76,7 +76,7 @@ def decision_curves(
     """
     parts = [_axes(scale)]
     if region:
-        left, right = (scale.across(one) for one in region)
+        left, right = (scale.across(end) for end in region)
         parts.append(
             f'<rect x="{left}" y="{TOP}" width="{max(right - left, 1.0):.1f}" height="{HEIGHT - BOTTOM - TOP}" '
             'fill="#00a078" opacity="0.18"/>'
@@ -84,7 +84,7 @@ def decision_curves(
     for number, (name, path) in enumerate(bands.items()):
         hidden = " off" if number else ""
         parts.append(f'<path class="band{hidden}" data-at="{name}" d="{path}" fill="#808080" opacity="0.35"/>')
-    legend = [(COLOURS[place % len(COLOURS)], name) for place, name in enumerate(lines)]
+    legend = [(COLOURS[number % len(COLOURS)], name) for number, name in enumerate(lines)]
     for (colour, name), values in zip(legend, lines.values(), strict=True):
         path = line_path(scale, thresholds, values)
         parts.append(
@@ -115,20 +115,20 @@ def line_path(scale: Scale, thresholds: Sequence[float], values: Values) -> str:
 
 def band_path(scale: Scale, thresholds: Sequence[float], values: Values, bounds: Values) -> str:
     """The area between what was measured and its bound."""
-    known = [(t, v, b) for t, v, b in zip(thresholds, values, bounds, strict=True) if v is not None and b is not None]
-    there = [f"{scale.across(t)} {scale.up(v)}" for t, v, _ in known]
-    back = [f"{scale.across(t)} {scale.up(b)}" for t, _, b in reversed(known)]
-    return f"M{'L'.join([*there, *back])}Z" if known else ""
+    pairs = [(t, v, b) for t, v, b in zip(thresholds, values, bounds, strict=True) if v is not None and b is not None]
+    there = [f"{scale.across(t)} {scale.up(v)}" for t, v, _ in pairs]
+    back = [f"{scale.across(t)} {scale.up(b)}" for t, _, b in reversed(pairs)]
+    return f"M{'L'.join([*there, *back])}Z" if pairs else ""
 
 
 def _axes(scale: Scale) -> str:
     """Two lines, five marks each."""
     marks = []
-    for part in range(5):
-        value = scale.bottom + (scale.top - scale.bottom) * part / 4
-        threshold = scale.first + (scale.last - scale.first) * part / 4
+    for tick in range(5):
+        value = scale.bottom + (scale.top - scale.bottom) * tick / 4
+        threshold = scale.first + (scale.last - scale.first) * tick / 4
         y, x = scale.up(value), scale.across(threshold)
-        anchor = "end" if part == 4 else "start" if part == 0 else "middle"
+        anchor = "end" if tick == 4 else "start" if tick == 0 else "middle"
         marks.append(
             f'<path class="axis" d="M{LEFT} {y}H{WIDTH - 8}"/>'
             f'<text x="{LEFT - 6}" y="{y + 5}" text-anchor="end">{value:.3g}</text>'
@@ -141,18 +141,20 @@ def _axes(scale: Scale) -> str:
 def bands(choices: dict[str, Any], scale: Scale) -> dict[str, str]:
     """The band of every constraint and confidence as a path; the one asked for comes first."""
     paths = {
-        f"{which} {sure}": band_path(scale, choices["thresholds"], one["values"], bounds)
-        for which, one in enumerate(choices["constraints"])
-        for sure, bounds in enumerate(one["band"])
+        f"{which} {level}": band_path(scale, choices["thresholds"], constraint["values"], bounds)
+        for which, constraint in enumerate(choices["constraints"])
+        for level, bounds in enumerate(constraint["band"])
     }
-    asked = f"0 {choices['confidence']}"
-    return {asked: paths.pop(asked), **paths}
+    first = f"0 {choices['confidence']}"
+    return {first: paths.pop(first), **paths}
 
 
-def sliders(choices: dict[str, Any], objective: str, place: int, moving: dict[str, Any]) -> str:
+def sliders(choices: dict[str, Any], objective: str, position: int, moving: dict[str, Any]) -> str:
     """Hidden until the script has filled them; ``moving`` is what it needs."""
     constraints = choices["constraints"]
-    options = "".join(f'<option value="{k}">{escape(one["line"])}</option>' for k, one in enumerate(constraints))
+    options = "".join(
+        f'<option value="{k}">{escape(constraint["line"])}</option>' for k, constraint in enumerate(constraints)
+    )
     hidden = " hidden" if len(constraints) == 1 else ""
     single = " hidden" if len(choices["confidences"]) == 1 else ""
     numbers = "".join(
@@ -164,36 +166,38 @@ def sliders(choices: dict[str, Any], objective: str, place: int, moving: dict[st
         "hold at all thresholds at once, so you may choose the floor by what you see, and have your confidence "
         "settled beforehand. It is more careful than the answer above, which was asked before.</p>\n"
         f'<div class="panel" hidden><label{hidden}>Which <select class="which">{options}</select></label>'
-        f'<label for="bound{place}">Promise: <output class="bound-now" for="bound{place}"></output></label>'
-        f'<input class="bound" id="bound{place}" type="range" min="0" step="1">'
-        f'<label for="sure{place}"{single}>Confidence: <output class="sure-now" for="sure{place}"></output></label>'
-        f'<input class="sure" id="sure{place}" type="range" min="0" step="1"{single}>'
+        f'<label for="bound{position}">Promise: <output class="bound-now" for="bound{position}"></output></label>'
+        f'<input class="bound" id="bound{position}" type="range" min="0" step="1">'
+        f'<label for="sure{position}"{single}>Confidence: '
+        f'<output class="sure-now" for="sure{position}"></output></label>'
+        f'<input class="sure" id="sure{position}" type="range" min="0" step="1"{single}>'
         f'<p class="said" aria-live="polite"></p><table>{numbers}</table></div>'
         f'<script type="application/json">{_script_json(moving)}</script>'
     )
 
 
-def places(
+def moving_parts(
     choices: dict[str, Any], scale: Scale, prices: list[dict[str, Any]], marked: float | None, value: str
 ) -> dict[str, Any]:
     """What the script needs: texts, answers asked beforehand (``marked`` with its ``value``), places in the figure."""
     before = {(line["place"], line["bound"]): line for line in prices}
     constraints = []
-    for which, one in enumerate(choices["constraints"]):
-        lines = [before.get((which, bound)) for bound in one["bounds"]]
+    for which, constraint in enumerate(choices["constraints"]):
+        lines = [before.get((which, bound)) for bound in constraint["bounds"]]
         told = [
             None if line is None or line["threshold"] is None else
             [f"{line['threshold']:.10g}", number(line["objective"])] for line in lines
         ]  # fmt: skip
         if marked is not None:
-            told[one["asked"]] = [f"{marked:.10g}", value]
-        heights = [scale.up(bound) if scale.bottom <= bound <= scale.top else None for bound in one["bounds"]]
-        shown = {name: one[name] for name in ("bounds", "asked", "words", "without", "cells")}
-        constraints.append({**shown, "before": told, "y": heights})
-    cuts = choices["thresholds"]
+            told[constraint["asked"]] = [f"{marked:.10g}", value]
+        heights = [scale.up(bound) if scale.bottom <= bound <= scale.top else None for bound in constraint["bounds"]]
+        chosen = {name: constraint[name] for name in ("bounds", "asked", "words", "without", "cells")}
+        constraints.append({**chosen, "before": told, "y": heights})
+    thresholds = choices["thresholds"]
     return {
         **{name: choices[name] for name in ("kept", "would", "confidences", "confidence", "objective")},
-        "thresholds": [f"{cut:.10g}" for cut in cuts], "x": [scale.across(cut) for cut in cuts],
+        "thresholds": [f"{threshold:.10g}" for threshold in thresholds],
+        "x": [scale.across(threshold) for threshold in thresholds],
         "constraints": constraints,
     }  # fmt: skip
 

@@ -43,8 +43,8 @@ def clusters_of(past: Sequence[Line], new: Counts, ids: list[str], name: str) ->
     for table in tables[1:]:
         levels = levels.union(table.levels)
     every, aside = np.concatenate([table.on(levels).table for table in tables]), set_aside(len(tables[0].table))
-    looks = np.cumsum([len(table.table) for table in tables]) - aside
-    return Clusters(levels, every[aside:], every[:aside], tuple(looks.tolist()))
+    ends = np.cumsum([len(table.table) for table in tables]) - aside
+    return Clusters(levels, every[aside:], every[:aside], tuple(ends.tolist()))
 
 
 def plain(counts: Counts) -> dict[str, Any]:

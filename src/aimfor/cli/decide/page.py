@@ -13,7 +13,7 @@ from typing import Any
 
 from ... import __version__
 from ...files import write_text
-from .figure import Scale, bands, decision_curves, number, places, sliders
+from .figure import Scale, bands, decision_curves, moving_parts, number, sliders
 from .result import Answer, Result, in_words
 
 
@@ -158,7 +158,7 @@ class _Section:
         )
         if choices is None:
             return drawn
-        moving = places(choices, self.scale, beside.prices, self.marked, self.objective_value)
+        moving = moving_parts(choices, self.scale, beside.prices, self.marked, self.objective_value)
         return f'<section class="choose">{sliders(choices, self.objective, self.position, moving)}{drawn}</section>'
 
     def _prices(self) -> str:

@@ -76,16 +76,16 @@ class PlanRequest:
 
 def bound_of(text: str) -> Constraint:
     """A bound strictly between 0 and 1 on a rate that planned labels can be for."""
-    found = parse_constraint(text)
-    if (found.left, found.sense) not in planning.FLAG_MORE + planning.FLAG_FEWER:
+    constraint = parse_constraint(text)
+    if (constraint.left, constraint.sense) not in planning.FLAG_MORE + planning.FLAG_FEWER:
         raise InputError(
             "subject-to", repr(text),
             "a floor on precision, recall, npv or tnr, or a ceiling on fpr or fnr, of all rows",
             "For other constraints draw rows at random, and use aimfor decide.",
         )  # fmt: skip
-    if not planning.possible(found):
+    if not planning.possible(constraint):
         raise InputError("subject-to", repr(text), "a bound above 0 and below 1")
-    return found
+    return constraint
 
 
 def next_plan(request: PlanRequest) -> tuple[Plan, str]:
@@ -98,13 +98,13 @@ def next_plan(request: PlanRequest) -> tuple[Plan, str]:
     digest = hashlib.sha256(scores.tobytes()).hexdigest()
     plan = _earlier(request, digest)
     if plan is None:
-        made, cuts = planning.design(scores, constraint, request.confidence)
-        grid = made.above.tolist(), cuts.tolist()
+        made, thresholds = planning.design(scores, constraint, request.confidence)
+        grid = made.above.tolist(), thresholds.tolist()
         plan = Plan(request.data.name, digest, request.score, repr(constraint), request.confidence, *grid, 0)
         rounds: list[planning.Round] = []
     else:
         made, rounds = _made(plan), _rounds(plan, request.out / SHEET)
-    left = len(scores) - sum(len(one.ranks) for one in rounds)
+    left = len(scores) - sum(len(own.ranks) for own in rounds)
     if request.budget > left:
         raise InputError("budget", str(request.budget), f"at most the {left} rows without a label")
     rng = np.random.default_rng([request.seed, len(rounds)])
@@ -124,7 +124,11 @@ def write_plan(plan: Plan, sheet: str, folder: Path) -> Path:
     """Both files; the plan last, so that a sheet without it is an ordinary file."""
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / SHEET, sheet)
-    plain = vars(plan) | {"rounds": [vars(one) for one in plan.rounds], "kind": "plan", "aimfor": __version__}
+    plain = vars(plan) | {
+        "rounds": [vars(own) for own in plan.rounds],
+        "kind": "plan",
+        "aimfor": __version__,
+    }
     write_text(
         folder / PLAN, json.dumps(plain | {"sheet": _digest(list(csv.reader(io.StringIO(sheet))))}, indent=1) + "\n"
     )
@@ -151,8 +155,8 @@ def _earlier(request: PlanRequest, digest: str) -> Plan | None:
             raise InputError("out", f"{request.out / SHEET} without {PLAN}", "a folder of its own for each plan")
         return None
     plan = read_plan(path)
-    asked = (digest, request.score, repr(bound_of(request.subject_to)), request.confidence)
-    if asked != (plan.sha256, plan.score, plan.constraint, plan.confidence):
+    question = (digest, request.score, repr(bound_of(request.subject_to)), request.confidence)
+    if question != (plan.sha256, plan.score, plan.constraint, plan.confidence):
         raise InputError(
             "out", f"the plan of another question in {request.out}", "the same scores, bound and confidence",
             "Name another folder with --out.",
@@ -167,9 +171,11 @@ def read_plan(path: Path) -> Plan:
 
 
 def _made(plan: Plan) -> planning.Design:
-    one = bound_of(plan.constraint)
-    assert isinstance(one.left, Rate)
-    return planning.Design(one.left, one.sense, one.bound, 1.0 - plan.confidence, np.array(plan.above), plan.start)
+    constraint = bound_of(plan.constraint)
+    assert isinstance(constraint.left, Rate)
+    return planning.Design(
+        constraint.left, constraint.sense, constraint.bound, 1.0 - plan.confidence, np.array(plan.above), plan.start
+    )
 
 
 def _sheet(plan: Plan, scores: Array, order: Array, before: list[list[str]], chances: Array | None) -> str:
@@ -178,8 +184,8 @@ def _sheet(plan: Plan, scores: Array, order: Array, before: list[list[str]], cha
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*COLUMNS, plan.score, "label"])
     writer.writerows(before)
-    for place, rank in enumerate(plan.rounds[-1].ranks):
-        chance = "" if chances is None else f"{chances[place]:.6g}"
+    for position, rank in enumerate(plan.rounds[-1].ranks):
+        chance = "" if chances is None else f"{chances[position]:.6g}"
         row = int(order[rank])
         writer.writerow([row + 1, len(plan.rounds) - 1, chance, repr(float(scores[row])), ""])
     return text.getvalue()
@@ -220,10 +226,10 @@ def _rounds(plan: Plan, sheet: Path) -> list[planning.Round]:
     if strange is not None:
         raise InputError("label", repr(strange), "1 or 0 (or yes or no)")
     right = iter(float(word.lower() in _YES) for word in words)
-    marks = [np.array([next(right) for _ in one.ranks]) for one in plan.rounds]
+    marks = [np.array([next(right) for _ in own.ranks]) for own in plan.rounds]
     return [
-        planning.Round(np.array(one.ranks), own, np.array(one.weight), np.array(one.guess))
-        for one, own in zip(plan.rounds, marks, strict=True)
+        planning.Round(np.array(own.ranks), labels, np.array(own.weight), np.array(own.guess))
+        for own, labels in zip(plan.rounds, marks, strict=True)
     ]
 
 
@@ -274,12 +280,12 @@ def _certificate(
     plan: Plan, made: planning.Design, rounds: list[planning.Round], step: int, value: float, met: bool
 ) -> Certificate:
     """What the labels say about the bound at one step; both ends hold at any time, at the full error each."""
-    floor, bound, labels = made.sense == ">=", made.bound, sum(len(one.ranks) for one in rounds)
+    floor, bound, labels = made.sense == ">=", made.bound, sum(len(own.ranks) for own in rounds)
     other = replace(made, sense="<=" if floor else ">=")
     low, high = sorted((planning.limit(made, rounds, step), planning.limit(other, rounds, step)))
     verdict = Verdict.missed if (high < bound if floor else low > bound) else Verdict.undecided
     if met:
         verdict, low, high = Verdict.met, max(low, bound) if floor else low, high if floor else min(high, bound)
     slack = value - bound if floor else bound - value
-    found = Finding(plan.constraint, value, bound, slack, low, high, verdict, labels)
-    return Certificate("positive_rate", plan.above[step] / plan.above[-1], plan.confidence, labels, (found,))
+    finding = Finding(plan.constraint, value, bound, slack, low, high, verdict, labels)
+    return Certificate("positive_rate", plan.above[step] / plan.above[-1], plan.confidence, labels, (finding,))

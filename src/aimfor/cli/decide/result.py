@@ -45,7 +45,7 @@ _DOES = {
 }
 
 
-def promised(constraint: Constraint, groups: Groups) -> str:
+def in_a_clause(constraint: Constraint, groups: Groups) -> str:
     """One constraint as a clause: "at least 90 of 100 flagged cases are right"."""
     left, limit = constraint.left, "at least" if constraint.sense == ">=" else "at most"
     rate = left.rate if isinstance(left, Gap | Worst) else left
@@ -136,7 +136,7 @@ class Answer:
     def verdict(self, groups: Groups) -> str:
         """What comes first: threshold, promise, what is kept and what would be without it; or what is missing."""
         promise, threshold = self.guarantee, self.decision.threshold
-        clauses = "; and ".join(promised(constraint, groups) for constraint in self.promises)
+        clauses = "; and ".join(in_a_clause(constraint, groups) for constraint in self.promises)
         confidence = f"{100 * promise.confidence:g} % confidence"
         if threshold is None:
             more, effort = promise.more, ", ".join(text for _, text in self.best_effort)

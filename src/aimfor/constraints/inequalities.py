@@ -27,7 +27,7 @@ SMALLEST_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
-class Part:
+class Inequality:
     """One inequality ``Σ cⱼ rⱼ + constant >= 0``, known everywhere by its name."""
 
     name: str
@@ -69,24 +69,24 @@ class Part:
         return max(counts.total, 1.0) if any(rate.is_count for _, rate in self.terms) else 1.0
 
 
-def parts_of(constraint: Constraint, levels: Levels) -> list[Part]:
+def inequalities_of(constraint: Constraint, levels: Levels) -> list[Inequality]:
     """The inequalities that together say the constraint, for the labels known so far."""
     left, bound = constraint.left, constraint.bound
     sign = 1.0 if constraint.sense == ">=" else -1.0
     if isinstance(left, Gap):
         groups = rates_by_group(left, levels)
         pairs = [(a, b) for a in groups for b in groups if a is not b]
-        return [Part(f"{a!r} - {b!r} <= {bound:g}", ((-1.0, a), (1.0, b)), bound) for a, b in pairs]
+        return [Inequality(f"{a!r} - {b!r} <= {bound:g}", ((-1.0, a), (1.0, b)), bound) for a, b in pairs]
     if isinstance(left, Worst):
         groups = rates_by_group(left, levels)
-        return [Part(f"{r!r} {constraint.sense} {bound:g}", ((sign, r),), -sign * bound) for r in groups]
+        return [Inequality(f"{r!r} {constraint.sense} {bound:g}", ((sign, r),), -sign * bound) for r in groups]
     assert isinstance(left, Sum)
-    return [Part(repr(constraint), tuple((sign * c, r) for c, r in left.terms), sign * (left.constant - bound))]
+    return [Inequality(repr(constraint), tuple((sign * c, r) for c, r in left.terms), sign * (left.constant - bound))]
 
 
-def all_parts(constraints: Sequence[Constraint], levels: Levels) -> list[Part]:
+def all_inequalities(constraints: Sequence[Constraint], levels: Levels) -> list[Inequality]:
     """The inequalities of all constraints together."""
-    return [part for constraint in constraints for part in parts_of(constraint, levels)]
+    return [inequality for constraint in constraints for inequality in inequalities_of(constraint, levels)]
 
 
 def rates_by_group(left: Gap | Worst, levels: Levels) -> list[Rate]:
@@ -139,10 +139,10 @@ def rows_of(rate: Rate) -> tuple[int, ...]:
     return tuple(sorted(rate.denominator or ALL_CELLS))
 
 
-def disjoint(one: Rate, other: Rate) -> bool:
+def disjoint(rate: Rate, other: Rate) -> bool:
     """Whether no example can be in both denominators."""
-    apart = any(a == b and x != y for a, x in one.conditions for b, y in other.conditions)
-    return apart or not set(rows_of(one)) & set(rows_of(other))
+    apart = any(a == b and x != y for a, x in rate.conditions for b, y in other.conditions)
+    return apart or not set(rows_of(rate)) & set(rows_of(other))
 
 
 def checked_objective(objective: Any) -> Expression:
@@ -202,7 +202,7 @@ def refuse_contradictions(constraints: Sequence[Constraint]) -> None:
         better = key not in side or (bound > side[key][0] if sense == ">=" else bound < side[key][0])
         if better:
             side[key] = (bound, constraint)
-    for key in (one for one in lower if one in upper):
+    for key in (key for key in lower if key in upper):
         (low, first), (high, second) = lower[key], upper[key]
         if low > high + 1e-12:
             raise InputError(
@@ -249,9 +249,9 @@ def culprits(constraints: Sequence[Constraint], counts: Counts) -> set[Constrain
     Any decisions are true and false positive counts between 0 and the size of the class, in each combination of
     labels; constraints are linear in them, so this is a linear program, solved by HiGHS.
     """
-    usable = [c for c in constraints if all(_is_linear(part) for part in parts_of(c, counts.levels))]
-    easy = (counts, *(counts.decided(*who) for who in ((0.0, 0.0), (1.0, 1.0), (0.0, 1.0))))
-    if any(all(_holds(constraint, one) for constraint in usable) for one in easy) or _satisfiable(usable, counts):
+    usable = [c for c in constraints if all(_is_linear(inequality) for inequality in inequalities_of(c, counts.levels))]
+    easy = (counts, *(counts.decided(*shares) for shares in ((0.0, 0.0), (1.0, 1.0), (0.0, 1.0))))
+    if any(all(_holds(constraint, case) for constraint in usable) for case in easy) or _satisfiable(usable, counts):
         return set()
     for constraint in list(usable):  # drop whatever is not needed for the contradiction
         rest = [other for other in usable if other is not constraint]
@@ -260,12 +260,12 @@ def culprits(constraints: Sequence[Constraint], counts: Counts) -> set[Constrain
     return set(usable)
 
 
-def _is_linear(part: Part) -> bool:
-    return part.bounded_ratio is not None or all(rate.fixed_denominator for _, rate in part.terms)
+def _is_linear(inequality: Inequality) -> bool:
+    return inequality.bounded_ratio is not None or all(rate.fixed_denominator for _, rate in inequality.terms)
 
 
 def _holds(constraint: Constraint, counts: Counts) -> bool:
-    return all(float(part.slack(counts)) >= 0 for part in parts_of(constraint, counts.levels))
+    return all(float(inequality.slack(counts)) >= 0 for inequality in inequalities_of(constraint, counts.levels))
 
 
 def _satisfiable(constraints: Sequence[Constraint], counts: Counts) -> bool:
@@ -275,10 +275,10 @@ def _satisfiable(constraints: Sequence[Constraint], counts: Counts) -> bool:
     none_predicted = counts.decided(0.0, 0.0)
     rows, right = [], []
     for constraint in constraints:
-        for part in parts_of(constraint, counts.levels):
-            base = float(part.slack(none_predicted))
+        for inequality in inequalities_of(constraint, counts.levels):
+            base = float(inequality.slack(none_predicted))
             if base == base:  # a group without examples constrains nothing
-                rows.append((-part.sensitivity(none_predicted)).reshape(-1).tolist())
+                rows.append((-inequality.sensitivity(none_predicted)).reshape(-1).tolist())
                 right.append(base)
     if not rows:
         return True
