@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "aimfor"
 LAYERS = [
     {"delimited", "errors", "failpoints", "files", "spelling", "__version__"},
     {"engine"},
-    {"checks", "distributed", "bank", "filled", "ordering", "schedule", "ties", "twice", "watch"},
+    {"checks", "distributed", "bank", "ordering", "schedule", "twice", "watch"},
     {"constraints"},
     {"decisions"},
     {"sorted", "smooth", "lp", "lagrangian", "direct", "rates"},

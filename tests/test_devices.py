@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from pathlib import Path
 
@@ -62,6 +63,47 @@ def test_no_engine_mixes_devices(name: str, engine: type[aimfor.Engine], trainin
             loss = loss_fn(leaf, targets)
             found.append((loss.detach(), torch.autograd.grad(loss, leaf)[0]))
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-6)
+
+
+def engines() -> list[tuple[str, aimfor.Engine]]:
+    """The default of each metric, and the options of the engines that never make the host wait."""
+    made = []
+    for name in NAMES:
+        metric = metric_from_name(name)
+        made.append((name, metric.default_engine()))
+        given = [aimfor.SortedEngine("hinge"), aimfor.SortedEngine("ramp", bank=512), aimfor.SmoothEngine()]
+        given += [aimfor.SmoothEngine(0.5, relative=True, anchor=0.3), aimfor.SmoothEngine(anchor=0.5, bank=512)]
+        made += [(name, engine) for engine in given if engine.refuses(metric) is None]
+    return [(name, engine) for name, engine in made if isinstance(engine, aimfor.SortedEngine | aimfor.SmoothEngine)]
+
+
+@pytest.mark.parametrize(("name", "engine"), engines(), ids=str)
+def test_sorted_and_smooth_never_make_the_host_wait(name: str, engine: aimfor.Engine) -> None:
+    scores, targets = problem(name)
+    loss_fn, near = (aimfor.MetricLoss(name, copy.deepcopy(engine), validate=validate) for validate in (False, True))
+    for step in range(3):
+        leaf = (scores + step).requires_grad_()
+        seen, *found = waits(loss_fn, leaf.detach(), targets)
+        loss = near(leaf, targets)
+        torch.testing.assert_close(found, [loss.detach(), *torch.autograd.grad(loss, leaf)], rtol=1e-4, atol=1e-6)
+        assert not seen or not step, seen  # numbers that are sent once
+
+
+@pytest.mark.parametrize(("name", "engine"), engines(), ids=str)
+@pytest.mark.parametrize("kind", ["none", "all"])
+@pytest.mark.filterwarnings("ignore::aimfor.DegenerateBatchWarning")
+def test_an_undefined_batch_is_told_apart_without_a_wait(name: str, engine: aimfor.Engine, kind: str) -> None:
+    scores, targets = problem(name)
+    targets = torch.zeros_like(targets) if kind == "none" else torch.ones_like(targets)
+    loss_fn, near = (aimfor.MetricLoss(name, copy.deepcopy(engine), validate=validate) for validate in (False, True))
+    waits(loss_fn, scores, targets)
+    seen, *found = waits(loss_fn, scores, targets)
+    assert not seen
+    leaf = scores.clone().requires_grad_()
+    near(leaf, targets)
+    loss = near(leaf, targets)
+    torch.testing.assert_close(found, [loss.detach(), *torch.autograd.grad(loss, leaf)], rtol=1e-4, atol=1e-6)
+    assert loss_fn.counts == near.counts
 
 
 def table() -> str:

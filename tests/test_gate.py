@@ -12,6 +12,7 @@ import torch
 from aimfor import checks
 from aimfor.checks import batches, ragged, tensors
 from aimfor.errors import InputError, ProbabilityWarning
+from aimfor.watch import ProbabilityWatch
 
 S, Y = torch.tensor([0.5, -1.0, 2.0, 0.0]), torch.tensor([1, 0, 1, 0])
 S3, IDS = torch.arange(12.0).reshape(4, 3), torch.tensor([0, 2, 1, 0])
@@ -389,7 +390,7 @@ def test_probabilities_are_told_by_their_values_after_enough_of_them() -> None:
 
     def warned(*rounds: torch.Tensor, batches: int = 3, threshold: float | None = 0.0) -> list[int]:
         """After which batches a watch spoke."""
-        watch, spoke = checks.ProbabilityWatch(batches), []
+        watch, spoke = ProbabilityWatch(batches), []
         for number, scores in enumerate(rounds):
             try:
                 watch.look(scores, scores, threshold)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import aimfor
-from aimfor.checks.probabilities import BATCHES
 from aimfor.errors import ProbabilityWarning
+from aimfor.watch import BATCHES
 
 DECISIONS = ["f1", "fbeta=2", "iou", "accuracy"]
 every_decision = pytest.mark.parametrize("name", DECISIONS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from aimfor.ties import first_places, last_places, of_first, of_last, shared_worth
+from aimfor.ordering import first_places, last_places, of_first, of_last, shared_worth
 
 ROWS = [
     torch.tensor([[5.0, 4.0, 4.0, 4.0, 1.0], [3.0, 3.0, 2.0, 2.0, 2.0], [9.0, 8.0, 7.0, 6.0, 5.0]]),

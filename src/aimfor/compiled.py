@@ -57,7 +57,7 @@ def _loss_and_gradient(
 ) -> tuple[Tensor, Tensor, Tensor]:
     with _autograd_again(), torch.set_grad_enabled(learning):
         leaf = scores.detach().requires_grad_(learning)
-        loss = _modules[handle].detailed(leaf, targets, weights=weights, where=where, index=index).loss
+        loss = _modules[handle].forward(leaf, targets, weights=weights, where=where, index=index)
         gradient = torch.autograd.grad(loss, leaf)[0] if learning else torch.zeros_like(leaf)
     return loss.detach().clone(), gradient, tick + 1
 

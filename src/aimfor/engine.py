@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 import torch
 from torch import Tensor, nn
@@ -128,13 +128,13 @@ class Stats(Mapping[str, Any]):
         return repr(dict(self))
 
 
-@dataclass(frozen=True)
 class EngineOutput:
     """A loss attached to the graph, how it came about, and numbers worth logging.
 
     Attributes:
         loss: Scalar tensor; finite, always.
-        status: How the solve ended.
+        status: How the solve ended. It may be given as a flag on a device, True where the metric is defined: the host
+            waits for it when the status is read, and not before.
         stats: Detached numbers for logs (names and meaning stand in the engine's documentation). Some are found when
             they are read (`Stats`), from the scores as they were; ``dict(output.stats)`` finds all.
 
@@ -145,14 +145,26 @@ class EngineOutput:
         ('ok', 0.0)
     """
 
-    loss: Tensor
-    status: Status = Status.ok
-    stats: Mapping[str, Any] = field(default_factory=dict)
+    def __init__(
+        self, loss: Tensor, status: Status | Tensor = Status.ok, stats: Mapping[str, Any] | None = None
+    ) -> None:
+        self.loss, self.stats = loss, stats or {}
+        #: The flag, while nobody has read it.
+        self.unread = None if isinstance(status, Status) else status
+        self._status = status if isinstance(status, Status) else Status.ok
+
+    @property
+    def status(self) -> Status:
+        if self.unread is not None:
+            self._status = Status.ok if bool(self.unread) else Status.undefined_batch
+            self.unread = None
+        return self._status
 
     def with_stats(self, more: Mapping[str, Any]) -> EngineOutput:
         """The same with more numbers."""
-        known = self.stats
-        return EngineOutput(self.loss, self.status, known | more if isinstance(known, Stats) else {**known, **more})
+        stats = self.stats
+        status = self._status if self.unread is None else self.unread
+        return EngineOutput(self.loss, status, stats | more if isinstance(stats, Stats) else {**stats, **more})
 
 
 class Engine(nn.Module, ABC):
@@ -222,6 +234,20 @@ class Engine(nn.Module, ABC):
         """Called once per epoch by training loops; engines with dual variables take their step here."""
 
 
+#: A plain number, or a scalar on a device.
+Number = float | Tensor
+
+
+def number(value: Tensor) -> Number:
+    """A scalar as a plain number where that costs nothing, on a CPU; elsewhere the host would have to wait for it."""
+    return float(value) if value.is_cpu else value
+
+
+def clamped(value: Number, lowest: float, highest: float) -> Number:
+    """Not below the one and not above the other."""
+    return value.clamp(lowest, highest) if isinstance(value, Tensor) else min(max(value, lowest), highest)
+
+
 def attached_zero(scores: Tensor) -> Tensor:
     """Zero with a zero gradient that keeps its place in the graph, so that DDP ranks stay in step."""
     return scores.sum() * 0.0 if scores.numel() else scores.sum()
@@ -237,8 +263,18 @@ def undefined(scores: Tensor, stats: Mapping[str, Any] | None = None) -> EngineO
 SMALLEST_UNIT = 1e-4
 
 
-def unit_of(spread: float) -> float:
+@overload
+def unit_of(spread: float) -> float: ...
+
+
+@overload
+def unit_of(spread: Tensor) -> Tensor: ...
+
+
+def unit_of(spread: Number) -> Number:
     """The unit of scores to work in, given their spread: not too small to divide by, and 1 where all are equal."""
+    if isinstance(spread, Tensor):
+        return torch.where(spread > 0, spread.clamp_min(SMALLEST_UNIT), 1.0)
     return max(spread, SMALLEST_UNIT) if spread > 0 else 1.0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Callable, Iterable
 
 __all__ = [
@@ -84,3 +85,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if near:
         return f"Did you mean {lowered[near[0]]!r}?"
     return "There are: " + ", ".join(known[:12]) + (", …" if len(known) > 12 else "") + "."
+
+
+def callers_level() -> int:
+    """How far up the stack the user's own line is, past this package and torch, for `warnings.warn` in the caller."""
+    level, frame = 0, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("aimfor", "torch"):
+        level, frame = level + 1, frame.f_back
+    return level + 1

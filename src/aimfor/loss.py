@@ -14,7 +14,7 @@ from .engine import Batch, Engine, EngineOutput
 from .errors import InputError, UnsupportedPairError
 from .metrics.base import Metric
 from .metrics.registry import engines_for, metric_from_name, trainers
-from .watch import BatchCounts, DegenerateWatch
+from .watch import BatchCounts, DegenerateWatch, ProbabilityWatch
 
 
 class MetricLoss(nn.Module):
@@ -105,7 +105,7 @@ class MetricLoss(nn.Module):
         self.gather = gather
         self._processes = distributed.Processes(process_group)
         self.counts = BatchCounts()
-        self._probabilities, self._degenerate = checks.ProbabilityWatch(), DegenerateWatch()
+        self._probabilities, self._degenerate = ProbabilityWatch(), DegenerateWatch()
         self._handle = compiled.register(self)
         self.register_buffer("_tick", torch.zeros((), dtype=torch.int64), persistent=False)
 
@@ -194,9 +194,11 @@ class MetricLoss(nn.Module):
         checked = batch.scores if self.validate else None
         self._probabilities.look(scores, checked, self.metric.decided_at(batch))
         if self.training and torch.is_grad_enabled():  # a loss outside the model is seldom told to evaluate
-            self.counts.add(output)
-            bank = getattr(self.engine, "bank", False) is None
-            self._degenerate.look(output, self.counts, self.metric, bank)
+            wait = self.validate or output.unread is None
+            self.counts.add(output, wait)
+            if wait:
+                bank = getattr(self.engine, "bank", False) is None
+                self._degenerate.look(output, self.counts, self.metric, bank)
 
     def value(
         self,

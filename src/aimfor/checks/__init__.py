@@ -18,12 +18,10 @@ from .settings import integer, number, one_of
 
 if TYPE_CHECKING:
     from .batches import binary, lists, masks, multiclass, multilabel
-    from .probabilities import ProbabilityWatch, callers_level
     from .tensors import describe, finite, floating_scores, index_like, largest_score, tensor, weights_like
 
 _HOME = {
     "batches": ("binary", "lists", "masks", "multiclass", "multilabel"),
-    "probabilities": ("ProbabilityWatch", "callers_level"),
     "tensors": (
         "describe",
         "finite",
@@ -36,9 +34,7 @@ _HOME = {
 }
 
 __all__ = [
-    "ProbabilityWatch",
     "binary",
-    "callers_level",
     "describe",
     "finite",
     "floating_scores",

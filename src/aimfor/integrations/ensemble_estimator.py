@@ -12,10 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..checks.probabilities import callers_level
 from ..data.columns import Column, TableEncoder, columns_of
 from ..data.source import copied_rows
-from ..errors import CopiesWarning, InputError
+from ..errors import CopiesWarning, InputError, callers_level
 from ..learners.ensemble import Ensemble, fit_ensemble
 from ..targets.objective import Objective
 

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from .. import checks
-from ..checks.probabilities import callers_level
-from ..errors import SolverError
+from ..errors import SolverError, callers_level
 from .adjoint import Sensitivity, Solved, argmin_with_adjoint
 from .operators.dense import DenseOperator
 from .operators.systems import Face, face

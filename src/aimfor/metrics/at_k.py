@@ -13,7 +13,7 @@ from .. import checks
 from ..direct import DirectEngine, HasArgmax, PositionForm
 from ..engine import Batch, Engine
 from ..smooth import QUICK, HasSmooth, Ranking, SmoothEngine, queried_items
-from ..smooth.form import LazyValue, later
+from ..smooth.form import Later, LazyValue
 from .base import Metric
 from .lists import list_weights, mean_over_lists, pairwise, shares_of_lists, soft_cut, without_item_weights
 
@@ -78,10 +78,11 @@ class _AtK(Metric, HasArgmax, HasSmooth):
 
     def _shown(self, batch: Batch, hit: Tensor, worth: Tensor, defined: Tensor, by_list: Tensor | None) -> LazyValue:
         """The exact value, found when it is read."""
-        if not bool((defined if by_list is None else defined * by_list).any()):
+        there = (defined if by_list is None else defined * by_list).any()
+        if there.is_cpu and not there:
             return float("nan")
         keys, where, k = batch.scores.detach(), batch.where, self.k
-        return later(keys, lambda: float(_mean_of_first(keys, where, k, hit, worth, defined, by_list)))
+        return Later(keys, lambda: _mean_of_first(keys, where, k, hit, worth, defined, by_list), there)
 
     def default_engine(self) -> Engine:
         """The pairs alone: from scratch neither the soft places nor the true ones' argmax were better."""

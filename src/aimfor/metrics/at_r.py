@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from .. import checks
-from ..engine import Batch, Engine
+from ..engine import Batch, Engine, Number
 from ..smooth import HasSmooth, QueriedItems, Ranking, SmoothEngine, queried_items
 from .base import Metric
 from .lists import (
     cut_width,
+    defined_sum,
     engine_of_lists,
     list_weights,
     listwise,
@@ -78,7 +79,7 @@ class _AtR(_OfLists):
             places, limit = above.sum(0), own.sum(1, keepdim=True)  # positives and others above an item
             return self._of_places(own, above[0], places, soft_cut(places, limit, relative), by_list)
 
-        def priced(above: Tensor, relative: Tensor | float) -> tuple[float, Tensor]:
+        def priced(above: Tensor, relative: Tensor | float) -> tuple[Number, Tensor]:
             """``Σ share · inside · precision / R`` and its derivatives."""
             limit: Tensor | float
             share: Tensor | float
@@ -101,7 +102,7 @@ class _AtR(_OfLists):
             else:
                 value = worth
                 slopes = off.mul_(value)[None]
-            return float(value.sum()) if queries.positions.shape[1] else float("nan"), slopes
+            return defined_sum(value, hit, True), slopes
 
         counted = None if batch.where is None else batch.where.to(hit.dtype)
         everything = torch.ones_like(hit) if counted is None else counted
@@ -230,12 +231,11 @@ class ReciprocalRank(_OfLists):
         def measure(above: Tensor, relative: Tensor | float) -> Tensor:
             return mean_over_lists((1.0 / (1.0 + above[0])).sum(1), defined, by_list)
 
-        def priced(above: Tensor, relative: Tensor | float) -> tuple[float, Tensor]:
+        def priced(above: Tensor, relative: Tensor | float) -> tuple[Number, Tensor]:
             shares = shares_of_lists(batch, defined)[:, None]
             inverse = 1.0 / (1.0 + above)
             worth = inverse * shares
-            value = float(worth.sum())
-            return value if value > 0.0 else float("nan"), -worth * inverse
+            return defined_sum(worth, shares, False), -worth * inverse
 
         counted = None if batch.where is None else batch.where.to(hit.dtype)
         below = (1.0 if counted is None else counted) - hit

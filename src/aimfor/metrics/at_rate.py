@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 import torch
@@ -96,9 +97,9 @@ class AtRate(Metric, HasRates, HasSmooth):
         value = self.value(scores, targets, weights=weights, where=where)
         return BestThreshold(self.decide(scores, targets, weights=weights, where=where), value)
 
-    def defined(self, curve: Curve) -> bool:
+    def defined(self, curve: Curve) -> Tensor:
         """Whether the rates are: nothing is recalled without positives."""
-        return bool(curve.positives > 0)
+        return curve.positives > 0
 
     def allowed(self, curve: Curve) -> Tensor:
         """The rate to maximise, −1 where the floor is not met."""
@@ -195,8 +196,8 @@ class TPRAtFPR(AtRate):
     def rates(self, curve: Curve) -> tuple[Tensor, Tensor, float]:
         return curve.tp / curve.positives, 1.0 - curve.fp / curve.negatives, 1.0 - self.fpr
 
-    def defined(self, curve: Curve) -> bool:
-        return bool(curve.positives > 0) and bool(curve.negatives > 0)
+    def defined(self, curve: Curve) -> Tensor:
+        return torch.minimum(curve.positives, curve.negatives) > 0
 
     def anchors(self) -> tuple[Anchor, ...]:
         return (tpr_at_fpr(self.fpr),)
@@ -233,13 +234,13 @@ class AUPRC(Metric, HasRates, HasSmooth):
     copies_tie: ClassVar[bool] = True
 
     def smooth_form(self, batch: Batch) -> Ranking:
-        floors = torch.tensor(grid(self.points), dtype=torch.float64, device=batch.scores.device)[:, None]
+        floors = _floors(self.points, batch.scores.device)
 
         def mean_of_best(curve: Curve, relative: Tensor | float) -> Tensor:
             met = soft_floor(curve.tp / curve.positives, floors, relative)
             return (_precision(curve) * met).amax(1).mean()
 
-        return curve_ranking(batch, mean_of_best, lambda curve: bool(curve.positives > 0))
+        return curve_ranking(batch, mean_of_best, lambda curve: curve.positives > 0)
 
     def __post_init__(self) -> None:
         checks.integer("points", self.points, at_least=1)
@@ -260,6 +261,11 @@ class AUPRC(Metric, HasRates, HasSmooth):
         return _quick()
 
 
+@lru_cache(maxsize=8)
+def _floors(points: int, device: torch.device) -> Tensor:
+    return torch.tensor(grid(points), dtype=torch.float64, device=device)[:, None]
+
+
 def _quick() -> RateEngine:
     """`RateEngine` on scores over `QUICK`: its thresholds step in these units too."""
     return RateEngine(temperature=QUICK, threshold_rate=0.5 * QUICK**2)
@@ -273,7 +279,7 @@ def soft_floor(rate: Tensor, floor: Tensor | float, relative: Tensor | float) ->
 def curve_ranking(
     batch: Batch,
     measure: Callable[[Curve, Tensor | float], Tensor],
-    defined: Callable[[Curve], bool],
+    defined: Callable[[Curve], Tensor],
     has_cut: bool = True,
 ) -> Ranking:
     """Every positive's score as a threshold: a metric of the soft counts there."""
@@ -285,8 +291,15 @@ def curve_ranking(
     thresholds = queries.take(batch.scores.detach()[None])[0]
 
     def of_counts(above: Tensor, relative: Tensor | float) -> Tensor:
-        curve = Curve(above[0, 0], above[1, 0], thresholds, positives, negatives)
-        return measure(curve, relative) if defined(curve) else nan_like(batch)
+        tp, fp = above[0, 0], above[1, 0]
+        if queries.there is not None:  # padding is where the curve is worst
+            tp, fp = torch.where(queries.there[0], tp, 0.0), torch.where(queries.there[0], fp, negatives)
+        curve = Curve(tp, fp, thresholds, positives, negatives)
+        there = defined(curve)
+        if there.is_cpu and not there:
+            return nan_like(batch)
+        value = measure(curve, relative)
+        return value if there.is_cpu else torch.where(there, value, torch.nan)
 
     masses = (hit, mass - hit)
     return Ranking(

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from ..engine import Batch, Engine
 from ..errors import InputError
+from ..ordering import joined
 from ..smooth import QUICK, ByClasses, SmoothEngine, SmoothForm
 from ..sorted import SIDE_BY_SIDE, PairForm, PairProblem, SortedEngine
-from ..ties import joined
 from .auroc import mean_of_problems
 from .curve import nan_like
 from .of_pairs import OfPairs
@@ -23,8 +23,8 @@ from .of_pairs import OfPairs
 Matrix = tuple[tuple[float, ...], ...]
 
 #: Up to so many scores in all, every pair of classes keeps the examples of the other classes, at weight 0: taking them
-#: out needs more operations than it saves.
-WHOLE_ROWS = 1 << 12
+#: out needs more operations than it saves. On a device the host would have to wait for how many examples a class has.
+WHOLE_ROWS, WHOLE_ROWS_THERE = 1 << 12, 1 << 24
 
 
 #: Two saved costs tie when they differ by at most so many roundings of the largest score (times the largest cost):
@@ -90,7 +90,8 @@ class AUCMu(OfPairs):
 
     def pair_form(self, batch: Batch, fresh: Tensor | None = None) -> PairForm:
         rows, classes = batch.scores.shape
-        if self.partition is None and rows * classes * (classes - 1) // 2 <= WHOLE_ROWS:
+        most = WHOLE_ROWS if batch.scores.is_cpu else WHOLE_ROWS_THERE
+        if self.partition is None and rows * classes * (classes - 1) // 2 <= most:
             return PairForm(batch.scores, (_whole_rows(batch, fresh),))
         counts = torch.bincount(batch.targets, minlength=classes).tolist()
         present, longest = [k for k, count in enumerate(counts) if count], max(counts)

@@ -9,11 +9,19 @@ import torch
 from torch import Tensor
 
 from ..direct import HasArgmax, RankingForm, rows_of
-from ..engine import Batch, Engine
+from ..engine import Batch, Engine, Number
 from ..smooth import QUICK, HasSmooth, Ranking, SmoothEngine, queried_items
 from ..smooth.sums import SMALL
 from .base import Metric
-from .lists import list_weights, mean_over_lists, rows_of_numbers, shares_of_lists, sorted_lists, worth_of_lists
+from .lists import (
+    defined_sum,
+    list_weights,
+    mean_over_lists,
+    rows_of_numbers,
+    shares_of_lists,
+    sorted_lists,
+    worth_of_lists,
+)
 
 
 @dataclass(frozen=True)
@@ -62,7 +70,7 @@ class AveragePrecision(Metric, HasArgmax, HasSmooth):
             mass = queries.ones(torch.float64) if own is None else own
             return self._of_counts(mass, above[0], above[0] + above[1], by_list)
 
-        def priced(above: Tensor, relative: Tensor | float) -> tuple[float, Tensor]:
+        def priced(above: Tensor, relative: Tensor | float) -> tuple[Number, Tensor]:
             """``Σ share · tp / (tp + fp)`` and its derivatives."""
             if own is None and queries.counts is not None:
                 share = queries.of_lists(worth_of_lists(batch, queries.counts), torch.float64)
@@ -73,10 +81,8 @@ class AveragePrecision(Metric, HasArgmax, HasSmooth):
             decided = (tp + fp).clamp_min(smallest)
             inverse = share / decided
             precisions = tp * inverse
-            # Every query is a positive; only lists of weight 0 leave none of them.
-            there = share.shape[1] > 0 if by_list is None else bool(share.any())
             steep = precisions / decided
-            return float(precisions.sum()) if there else float("nan"), torch.stack((inverse - steep, -steep))
+            return defined_sum(precisions, share, by_list is None), torch.stack((inverse - steep, -steep))
 
         return Ranking(batch.scores, queries, (hit, rest), measure, batch.targets, counted, hits=True, priced=priced)
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from .. import checks
 from ..engine import Batch, Engine
 from ..errors import InputError, UnsupportedPairError
+from ..watch import ProbabilityWatch
 from .curve import BestThreshold
 
 _GATES = {"binary": checks.binary, "multiclass": checks.multiclass, "lists": checks.lists}
@@ -49,7 +50,7 @@ class Metric(ABC):
         """
         with torch.no_grad():
             batch = self.check(scores, targets, weights=weights, where=where, groups=groups)
-            checks.ProbabilityWatch(batches=1).look(scores, batch.scores, self.decided_at(batch))
+            ProbabilityWatch(batches=1).look(scores, batch.scores, self.decided_at(batch))
             return self.exact(batch)
 
     def best_threshold(

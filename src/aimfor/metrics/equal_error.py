@@ -56,5 +56,5 @@ class EqualErrorRate(Metric, HasSmooth):
         return SmoothEngine(0.5, anchor=0.5, anchor_temperature=0.5)
 
 
-def _both(curve: Curve) -> bool:
-    return bool(curve.positives > 0) and bool(curve.negatives > 0)
+def _both(curve: Curve) -> Tensor:
+    return torch.minimum(curve.positives, curve.negatives) > 0

@@ -8,10 +8,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..engine import Batch, Engine
+from ..engine import Batch, Engine, Number, number
 from ..smooth import ByClasses, HasSmooth, SmoothEngine, SmoothForm
 from ..smooth.decisions import root_mean_square
-from ..smooth.form import Softness
+from ..smooth.form import Softness, equals
 from .base import Metric
 
 
@@ -67,24 +67,26 @@ class KappaForm(SmoothForm):
     targets: Tensor
     mass: Tensor
 
-    def spread(self) -> float:
+    def spread(self) -> Number:
         x = self.scores.detach()
         return root_mean_square(x - x.mean(-1, keepdim=True), self.mass[:, None].expand_as(x))
 
-    def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
+    def loss(self, softness: Softness) -> tuple[Tensor, Number, Tensor | None]:
         softness.refuse_bounds("decisions for the highest of several scores")
-        there = self.targets[self.mass > 0]
-        if not there.numel() or bool((there == there[0]).all()):
+        if not self.mass.numel():
+            return self.scores.sum(), float("nan"), None
+        counted, classes = self.mass > 0, self.scores.shape[1]
+        lowest = torch.where(counted, self.targets, classes).amin()
+        several = torch.where(counted, self.targets, -1).amax() > lowest
+        if several.is_cpu and not several:
             return self.scores.sum() * 0.0, float("nan"), None
-        if softness.temperature > 0:
-            soft = torch.softmax(self.scores / softness.temperature, -1)
+        if equals(softness.temperature, 0.0):
+            soft = torch.nn.functional.one_hot(self.scores.argmax(-1), classes)
         else:
-            soft = torch.nn.functional.one_hot(self.scores.argmax(-1), self.scores.shape[1])
-        value = _kappa(soft.double(), self.targets, self.mass)
+            soft = torch.softmax(self.scores / softness.temperature, -1)
+        value = _kappa(soft.double(), self.targets, torch.where(several, self.mass, 1.0))
         loss = (1.0 - value).to(self.scores)
-        if softness.enlarge != 1.0:
-            loss = loss.detach() + softness.enlarge * (loss - loss.detach())
-        return loss, float(value.detach()), None
+        return loss, number(torch.where(several, value.detach(), torch.nan)), None
 
 
 def _mass(batch: Batch) -> Tensor:

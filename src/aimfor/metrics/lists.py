@@ -8,13 +8,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..engine import Batch, Engine
+from ..engine import Batch, Engine, Number
 from ..errors import InputError
-from ..ordering import ordered
+from ..ordering import first_places, last_places, ordered
 from ..smooth import QUICK, QueriedItems, SmoothEngine, listwise_entropy, pairwise_logistic
 from ..smooth.ledger import FEW, inverse_means
 from ..smooth.sums import SMALL
-from ..ties import first_places, last_places
 
 
 def sorted_lists(scores: Tensor) -> tuple[Tensor, Tensor]:
@@ -120,18 +119,27 @@ def shares_of_lists(batch: Batch, defined: Tensor) -> Tensor:
     return mass / mass.sum().clamp_min(torch.finfo(mass.dtype).tiny)
 
 
+def defined_sum(terms: Tensor, shares: Tensor, all_count: bool) -> Number:
+    """The sum of ``(b, p)`` terms, NaN if no query has a share; where all have one, there has to be a query."""
+    if not terms.is_cpu:
+        return torch.where(shares.any(), terms.sum(), torch.nan)
+    there = terms.shape[1] > 0 if all_count else bool(shares.any())
+    return float(terms.sum()) if there else float("nan")
+
+
 def worth_of_lists(batch: Batch, totals: Tensor | list[int]) -> Tensor | float:
     """``(b, 1)``: a list's share in the mean over its total ``(b,)``; lists whose total is 0 are undefined.
 
     Totals of unweighted lists may be plain numbers.
     """
-    if isinstance(totals, list) or (len(totals) <= FEW and list_weights(batch) is None):
-        listed = totals if isinstance(totals, list) else totals.tolist()
-        worth = inverse_means([float(total) for total in listed])
+    if isinstance(totals, Tensor) and len(totals) <= FEW and list_weights(batch) is None and totals.is_cpu:
+        totals = totals.tolist()
+    if isinstance(totals, list):
+        worth = inverse_means([float(total) for total in totals])
         return (
             worth[0]
             if len(worth) == 1
-            else torch.tensor([[one] for one in worth], dtype=torch.float64, device=batch.scores.device)
+            else torch.tensor(worth, dtype=torch.float64, device=batch.scores.device)[:, None]
         )
     defined = totals > 0
     return (shares_of_lists(batch, defined) / torch.where(defined, totals, 1.0))[:, None]
@@ -139,25 +147,25 @@ def worth_of_lists(batch: Batch, totals: Tensor | list[int]) -> Tensor | float:
 
 def listwise(
     batch: Batch, grades: Tensor, queries: QueriedItems | None = None
-) -> Callable[[Tensor], tuple[float, Tensor]]:
+) -> Callable[[Tensor], tuple[Number, Tensor]]:
     """The anchor of metrics of lists: of scores ``(b, l)``, softmax cross-entropy against ``(b, l)`` grades' shares.
 
     Grades are >= 0; lists in which all are 0 have no part in it. ``queries`` are the others, where they are known.
     """
 
-    def companion(scores: Tensor) -> tuple[float, Tensor]:
+    def companion(scores: Tensor) -> tuple[Number, Tensor]:
         if len(grades) != 1 or batch.weights is not None:
             return listwise_entropy(scores, grades, batch.where, shares_of_lists(batch, grades.sum(1) > 0))
-        known = batch.where is None and queries is not None and 0 < queries.positions.shape[1] < grades.shape[1]
-        return listwise_entropy(scores, grades, batch.where, None, ordered=known)
+        differ = batch.where is None and queries is not None and 0 < queries.positions.shape[1] < grades.shape[1]
+        return listwise_entropy(scores, grades, batch.where, None, ordered=differ)
 
     return companion
 
 
-def pairwise(batch: Batch, hit: Tensor) -> Callable[[Tensor], tuple[float, Tensor]]:
+def pairwise(batch: Batch, hit: Tensor) -> Callable[[Tensor], tuple[Number, Tensor]]:
     """The anchor of the first places: of scores ``(b, l)``, the logistic loss of each list's pairs of unlike items."""
 
-    def companion(scores: Tensor) -> tuple[float, Tensor]:
+    def companion(scores: Tensor) -> tuple[Number, Tensor]:
         rest = ~hit if batch.where is None else batch.where & ~hit
         return pairwise_logistic(scores, hit, rest, shares_of_lists(batch, hit.any(1)))
 

@@ -12,14 +12,14 @@ from torch import Tensor
 
 from .. import checks
 from ..direct import DirectEngine, HasArgmax, PositionForm
-from ..engine import Batch, Engine
+from ..engine import Batch, Engine, Number
 from ..errors import InputError
-from ..ordering import ordered
+from ..ordering import ordered, shared_worth
 from ..smooth import QUICK, HasSmooth, Ranking, SmoothEngine, queried_items
-from ..ties import shared_worth
 from .base import Metric
 from .lists import (
     cut_width,
+    defined_sum,
     list_weights,
     listwise,
     mean_over_lists,
@@ -156,7 +156,7 @@ class NDCG(Metric, HasArgmax, HasSmooth):
                 discount = discount * soft_cut(above[0], self.k, relative)
             return mean_over_lists((own * discount).sum(1) / ideal, ideal > 0, by_list)
 
-        def priced(above: Tensor, relative: Tensor | float) -> tuple[float, Tensor]:
+        def priced(above: Tensor, relative: Tensor | float) -> tuple[Number, Tensor]:
             """``Σ share · gain · discount / ideal`` and its derivatives."""
             ranks = above[0].clamp_min(1.0)  # lists without an item ask for place 0
             worth, next_rank = own * worth_of_lists(batch, ideal), ranks + 1.0
@@ -171,7 +171,7 @@ class NDCG(Metric, HasArgmax, HasSmooth):
                 worth = worth * inside
                 value = worth * discount
                 slope.mul_(worth).add_(inside.sub_(1.0).mul_(value).div_(width))
-            return float(value.sum()) if own.shape[1] else float("nan"), slope[None]
+            return defined_sum(value, ideal > 0, True), slope[None]
 
         counted = None if batch.where is None else batch.where.to(batch.scores.dtype)
         masses = (torch.ones_like(batch.scores) if counted is None else counted,)

@@ -8,12 +8,22 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from ..ordering import ordered
+from ..engine import Number
+from ..ordering import of_first, of_last, ordered, runs_of
 from ..smooth import Ranking, SmoothForm, SmoothSum, balanced_entropy, queried_items
-from ..smooth.form import LazyValue, Softness, later, read_value, wants_gradient, with_gradient
+from ..smooth.form import (
+    Later,
+    LazyValue,
+    Softness,
+    equals,
+    read_value,
+    scalar,
+    undefined_number,
+    wants_gradient,
+    with_gradient,
+)
 from ..sorted import PairForm, PairProblem
 from ..sorted.kernels import top_fraction
-from ..ties import of_first, of_last, runs_of
 from .lists import rows_of_numbers
 
 ANCHOR_ONLY = "the anchor of balanced labels is differentiated once. SmoothEngine(1.0), without an anchor, has one."
@@ -51,7 +61,7 @@ class PairRows(SmoothForm):
     scale: float
     balanced: bool
 
-    def spread(self) -> float:
+    def spread(self) -> Number:
         return self.ranking.spread()
 
     def holds(self, softness: Softness) -> tuple[str, ...]:
@@ -59,21 +69,21 @@ class PairRows(SmoothForm):
 
     def loss(self, softness: Softness) -> tuple[Tensor, LazyValue, Tensor | None]:
         share = softness.anchor
-        learns = softness.indicator != "sigmoid" or (share < 1.0 and softness.temperature > 0.0)
+        learns = softness.indicator != "sigmoid" or (share < 1.0 and not equals(softness.temperature, 0.0))
         if learns or (share and not self.balanced):
             return self.ranking.loss(softness)
         x, unit = self.scores.detach(), softness.anchor_temperature
         value = self.lazy_value(softness)
-        if value != value:
+        if undefined_number(value):
             return self.scores.sum() * 0.0, value, None
         loss = 0.0 if share == 1.0 else (1.0 - share) * (1.0 - read_value(value))
         if not share:
-            return x.new_full((), loss), value, None
+            return scalar(x, loss), value, None
         companion, slope = self._anchor(x / unit)
-        loss += share * companion
+        loss = loss + share * companion
         if not wants_gradient(self.scores):
-            return x.new_full((), loss), value, None
-        return with_gradient(self.scores, loss, slope.mul_(share * softness.enlarge / unit), ANCHOR_ONLY), value, None
+            return scalar(x, loss), value, None
+        return with_gradient(self.scores, loss, slope.mul_(share / unit), ANCHOR_ONLY), value, None
 
     @cached_property
     def ranking(self) -> Ranking:
@@ -91,11 +101,12 @@ class PairRows(SmoothForm):
     def lazy_value(self, softness: Softness) -> LazyValue:
         """The exact value, found when it is read: it takes a sort."""
         x, a, b, scale = self.scores.detach(), self.a, self.b, self.scale
-        if not bool((a.sum(1) * b.sum(1)).any()):
+        there = (a.sum(1) * b.sum(1)).any()
+        if there.is_cpu and not there:
             return float("nan")
-        return later(x, lambda: float(_metric(misordered(x, a, b), a, b, scale)))
+        return Later(x, lambda: _metric(misordered(x, a, b), a, b, scale), there)
 
-    def _anchor(self, scores: Tensor) -> tuple[float, Tensor]:
+    def _anchor(self, scores: Tensor) -> tuple[Number, Tensor]:
         return balanced_entropy(scores, self.a, self.b)
 
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from .. import checks, distributed
+from ..bank import filled, unfilled
 from ..engine import Batch, Engine, EngineOutput, undefined
-from ..filled import filled, unfilled
 from ..twice import once
 from .duals import Ascent
 from .form import Anchor, HasRates, RateForm

@@ -9,14 +9,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .form import LazyValue, SmoothForm, Softness
+from ..engine import Number, number
+from .form import LazyValue, SmoothForm, Softness, undefined_number
 from .ranks import queried_items, sums_of
-from .sums import DifferenceSums, blocks, bounded_scores
+from .sums import DifferenceSums, blocks, bounded_scores, divided
 
 
 def listwise_entropy(
     scores: Tensor, grades: Tensor, where: Tensor | None, shares: Tensor | None, *, ordered: bool = False
-) -> tuple[float, Tensor]:
+) -> tuple[Number, Tensor]:
     """``−Σ_lists share Σ_j (g_j / Σ g) log softmax(s)_j``, softmax cross-entropy of each list, and its gradient.
 
     A list whose items have all one grade says nothing about an order, and has no part in it.
@@ -42,7 +43,9 @@ def listwise_entropy(
         return 0.0, torch.zeros_like(scores)
     x = bounded_scores(scores)
     x = x if where is None else x.masked_fill(~where, -0.25 * torch.finfo(x.dtype).max)
-    if len(x) == 1:
+    if shares is None and not x.is_cpu:
+        shares = torch.ones(1, dtype=torch.float64, device=x.device)
+    if len(x) == 1 and x.is_cpu:
         items = x.shape[1] if where is None else int(where.sum())
         return _entropy_of_one(x, grades, math.inf if ordered else items, 1.0 if shares is None else float(shares))
     assert shares is not None
@@ -52,10 +55,10 @@ def listwise_entropy(
     share = shares[:, None] * differ
     target = (worth * (share / torch.where(differ, total, 1.0))).to(x)
     logs = torch.log_softmax(x, 1)
-    return -float((target * logs).sum(dtype=torch.float64)), torch.addcmul(-target, logs.exp(), share.to(x))
+    return number(-(target * logs).sum(dtype=torch.float64)), torch.addcmul(-target, logs.exp(), share.to(x))
 
 
-def _entropy_of_one(x: Tensor, grades: Tensor, size: float, share: float) -> tuple[float, Tensor]:
+def _entropy_of_one(x: Tensor, grades: Tensor, size: float, share: float) -> tuple[Number, Tensor]:
     """The same for one list, whose sums are plain numbers; of infinite size if its grades are known to differ."""
     total = float(grades.sum(dtype=torch.float64))
     if not share or not total or (size < math.inf and total >= float(grades.amax()) * size):
@@ -66,7 +69,7 @@ def _entropy_of_one(x: Tensor, grades: Tensor, size: float, share: float) -> tup
     return loss, (shares if share == 1.0 else shares.mul_(share)).sub_(target)
 
 
-def pairwise_logistic(scores: Tensor, positive: Tensor, negative: Tensor, shares: Tensor) -> tuple[float, Tensor]:
+def pairwise_logistic(scores: Tensor, positive: Tensor, negative: Tensor, shares: Tensor) -> tuple[Number, Tensor]:
     """``Σ_lists share mean_ij log(1 + exp(s_j − s_i))``, i a positive and j a negative of the list, and its gradient.
 
     Args:
@@ -93,7 +96,7 @@ def pairwise_logistic(scores: Tensor, positive: Tensor, negative: Tensor, shares
     return binary_logistic(weight, negative.to(scores), sums_of(scores, queries.positions))
 
 
-def balanced_entropy(scores: Tensor, positive: Tensor, negative: Tensor) -> tuple[float, Tensor]:
+def balanced_entropy(scores: Tensor, positive: Tensor, negative: Tensor) -> tuple[Number, Tensor]:
     """Mean over the rows of their logistic loss, in which positives together weigh as much as negatives.
 
     A row without positives, or without negatives, has no part in it.
@@ -121,10 +124,10 @@ def balanced_entropy(scores: Tensor, positive: Tensor, negative: Tensor) -> tupl
     weight, x = a + b, bounded_scores(scores)
     # a · softplus(−x) + b · softplus(x), as softplus(−x) = softplus(x) − x
     loss = (weight * functional.softplus(x) - a * x).sum(dtype=torch.float64)
-    return float(loss), torch.addcmul(-a, weight, torch.sigmoid(x))
+    return number(loss), torch.addcmul(-a, weight, torch.sigmoid(x))
 
 
-def binary_logistic(weight: Tensor, below: Tensor, sums: DifferenceSums) -> tuple[float, Tensor]:
+def binary_logistic(weight: Tensor, below: Tensor, sums: DifferenceSums) -> tuple[Number, Tensor]:
     """``Σ v_i w_j log(1 + exp(s_j − s_i))`` of all lists, and its gradient.
 
     Args:
@@ -137,7 +140,7 @@ def binary_logistic(weight: Tensor, below: Tensor, sums: DifferenceSums) -> tupl
     """
     masses, weights = below[..., None], weight[..., None]
     total = sums.weighed("softplus", masses, weights)
-    return float(total), sums.gradient("sigmoid", masses, weights)
+    return number(total), sums.gradient("sigmoid", masses, weights)
 
 
 def graded_logistic(
@@ -194,12 +197,11 @@ class ByClasses(SmoothForm):
     targets: Tensor
     mass: Tensor | None
 
-    def spread(self) -> float:
+    def spread(self) -> Number:
         return self.form.spread()
 
     def holds(self, softness: Softness) -> tuple[str, ...]:
-        share = softness.enlarge != 1.0
-        return self.form.holds(softness) if softness.anchor < 1.0 else ("the bank's share",) * share
+        return self.form.holds(softness) if softness.anchor < 1.0 else ()
 
     def loss(self, softness: Softness) -> tuple[Tensor, LazyValue, Tensor | None]:
         share = softness.anchor
@@ -208,14 +210,12 @@ class ByClasses(SmoothForm):
                 loss, value = self.scores, self.form.lazy_value(softness)
         else:
             loss, value, _ = self.form.loss(replace(softness, anchor=0.0))
-        if not share or value != value:
-            return loss if value == value else self.scores.sum() * 0.0, value, None
-        tempered = self.scores / softness.anchor_temperature
+        if not share or undefined_number(value):
+            return self.scores.sum() * 0.0 if undefined_number(value) else loss, value, None
+        tempered = divided(self.scores, softness.anchor_temperature)
         if self.mass is None:
             entropy = functional.cross_entropy(tempered, self.targets)
         else:
             each = functional.cross_entropy(tempered, self.targets, reduction="none")
             entropy = (each * (self.mass / self.mass.sum())).sum()
-        if softness.enlarge != 1.0:  # the gradient alone
-            entropy = entropy + (softness.enlarge - 1.0) * (entropy - entropy.detach())
         return entropy if share == 1.0 else (1.0 - share) * loss + share * entropy, value, None

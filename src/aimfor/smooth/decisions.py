@@ -20,12 +20,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..engine import Number, number
 from .form import (
     Measure,
     Plain,
     SmoothForm,
     Softness,
+    equals,
     held_constant,
+    scalar,
+    undefined_number,
     value_and_slopes,
     wants_gradient,
     with_gradient,
@@ -33,15 +37,16 @@ from .form import (
 )
 from .ledger import FEW, Correlation, MeanOfRatios, Ratio, ledger
 from .ranks import bounded, extended
+from .sums import divided
 
 #: Scores at a time whose gradient stays in the cache.
 BLOCK = 1 << 17
 
 #: Value; ``up`` and ``down`` of each row ``(…, 1)``; what all that was counted costs; how many times more that is than
 #: this batch; this batch's counts.
-Priced = tuple[float, Tensor, Tensor, float, float, Tensor]
+Priced = tuple[Number, Tensor, Tensor, Number, Number, Tensor]
 #: The same of classes, ``(b, 1, c)`` each, with the positives of each class in place of the cost.
-PricedClasses = tuple[float, Tensor, Tensor, Tensor, float, Tensor]
+PricedClasses = tuple[Number, Tensor, Tensor, Tensor, Number, Tensor]
 
 
 @dataclass(frozen=True)
@@ -72,16 +77,16 @@ class Decisions(SmoothForm):
     measure: Measure
     ratio: Ratio | MeanOfRatios | Correlation | None = None
 
-    def spread(self) -> float:
+    def spread(self) -> Number:
         return root_mean_square(self.rows.detach(), self.mass)
 
     def holds(self, softness: Softness) -> tuple[str, ...]:
         fixed = self.ratio is not None and self.ratio.fixed_prices
         return ("the anchor's prices",) * bool(softness.anchor and not fixed) + softness.constants()
 
-    def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
+    def loss(self, softness: Softness) -> tuple[Tensor, Number, Tensor | None]:
         x = self.rows.detach()
-        scaled = x if softness.temperature == 1.0 else x / softness.temperature
+        scaled = divided(x, softness.temperature)
         if softness.indicator == "sigmoid":
             soft = torch.sigmoid(scaled)
             steep = None
@@ -89,10 +94,10 @@ class Decisions(SmoothForm):
             soft, steep = bounded(scaled, self.positive, softness.indicator)
         positive = self.positive.to(x.dtype)
         a = positive if self.mass is None else self.mass * positive
-        few = self.ratio is not None and steep is None and len(x) * (x.ndim - 1) <= FEW
+        few = self.ratio is not None and steep is None and len(x) * (x.ndim - 1) <= FEW and x.is_cpu
         priced = self._from_few if few else self._from_tensors
         value, up, down, price, enlarge, counts = priced(soft, a, softness)
-        if value != value:
+        if undefined_number(value):
             return self.rows.sum() * 0.0, value, counts
         loss, share = (1.0 - softness.anchor) * (1.0 - value), softness.anchor
         b = 1.0 - a if self.mass is None else self.mass - a
@@ -102,13 +107,13 @@ class Decisions(SmoothForm):
             steep = soft - soft * soft if steep is None else steep
             gradient = worth.mul_(steep).mul_(-(1.0 - share) * enlarge / softness.temperature)
         # The prices of everything counted, the past included, on the scale of this batch.
-        if share and price > 0:
-            scale = share * enlarge / price
+        scale = share_of_price(share * enlarge, price)
+        if share and scale is not None:
             prices = torch.addcmul(b * (down.clamp_max(0.0) * -scale), a, up.clamp_min(0.0) * scale)
-            same = softness.anchor_temperature == softness.temperature
+            same = equals(softness.temperature, softness.anchor_temperature)
             tempered = scaled if same else x / softness.anchor_temperature
             entropy = functional.binary_cross_entropy_with_logits(tempered, positive, prices, reduction="sum")
-            loss += float(entropy)
+            loss = loss + number(entropy)
             if wanted:
                 certain = soft if same and softness.indicator == "sigmoid" else torch.sigmoid(tempered)
                 off, steepness = certain - positive, 1.0 / softness.anchor_temperature
@@ -117,7 +122,7 @@ class Decisions(SmoothForm):
                 else:
                     gradient = gradient.addcmul_(prices, off, value=steepness)
         if not wanted:
-            return x.new_full((), loss), value, counts
+            return scalar(x, loss), value, counts
         gradient = torch.zeros_like(x) if gradient is None else gradient
         return with_gradient(self.rows, loss, gradient, self._plain(softness, a, prices)), value, counts
 
@@ -163,18 +168,21 @@ class Decisions(SmoothForm):
         joined, enlarge = with_past(counts, softness.past)
         value, up, down = self._worth(joined, bounds)
         positives, negatives = joined[0] + joined[2], joined[1] + joined[3]
-        if value == 0.0 and not bool(positives.any()) and not bool(down.any()):
-            value = float("nan")  # no positive, and without one nothing changes the metric (F_β, IoU)
-        price = (
-            float((up.clamp_min(0.0) * positives - down.clamp_max(0.0) * negatives).sum()) if softness.anchor else 0.0
-        )
+        # Without a positive nothing changes some metrics (F_β, IoU), which are 0.
+        if isinstance(value, Tensor):
+            value = torch.where((value != 0.0) | positives.any() | down.any(), value, torch.nan)
+        elif value == 0.0 and not bool(positives.any()) and not bool(down.any()):
+            value = float("nan")
+        price: Number = 0.0
+        if softness.anchor:
+            price = number((up.clamp_min(0.0) * positives - down.clamp_max(0.0) * negatives).sum())
         return value, up.to(soft).unsqueeze(-1), down.to(soft).unsqueeze(-1), price, enlarge, counts
 
-    def _worth(self, joined: Tensor, bounds: bool) -> tuple[float, Tensor, Tensor]:
+    def _worth(self, joined: Tensor, bounds: bool) -> tuple[Number, Tensor, Tensor]:
         """The metric of the counts, and what one more right and one more wrong decision of each row are worth."""
-        if self.ratio is not None and not bounds:
+        if isinstance(self.ratio, Ratio | MeanOfRatios) and not bounds:
             value, up, down = self.ratio.of_many(joined.reshape(4, -1))
-            return value, up.view(joined.shape[1:]), down.view(joined.shape[1:])
+            return number(value), up.view(joined.shape[1:]), down.view(joined.shape[1:])
         measure = self._measure
         value, slopes = value_and_slopes((lambda at: extended(measure, at)) if bounds else measure, joined)
         return value, slopes[0] - slopes[2], slopes[1] - slopes[3]
@@ -195,13 +203,20 @@ class Decisions(SmoothForm):
         return torch.stack((tp, fp, (positives - tp).clamp_min(0.0), (everything - positives - fp).clamp_min(0.0)))
 
 
-def root_mean_square(x: Tensor, mass: Tensor | None) -> float:
+def share_of_price(share: Number, price: Number) -> Number | None:
+    """The share over the price; 0 for no price on a device, and None where that is known."""
+    if isinstance(price, Tensor):
+        return torch.where(price > 0, share / price, 0.0)
+    return share / price if price > 0 else None
+
+
+def root_mean_square(x: Tensor, mass: Tensor | None) -> Number:
     if not x.numel():
         return 0.0
     squares = x.double().square()
     if mass is None:
-        return float(squares.mean().sqrt())
-    return float(((squares * mass).sum() / mass.sum().clamp_min(torch.finfo(torch.float64).tiny)).sqrt())
+        return number(squares.mean().sqrt())
+    return number(((squares * mass).sum() / mass.sum().clamp_min(torch.finfo(torch.float64).tiny)).sqrt())
 
 
 @dataclass(frozen=True)
@@ -234,7 +249,7 @@ class ClassDecisions(SmoothForm):
     measure: Measure
     ratio: Ratio | None = None
 
-    def spread(self) -> float:
+    def spread(self) -> Number:
         x = self.rows.detach()
         centred = x - x.mean(-1, keepdim=True)
         return root_mean_square(centred, None if self.mass is None else self.mass[..., None].expand_as(x))
@@ -243,17 +258,17 @@ class ClassDecisions(SmoothForm):
         fixed = self.ratio is not None and (self.ratio.fixed_prices or self.ratio.fixed_when_summed)
         return ("the anchor's prices",) * bool(softness.anchor and not fixed) + softness.constants()
 
-    def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
+    def loss(self, softness: Softness) -> tuple[Tensor, Number, Tensor | None]:
         softness.refuse_bounds("decisions for the highest of several scores")
         x, targets = self.rows.detach(), self.targets.unsqueeze(-1)
-        scaled = x if softness.temperature == 1.0 else x / softness.temperature
+        scaled = divided(x, softness.temperature)
         soft = _softmax(scaled)
         own = soft.gather(-1, targets)  # what is said of the true class; no table of truths is made
-        few = self.ratio is not None and len(x) == 1 and x.shape[-1] <= FEW
+        few = self.ratio is not None and len(x) == 1 and x.shape[-1] <= FEW and x.is_cpu
         value, up, down, positives, enlarge, counts = (self._from_few if few else self._from_tensors)(
             soft, own, softness.past
         )
-        if value != value:
+        if undefined_number(value):
             return self.rows.sum() * 0.0, value, counts
         loss, share = (1.0 - softness.anchor) * (1.0 - value), softness.anchor
         each, certain = None, soft
@@ -261,16 +276,16 @@ class ClassDecisions(SmoothForm):
             # What one example of its class is worth: a right decision instead of a wrong one for any other class.
             others = (down.sum(-1, keepdim=True) - down) / max(x.shape[-1] - 1, 1)
             price = (up - others).clamp_min_(0.0)
-            total = float((price * positives).sum()) / enlarge
-            if total > 0:
-                each = self._of_targets(price * (share / total))
+            scale = share_of_price(share * enlarge, number((price * positives).sum()))
+            if scale is not None:
+                each = self._of_targets(price * scale)
                 each = each if self.mass is None else each * self.mass[..., None]
-                same = softness.anchor_temperature == softness.temperature
+                same = equals(softness.temperature, softness.anchor_temperature)
                 tempered = scaled if same else x / softness.anchor_temperature
                 certain = soft if same else _softmax(tempered)
-                loss -= float((each * _log_of(tempered, certain, targets)).sum())
+                loss = loss - number((each * _log_of(tempered, certain, targets)).sum())
         if not wants_gradient(self.rows):
-            return x.new_full((), loss), value, counts
+            return scalar(x, loss), value, counts
         scale = -(1.0 - share) * enlarge / softness.temperature
         prices = None if share == 1.0 else (up * scale, down * scale)
         tilt = each if each is None or softness.anchor_temperature == 1.0 else each / softness.anchor_temperature
@@ -339,9 +354,10 @@ class ClassDecisions(SmoothForm):
         """The same in tensors: for many classes, for images, and for any measure."""
         counts = self._counts(soft, own)
         joined, enlarge = with_past(counts, past)
+        value: Number
         if self.ratio is not None and len(soft) == 1:
-            value, *worth = self.ratio.of_many(joined.reshape(4, -1))
-            up, down = (slopes.view(joined.shape[1:]) for slopes in worth)
+            ratio, *worth = self.ratio.of_many(joined.reshape(4, -1))
+            value, (up, down) = number(ratio), (slopes.view(joined.shape[1:]) for slopes in worth)
         else:
             value, slopes = value_and_slopes(lambda leaf: self.measure(*leaf.unbind(0)), joined)
             up, down = slopes[0] - slopes[2], slopes[1] - slopes[3]

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from .. import checks
-from ..bank import ScoreBank
-from ..engine import Batch, Engine, EngineOutput, Stats, undefined, unit_of
+from ..bank import ScoreBank, filled, unfilled
+from ..engine import Batch, Engine, EngineOutput, Stats, clamped, number, undefined, unit_of
 from ..errors import InputError
-from ..filled import filled, unfilled
-from .form import HasSmooth, SmoothForm, Softness
+from ..twice import once
+from .form import HasSmooth, SmoothForm, Softness, defined_flag, held_constant, undefined_number
 from .ranks import INDICATORS
 
 Temperature = float | Callable[[int], float]
@@ -26,6 +26,7 @@ QUICK = 0.25
 #: Batches of masks that a bank remembers at most. Each holds many pixels already, and soft counts from further back are
 #: those of a network that knew less: with 2,048 pictures the IoU of a short run was 2 points lower.
 MASK_BATCHES = 8
+BANK_HELD = held_constant(("the bank's share",))
 
 
 class SmoothEngine(Engine):
@@ -161,19 +162,19 @@ class SmoothEngine(Engine):
     def _solve(self, form: SmoothForm, softness: Softness) -> tuple[EngineOutput, Tensor | None]:
         loss, value, counts = form.loss(softness)
         stats = {"value": value, "temperature": softness.temperature}
-        if value != value:
+        if undefined_number(value):
             return undefined(form.scores, stats), counts
-        return EngineOutput(loss, stats=Stats(stats) if callable(value) else stats), counts
+        defined = defined_flag(value)
+        if defined is None:
+            return EngineOutput(loss, stats=Stats(stats) if callable(value) else stats), counts
+        return EngineOutput(torch.where(defined, loss, 0.0), defined, Stats(stats)), counts
 
     def _softness(self, form: SmoothForm) -> Softness:
         given = self.temperature
-        number = checks.number("temperature(step)", given(int(self.step)), above=0) if callable(given) else float(given)
-        relative = number if self.relative else None
-        if self.relative:
-            number *= unit_of(form.spread())  # all tied: any temperature sees the same
-        return Softness(
-            number, relative, self.anchor, indicator=self.indicator, anchor_temperature=self.anchor_temperature
-        )
+        plain = checks.number("temperature(step)", given(int(self.step)), above=0) if callable(given) else float(given)
+        unit = unit_of(form.spread()) if self.relative else 1.0  # all tied: any temperature sees the same
+        relative = plain if self.relative else None
+        return Softness(plain * unit, relative, self.anchor, None, self.indicator, self.anchor_temperature)
 
     def _among_counts(self, metric: HasSmooth, batch: Batch) -> EngineOutput:
         """This batch's counts on top of those of the recent past, which fade as new ones come."""
@@ -181,10 +182,10 @@ class SmoothEngine(Engine):
         past = self.counts.to(batch.scores.device) if self.counts.numel() else None
         output, counts = self._solve(form, replace(self._softness(form), past=past))
         if counts is not None:
-            examples = float(counts.sum(0).max()) / batch.pixels if counts.numel() else 0.0
-            share = examples / self.size
-            fade = max(0.0, 1.0 - (share if batch.pixels == 1 else max(share, 1.0 / MASK_BATCHES)))
-            self.counts = counts if past is None else fade * past + counts
+            examples = number(counts.sum(0).max()) / batch.pixels if counts.numel() else 0.0
+            share = clamped(examples / self.size, 0.0 if batch.pixels == 1 else 1.0 / MASK_BATCHES, 1.0)
+            # In place: a captured step finds the counts there the next time.
+            self.counts = counts if past is None else past.mul_(1.0 - share).add_(counts)
         return output
 
     def _among_scores(self, metric: HasSmooth, batch: Batch) -> EngineOutput:
@@ -202,9 +203,12 @@ class SmoothEngine(Engine):
         joined, _ = self.bank.join(flat)
         form = self.formulate(metric, _as_list(joined) if one_list else joined)
         n = max(1, flat.targets.numel())
-        output, _ = self._solve(form, replace(self._softness(form), enlarge=max(1.0, _mass(joined) / n)))
+        output, _ = self._solve(form, self._softness(form))
         self.bank.push(flat)
-        return output
+        # A batch of n among N joined examples moves the metric by n/N of what it would move alone; N/n makes up for it.
+        enlarge, loss = (_mass(joined) / n).clamp_min(1.0).to(output.loss), output.loss
+        enlarged = once(loss.detach() + enlarge * (loss - loss.detach()), BANK_HELD, batch.scores)
+        return EngineOutput(enlarged, output.unread if output.unread is not None else output.status, output.stats)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
@@ -228,9 +232,9 @@ class SmoothEngine(Engine):
         return f"temperature={self.temperature!r}, relative={self.relative}, anchor={self.anchor:g}{unit}{bank}{bounds}"
 
 
-def _mass(batch: Batch) -> float:
+def _mass(batch: Batch) -> Tensor:
     weights = batch.effective_weights()
-    return float(batch.targets.numel() if weights is None else (weights > 0).sum())
+    return torch.tensor(batch.targets.numel()) if weights is None else (weights > 0).sum()
 
 
 def _flat(batch: Batch) -> Batch:

@@ -10,16 +10,57 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ..engine import Batch
+from ..engine import Batch, Number, number
 from ..errors import InputError
 from ..twice import again
 from .ledger import refuse_other_rows
 
 #: A metric of float64 counts (tp, fp, fn, tn), each ``(r,)``: a scalar, NaN where undefined.
 Measure = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-#: The metric to show beside a loss: a number, or a function where nothing is learned from it and it costs more than
-#: the loss. A metric that is undefined is always a number, NaN.
-LazyValue = float | Callable[[], float]
+
+
+class Later:
+    """A value that is found when somebody reads it, as nothing is learned from it and it costs more than the loss.
+
+    Args:
+        scores: It is of these, which must not have changed until then: detached, as is everything in ``find``, since a
+            log that keeps the value must not keep the graph.
+        find: The value.
+        defined: Where the scores are on a device, whether the metric is; elsewhere it is known to be.
+    """
+
+    def __init__(self, scores: Tensor, find: Callable[[], Tensor], defined: Tensor | None = None) -> None:
+        self.scores, self.find, self.defined = scores, find, defined
+        self.version = None if scores.is_inference() else scores._version
+
+    def __call__(self) -> float:
+        if self.version is not None and self.scores._version != self.version:
+            raise InputError(
+                "scores",
+                "a tensor that was changed in place after its loss was found",
+                "the scores whose value is read",
+                'Read stats["value"] first, or pass a copy.',
+            )
+        return float(self.find())
+
+
+#: The metric to show beside a loss, NaN where it is undefined: a number, on a device a scalar, or `Later`.
+LazyValue = Number | Later
+
+
+def undefined_number(value: LazyValue) -> bool:
+    """Whether the metric is known to be undefined; on a device nobody waits to know (`defined_flag`)."""
+    return isinstance(value, float) and value != value
+
+
+def equals(number: Number, other: float) -> bool:
+    """Whether a plain number is that; a scalar on a device is not looked at."""
+    return not isinstance(number, Tensor) and number == other
+
+
+def defined_flag(value: LazyValue) -> Tensor | None:
+    """On a device, whether the metric is defined; None for plain numbers."""
+    return ~value.isnan() if isinstance(value, Tensor) else value.defined if isinstance(value, Later) else None
 
 
 @dataclass(frozen=True)
@@ -28,29 +69,25 @@ class Softness:
 
     Attributes:
         temperature: The indicator of ``x > 0`` becomes ``sigmoid(x / temperature)``, in the unit of the scores. At 0
-            (rankings only) it stays what it is, and nothing is learned from it.
+            (rankings only) it stays what it is, and nothing is learned from it. A scalar where it is relative to
+            scores on a device.
         relative: Temperature over the spread of the scores, if it was given so; None leaves it to be found.
         anchor: Share in [0, 1] of the convex companion loss in the result.
         past: Counts of recent batches that are added to this batch's, as `Decisions` returns them, or None.
-        enlarge: Factor on the gradient, for lists joined with remembered scores. A batch of n among N joined examples
-            moves the metric by n/N of what it would move alone; N/n makes up for it. (With ``past`` forms do so
-            themselves.)
         indicator: "sigmoid", or the logistic bound of the metric: "lower" or "upper" (see `bounds`).
         anchor_temperature: The companion loss is of the scores over this; > 0.
     """
 
-    temperature: float
+    temperature: Number
     relative: float | None = None
     anchor: float = 0.0
     past: Tensor | None = None
-    enlarge: float = 1.0
     indicator: str = "sigmoid"
     anchor_temperature: float = 1.0
 
     def constants(self) -> tuple[str, ...]:
         """What the gradient takes as constant whatever the form (`Engine.holds`)."""
-        past = self.past is not None or self.enlarge != 1.0
-        return ("the scores' spread",) * (self.relative is not None) + ("the bank's share",) * past
+        return ("the scores' spread",) * (self.relative is not None) + ("the bank's share",) * (self.past is not None)
 
     def refuse_bounds(self, what: str) -> None:
         """Raises `InputError` for bounds of what has none."""
@@ -69,7 +106,7 @@ class SmoothForm(ABC):
     scores: Tensor
 
     @abstractmethod
-    def spread(self) -> float:
+    def spread(self) -> Number:
         """The scale of the scores: their standard deviation, about the threshold where there is one; 0 if all equal."""
 
     @abstractmethod
@@ -104,7 +141,7 @@ class SmoothSum(SmoothForm):
     scores: Tensor
     parts: tuple[tuple[float, SmoothForm], ...]
 
-    def spread(self) -> float:
+    def spread(self) -> Number:
         spreads = [form.spread() for _, form in self.parts]
         return sum(spreads) / len(spreads) if spreads else 0.0
 
@@ -113,7 +150,7 @@ class SmoothSum(SmoothForm):
 
     def loss(self, softness: Softness) -> tuple[Tensor, float, Tensor | None]:
         results = [(scale, form.loss(softness)) for scale, form in self.parts]
-        outcomes = [(scale, loss, read_value(value)) for scale, (loss, value, _) in results]
+        outcomes = [(scale, loss, float(read_value(value))) for scale, (loss, value, _) in results]
         defined = [(scale, loss, value) for scale, loss, value in outcomes if value == value]
         if not defined:
             return self.scores.sum() * 0.0, float("nan"), None
@@ -141,9 +178,9 @@ def value_and_slopes(measure: Callable[..., Tensor], *at: Tensor) -> tuple[Any, 
         leaves = [tensor.detach().requires_grad_() for tensor in at]
         value = measure(*leaves)
         if not value.requires_grad:
-            return float(value), *map(torch.zeros_like, at)
+            return number(value), *map(torch.zeros_like, at)
         slopes = torch.autograd.grad(value, leaves, allow_unused=True, materialize_grads=True)
-    return float(value.detach()), *(slope.nan_to_num(0.0, 0.0, 0.0) for slope in slopes)
+    return number(value.detach()), *(slope.nan_to_num(0.0, 0.0, 0.0) for slope in slopes)
 
 
 #: A loss of the scores in operations that autograd can differentiate again, or why there is none.
@@ -164,12 +201,12 @@ class WithGradient(torch.autograd.Function):
     """A loss whose gradient was found with it: backward only scales."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, loss: float, gradient: Tensor, plain: Plain) -> Tensor:
+    def forward(ctx: Any, scores: Tensor, loss: Number, gradient: Tensor, plain: Plain) -> Tensor:
         ctx.save_for_backward(scores, gradient)
         ctx.plain = plain
         large = scores.ndim == 2 and scores.numel() >= COLUMNS
         ctx.columns = large and not scores.is_contiguous() and scores.mT.is_contiguous()
-        return scores.new_full((), loss)  # `new_tensor` takes three times as long
+        return scalar(scores, loss)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
@@ -181,7 +218,7 @@ class WithGradient(torch.autograd.Function):
         return gradient * grad, None, None, None
 
 
-def with_gradient(scores: Tensor, loss: float, gradient: Tensor, plain: Plain) -> Tensor:
+def with_gradient(scores: Tensor, loss: Number, gradient: Tensor, plain: Plain) -> Tensor:
     """``loss`` as a scalar of scores' dtype whose gradient with respect to ``scores`` is ``gradient``.
 
     ``plain`` is what a second derivative is found from.
@@ -189,40 +226,25 @@ def with_gradient(scores: Tensor, loss: float, gradient: Tensor, plain: Plain) -
     return WithGradient.apply(scores, loss, gradient, plain)  # type: ignore[no-any-return]
 
 
-def later(scores: Tensor, find: Callable[[], float]) -> Callable[[], float]:
-    """A value to be found when somebody reads it, from scores that must not have changed until then.
-
-    Args:
-        scores: Detached, as is everything in ``find``: a log that keeps the value must not keep the graph.
-        find: The value.
-    """
-    version = None if scores.is_inference() else scores._version
-
-    def read() -> float:
-        if version is not None and scores._version != version:
-            raise InputError(
-                "scores",
-                "a tensor that was changed in place after its loss was found",
-                "the scores whose value is read",
-                'Read stats["value"] first, or pass a copy.',
-            )
-        return find()
-
-    return read
+def scalar(like: Tensor, loss: Number) -> Tensor:
+    """The number as a tensor of that dtype and device."""
+    return (
+        loss.to(like.dtype) if isinstance(loss, Tensor) else like.new_full((), loss)
+    )  # a third of `new_tensor`'s time
 
 
-def read_value(lazy: LazyValue) -> float:
+def read_value(lazy: LazyValue) -> Number:
     """The value itself."""
-    return lazy() if callable(lazy) else lazy
+    return lazy() if isinstance(lazy, Later) else lazy
 
 
-def with_past(counts: Tensor, past: Tensor | None) -> tuple[Tensor, float]:
+def with_past(counts: Tensor, past: Tensor | None) -> tuple[Tensor, Number]:
     """Counts joined with those of the past, and how many times more there are of them."""
     if past is None:
         return counts, 1.0
     refuse_other_rows(counts[0].numel(), past)
-    joined, own = counts + past, float(counts.sum())
-    return joined, float(joined.sum()) / own if own > 0 else 1.0
+    joined, own = counts + past, counts.sum()
+    return joined, number(torch.where(own > 0, joined.sum() / own, 1.0))
 
 
 def wants_gradient(scores: Tensor) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -83,28 +84,29 @@ class Ratio:
         copies = len(rows) if self.summed else 1
         return value, up * copies, down * copies
 
-    def of_many(self, counts: Tensor) -> tuple[float, Tensor, Tensor]:
+    def of_many(self, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The same from ``(4, r)`` float64 counts, in tensors."""
         rows = counts.shape[1]
         counts = counts.sum(1, keepdim=True) if self.summed else counts
-        lines = counts.new_tensor(self._lines())
-        above, below = (lines @ counts).unbind(0)
+        above, below = (_lines_on(self, counts.device) @ counts).unbind(0)
         kept = below != 0.0
         if self.only_finds:
             kept &= counts[0] + counts[2] > 0.0
         shares = kept * (counts[0] + counts[2]) if self.weighted else kept.to(counts)
-        total = float(shares.sum())
-        if not total:
-            nothing = counts.new_zeros(rows)
-            return float("nan"), nothing, nothing
-        each = shares.div_(total) / torch.where(kept, below, 1.0)
+        shares = shares.div_(shares.sum())  # NaN where none counts, and so the value
+        each = shares.nan_to_num(0.0) / torch.where(kept, below, 1.0)
         (u, v, w, z), (a, b, c, e) = self._lines()
         own = above / torch.where(kept, below, torch.inf)
         up, down = each * ((u - w) - own * (a - c)), each * ((v - z) - own * (b - e))
-        return float((own * shares).sum()), up.expand(rows), down.expand(rows)
+        return (own * shares).sum(), up.expand(rows), down.expand(rows)
 
     def _lines(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         return tuple(map(float, self.above)), tuple(map(float, self.below))
+
+
+@lru_cache(maxsize=64)
+def _lines_on(ratio: Ratio, device: torch.device) -> Tensor:
+    return torch.tensor(ratio._lines(), dtype=torch.float64, device=device)
 
 
 @dataclass(frozen=True)
@@ -132,10 +134,11 @@ class MeanOfRatios:
         up, down = ([share * sum(row) for row in zip(*parts, strict=True)] for parts in (ups, downs))
         return share * sum(values), up, down
 
-    def of_many(self, counts: Tensor) -> tuple[float, Tensor, Tensor]:
+    def of_many(self, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         values, ups, downs = zip(*(ratio.of_many(counts) for ratio in self.parts), strict=True)
         share = 1.0 / len(self.parts)
-        return share * sum(values), share * sum(ups[1:], ups[0]), share * sum(downs[1:], downs[0])
+        value, up, down = (share * sum(parts[1:], parts[0]) for parts in (values, ups, downs))
+        return value, up, down
 
 
 class Correlation:
@@ -160,11 +163,6 @@ class Correlation:
         value = (tp * tn - fp * fn) / root
         shift = 0.5 * value * (1.0 / decided - 1.0 / left)  # another decision changes the spread of decisions alone
         return value, [others / root - shift], [-there / root - shift]
-
-    def of_many(self, counts: Tensor) -> tuple[float, Tensor, Tensor]:
-        value, *worth = self.of(counts.tolist())
-        up, down = counts.new_tensor(worth).unbind(0)
-        return value, up, down
 
 
 class Ledger(NamedTuple):

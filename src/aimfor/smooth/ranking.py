@@ -12,14 +12,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..engine import Number, number
 from .companions import binary_logistic, graded_logistic
 from .form import (
     LazyValue,
     Plain,
     SmoothForm,
     Softness,
+    equals,
     held_constant,
     read_value,
+    scalar,
+    undefined_number,
     value_and_slopes,
     wants_gradient,
     with_gradient,
@@ -71,17 +75,17 @@ class Ranking(SmoothForm):
     counted: Tensor | None
     has_cut: bool = False
     hits: bool = False
-    companion: Callable[[Tensor], tuple[float, Tensor]] | None = None
-    priced: Callable[[Tensor, Tensor | float], tuple[float, Tensor]] | None = None
+    companion: Callable[[Tensor], tuple[Number, Tensor]] | None = None
+    priced: Callable[[Tensor, Number], tuple[Number, Tensor]] | None = None
     exact: Callable[[], LazyValue] | None = None
     ones: bool = False
 
-    def spread(self) -> float:
+    def spread(self) -> Number:
         variances = self._variances(self.scores.detach())
         if self.counted is None:
-            return float(variances.mean().sqrt()) if self.scores.numel() else 0.0
+            return number(variances.mean().sqrt()) if self.scores.numel() else 0.0
         size = self.counted.double().sum(1)
-        return float(((variances * size).sum() / size.sum().clamp_min(torch.finfo(torch.float64).tiny)).sqrt())
+        return number(((variances * size).sum() / size.sum().clamp_min(torch.finfo(torch.float64).tiny)).sqrt())
 
     def _variances(self, scores: Tensor) -> Tensor:
         """``(b,)`` float64, of the items that count in each list."""
@@ -124,7 +128,7 @@ class Ranking(SmoothForm):
     def loss(self, softness: Softness) -> tuple[Tensor, LazyValue, Tensor | None]:
         x, share, wanted = self.scores.detach(), softness.anchor, wants_gradient(self.scores)
         # Where nothing is learned from the ranks, they only show a value, and exact ones cost less.
-        sharp = softness.indicator == "sigmoid" and (share == 1.0 or softness.temperature == 0.0)
+        sharp = softness.indicator == "sigmoid" and (share == 1.0 or equals(softness.temperature, 0.0))
         ranks = None if sharp else self._ranks(x, softness)
         value: LazyValue
         if ranks is None and self.exact is not None:
@@ -132,34 +136,33 @@ class Ranking(SmoothForm):
         else:
             above = sharp_above(x, self.queries.positions, self.stacked) if ranks is None else ranks.above().double()
             value, slopes, wider = self._priced(above.movedim(2, 0), softness, learns=ranks is not None)
-        if value != value:
+        if undefined_number(value):
             return self.scores.sum() * 0.0, value, None
         loss, gradient = 0.0 if share == 1.0 else (1.0 - share) * (1.0 - read_value(value)), None
         unit = softness.anchor_temperature
         pairs = None
-        if isinstance(ranks, SoftRanks) and share and self.in_pairs and softness.temperature == unit:
+        if isinstance(ranks, SoftRanks) and share and self.in_pairs and equals(softness.temperature, unit):
             pairs = self.pairs(x, share).unsqueeze(2)  # their sums are those of the ranks
-            loss += float(ranks.logistic(pairs))
+            loss = loss + number(ranks.logistic(pairs))
         if wanted and ranks is not None:
-            steep = slopes.movedim(0, 2).to(x) * (-(1.0 - share) * softness.enlarge)
+            steep = slopes.movedim(0, 2).to(x) * (share - 1.0)
             by_autograd = self.priced is None or wider is not None  # whose slopes cover padding too
             if self.queries.there is not None and by_autograd:
                 steep = steep * self.queries.there.unsqueeze(2)
             if pairs is None:
                 gradient = ranks.gradient(steep)
             else:
-                pairs = pairs if softness.enlarge == 1.0 else pairs * softness.enlarge
                 gradient = ranks.gradient(steep, pairs)  # type: ignore[call-arg]
             if wider is not None:
-                gradient.sub_(wider.to(gradient), alpha=(1.0 - share) * softness.enlarge)
+                gradient.sub_(wider.to(gradient), alpha=1.0 - share)
         if share and pairs is None:
             companion, slope = self._companion(x / unit)
-            loss += share * companion
+            loss = loss + share * companion
             if wanted:
-                scale = share * softness.enlarge / unit
+                scale = share / unit
                 gradient = slope * scale if gradient is None else gradient.add_(slope, alpha=scale)
         if gradient is None:
-            return x.new_full((), loss), value, None
+            return scalar(x, loss), value, None
         return with_gradient(self.scores, loss, gradient, plain_ranking(self, softness)), value, None
 
     def _priced(self, above: Tensor, softness: Softness, learns: bool) -> tuple[Any, ...]:
@@ -169,7 +172,7 @@ class Ranking(SmoothForm):
             return value_and_slopes(lambda at, wide: self.measure(at, self.relative(wide, softness)), above, x)
         relative = self.relative(x, softness) if self.has_cut else above  # without cuts nobody looks at it
         if not learns:
-            return float(self.measure(above, relative)), above, None
+            return number(self.measure(above, relative)), above, None
         if self.priced is not None:
             return *self.priced(above, relative), None
         return *value_and_slopes(lambda leaf: self.measure(leaf, relative), above), None
@@ -186,7 +189,7 @@ class Ranking(SmoothForm):
             return self.queries.of_lists(_by_list([share * mean for mean in inverse_means(sizes)], x), x.dtype)
         weight = self.queries.ones(x.dtype) if self.counted is None else self.queries.take(self.counted.to(x))
         above, below = weight.sum(1), self.stacked[..., -1].sum(1)
-        if len(x) <= FEW:
+        if len(x) <= FEW and x.is_cpu:
             sizes = list(map(float.__mul__, above.tolist(), below.tolist()))
             return weight * _by_list([share * mean for mean in inverse_means(sizes)], x)
         pairs = above.double() * below
@@ -210,12 +213,12 @@ class Ranking(SmoothForm):
         if softness.relative is not None:
             return softness.relative
         least = softness.temperature**2 if self._width_counts(softness) else 0.0
-        if len(scores) == 1 and not scores.requires_grad:
+        if len(scores) == 1 and not scores.requires_grad and scores.is_cpu:
             return softness.temperature / (math.sqrt(max(self._variance_of_one(), least)) or 1.0)
         variances = self._variances(scores)[:, None].clamp_min(least)
         return softness.temperature / torch.where(variances > 0, variances, 1.0).sqrt()
 
-    def _companion(self, scaled: Tensor) -> tuple[float, Tensor]:
+    def _companion(self, scaled: Tensor) -> tuple[Number, Tensor]:
         """Mean over the lists of the mean logistic loss of their pairs with different grades, and its gradient."""
         if self.companion is not None:
             return self.companion(scaled)
@@ -227,7 +230,7 @@ class Ranking(SmoothForm):
         total, slope, weights = graded_logistic(scaled, positions, weight, self.grades.to(scaled), mass)
         defined = weights > 0
         sizes = torch.where(defined, weights, 1.0) * defined.sum().clamp_min(1)
-        return float((total / sizes).sum()), slope / sizes[:, None].to(scaled)
+        return number((total / sizes).sum()), slope / sizes[:, None].to(scaled)
 
 
 def _by_list(numbers: list[float], like: Tensor) -> Tensor | float:

@@ -26,11 +26,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..engine import Number
 from ..ordering import ordered
 from .grid import grid_of
 from .ledger import FEW
 from .series import Series
-from .sums import SMALL, Blocks, DifferenceSums, Term, bounded_scores
+from .sums import SMALL, Blocks, DifferenceSums, Term, bounded_scores, divided
 
 #: Up to so many queries of a list, every difference by itself costs less than a sort.
 FEW_QUERIES = 64
@@ -82,6 +83,8 @@ def queried_items(mask: Tensor) -> QueriedItems:
         >>> queried_items(torch.tensor([[True, False, True]])).positions.tolist()
         [[0, 2]]
     """
+    if not mask.is_cpu:  # the host would wait for their number: all items, of which those that are none are padding
+        return QueriedItems(torch.arange(mask.shape[1], device=mask.device).expand(mask.shape), mask)
     if len(mask) == 1:
         positions = mask[0].nonzero().t()
         return QueriedItems(positions, None, [positions.shape[1]])
@@ -121,7 +124,7 @@ class SoftRanks:
     """
 
     def __init__(
-        self, scores: Tensor, positions: Tensor, masses: Tensor, temperature: float, *, ones: bool = False
+        self, scores: Tensor, positions: Tensor, masses: Tensor, temperature: Number, *, ones: bool = False
     ) -> None:
         self.positions, self.masses, self.temperature, self.ones = positions, masses, temperature, ones
         self.sums = sums_of(scores, positions, temperature)
@@ -145,8 +148,7 @@ class SoftRanks:
         terms: list[Term] = [("steep", slopes)]
         if weight is not None:
             terms.append(("sigmoid", weight))
-        gradient = self.sums.gradients(self.masses, terms)
-        return gradient if self.temperature == 1.0 else gradient.div_(self.temperature)
+        return divided(self.sums.gradients(self.masses, terms), self.temperature, inplace=True)
 
 
 def sharp_above(scores: Tensor, positions: Tensor, masses: Tensor) -> Tensor:
@@ -173,13 +175,13 @@ def sharp_above(scores: Tensor, positions: Tensor, masses: Tensor) -> Tensor:
     return sums[:, -1:] - 0.5 * (below + upto) + 0.5 * own
 
 
-def sums_of(scores: Tensor, positions: Tensor, temperature: float = 1.0) -> DifferenceSums:
+def sums_of(scores: Tensor, positions: Tensor, temperature: Number = 1.0) -> DifferenceSums:
     """Where queries are few, one by one; else on cells, or by one sort, where the scores lie far apart."""
     scores = scores.contiguous()
     if positions.shape[1] <= FEW_QUERIES or scores.device.type == "mps":
         return Blocks(scores, positions, temperature)
-    # Elsewhere to look at the scores would make the device wait.
-    grid = grid_of(scores, positions, temperature) if scores.device.type == "cpu" else None
+    # Elsewhere to look at the scores would make the host wait.
+    grid = grid_of(scores, positions, float(temperature)) if scores.is_cpu else None
     return Series(scores, positions, temperature) if grid is None else grid
 
 
@@ -221,7 +223,7 @@ class BoundedRanks:
     """
 
     def __init__(
-        self, scores: Tensor, positions: Tensor, masses: Tensor, temperature: float, indicator: str, *, hits: bool
+        self, scores: Tensor, positions: Tensor, masses: Tensor, temperature: Number, indicator: str, *, hits: bool
     ) -> None:
         self.scores, self.positions, self.lower = bounded_scores(scores / temperature), positions, indicator == "lower"
         self.temperature = temperature

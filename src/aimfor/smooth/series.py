@@ -20,8 +20,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..engine import Number
 from ..ordering import ordered
-from .sums import DifferenceSums, Kernel, Term, bounded_scores, kernel_of
+from .sums import DifferenceSums, Kernel, Term, bounded_scores, divided, kernel_of
 
 #: The highest power of u.
 DEGREE = {torch.float32: 11, torch.float64: 20}
@@ -44,7 +45,7 @@ class Series(DifferenceSums):
         temperature: What differences are divided by.
     """
 
-    def __init__(self, scores: Tensor, positions: Tensor, temperature: float = 1.0) -> None:
+    def __init__(self, scores: Tensor, positions: Tensor, temperature: Number = 1.0) -> None:
         self.temperature, self.degree = temperature, DEGREE[scores.dtype]
         (self.lists, self.items), self.blocks = scores.shape, -(-scores.shape[1] // SIZE)
         rows, self.order = ordered(scores)
@@ -157,7 +158,7 @@ class Series(DifferenceSums):
             return self._bases[rows.start]
         scores = self.scores[rows]
         ends = torch.stack((scores[:, :1] - scores, scores - scores[:, -1:]))
-        table = polynomials((ends if self.temperature == 1.0 else ends.div_(self.temperature)).exp_(), self.degree)
+        table = polynomials(divided(ends, self.temperature, inplace=True).exp_(), self.degree)
         both = table.transpose(0, 1).contiguous(), table.permute(1, 2, 0).contiguous()
         if self._keeps:
             self._bases[rows.start] = both
@@ -169,7 +170,7 @@ class Series(DifferenceSums):
         if soft is None:
             scores = self.scores[rows]
             gaps = scores.unsqueeze(2) - scores.unsqueeze(1)
-            soft = (gaps if self.temperature == 1.0 else gaps.div_(self.temperature)).sigmoid_()
+            soft = divided(gaps, self.temperature, inplace=True).sigmoid_()
             if self._keeps:
                 self._nears[rows.start] = soft
         if kernel == "softplus":  # log(1 + u) is −log of the sigmoid of |gap|
@@ -262,7 +263,7 @@ class Passage:
         temperature: What differences of scores are divided by.
     """
 
-    def __init__(self, low: Tensor, high: Tensor, degree: int, temperature: float) -> None:
+    def __init__(self, low: Tensor, high: Tensor, degree: int, temperature: Number) -> None:
         (lists, self.blocks), self.outer = low.shape, None
 
         def decay(gaps: Tensor) -> Tensor:

@@ -18,6 +18,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..engine import Number
+
 Kernel = Literal["sigmoid", "steep", "softplus"]
 #: A function, and what its sums are weighed by: ``(b, p, q)``, for the last q of the masses.
 Term = tuple[Kernel, Tensor]
@@ -36,6 +38,13 @@ def kernel_of(kernel: Kernel, gaps: Tensor, soft: Tensor | None = None) -> Tenso
         return functional.softplus(bounded_scores(gaps), threshold=40.0)  # 20, the default, is 2e-9 off in float64
     soft = torch.sigmoid(gaps) if soft is None else soft
     return soft if kernel == "sigmoid" else torch.addcmul(soft, soft, soft, value=-1.0)
+
+
+def divided(x: Tensor, unit: Number, *, inplace: bool = False) -> Tensor:
+    """By the unit of scores; most often it is 1."""
+    if not isinstance(unit, Tensor) and unit == 1.0:
+        return x
+    return x.div_(unit) if inplace else x / unit
 
 
 def bounded_scores(scores: Tensor) -> Tensor:
@@ -75,7 +84,7 @@ class Blocks(DifferenceSums):
         temperature: What differences are divided by.
     """
 
-    def __init__(self, scores: Tensor, positions: Tensor, temperature: float = 1.0) -> None:
+    def __init__(self, scores: Tensor, positions: Tensor, temperature: Number = 1.0) -> None:
         self.scores, self.positions, self.temperature = scores, positions, temperature
         self.queried = scores.gather(1, positions)
         pairs = scores.numel() * positions.shape[1]
@@ -150,8 +159,7 @@ class Blocks(DifferenceSums):
         queried = self.queried if rows is None else self.queried[rows, some]
         gaps = self._gaps
         if gaps is None:
-            gaps = scores.unsqueeze(1) - queried.unsqueeze(2)
-            gaps = gaps if self.temperature == 1.0 else gaps.div_(self.temperature)
+            gaps = divided(scores.unsqueeze(1) - queried.unsqueeze(2), self.temperature, inplace=True)
         if kernel == "softplus":
             return kernel_of(kernel, gaps)
         if self._whole:  # one block: softplus may ask for them next

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .. import checks
 from ..bank import ScoreBank
-from ..engine import Batch, Engine, EngineOutput, internal_dtype, undefined
+from ..engine import Batch, Engine, EngineOutput, Number, internal_dtype, undefined
 from ..errors import InputError
 from ..twice import again
 from .form import HasPairs, PairForm, PairProblem
@@ -82,43 +82,48 @@ class SortedEngine(Engine):
         return metric.pair_form(batch)
 
     def solve(self, form: PairForm) -> EngineOutput:
-        terms, defined, weight, everything = [], 0, 0.0, 0.0
+        terms, everything = [], 0.0
+        defined: int | Tensor = 0
+        weight: Number = 0.0
         for problem in form.problems:
-            loss, count = _PairMean.apply(problem.scores, problem, self.surrogate, self.margin)
+            loss, mass = _PairMean.apply(problem.scores, problem, self.surrogate, self.margin)
             everything += problem.scale * problem.count
-            if count:
+            found = mass.count_nonzero()
+            count = int(found) if found.is_cpu else found  # elsewhere the host would have to wait
+            if isinstance(count, Tensor) or count:
                 terms.append(loss)
                 defined, weight = defined + count, weight + problem.scale * count
         stats = {"pairs": defined, "problems": sum(problem.count for problem in form.problems)}
         if not terms:
             return undefined(form.scores, stats)
         loss = terms[0] if len(terms) == 1 else torch.stack(terms).sum()
-        if defined < stats["problems"]:
-            # Classes missing from a mini-batch: the mean is over the pairs of classes that are there.
-            loss = loss * (everything / weight)
-        return EngineOutput(loss, stats=stats)
+        # Classes missing from a mini-batch: the mean is over the pairs of classes that are there.
+        if isinstance(weight, Tensor):
+            return EngineOutput(loss * torch.where(weight > 0, everything / weight, 0.0), weight > 0, stats)
+        return EngineOutput(loss * (everything / weight) if defined < stats["problems"] else loss, stats=stats)
 
     def extra_repr(self) -> str:
         return f"surrogate={self.surrogate!r}, margin={self.margin:g}"
 
 
 class _PairMean(torch.autograd.Function):
-    """Scaled mean over the pairs of a problem, summed over problems side by side, and how many of them are defined.
+    """Scaled mean over the pairs of a problem, summed over problems side by side, and the mass of pairs of each.
 
     The gradient is found in the forward pass, and backward only scales it.
     """
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, problem: PairProblem, surrogate: str, margin: float) -> tuple[Tensor, int]:
+    def forward(ctx: Any, scores: Tensor, problem: PairProblem, surrogate: str, margin: float) -> tuple[Tensor, Tensor]:
         total, gradient, mass = _pair_sum(scores, problem, surrogate, margin)
         # A problem without mass has total and gradient zero already.
+        ctx.mark_non_differentiable(mass)
         share = mass.clamp_min(torch.finfo(mass.dtype).tiny).div_(problem.scale)
         total, gradient = total.div_(share).sum(), gradient.div_(share.unsqueeze(-1))
         # float32 cannot hold the square of 1e30: stay finite, also in a sum over many problems that is scaled up for
         # the classes that are missing. (A gradient is at most the spread, which it can hold.)
         ctx.save_for_backward(scores, gradient.to(scores.dtype))
         ctx.again = problem, surrogate, margin
-        return total.clamp(0.0, 1e-6 * torch.finfo(scores.dtype).max).to(scores.dtype), int(mass.count_nonzero())
+        return total.clamp(0.0, 1e-6 * torch.finfo(scores.dtype).max).to(scores.dtype), mass
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor, grad_count: Any) -> tuple[Tensor, None, None, None]:

@@ -22,8 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..ordering import ordered
-from ..ties import first_places, last_places, of_first, of_last
+from ..ordering import first_places, last_places, of_first, of_last, ordered
 
 Kernel = Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
 

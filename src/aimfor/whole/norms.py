@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..checks import callers_level
+from ..errors import callers_level
 
 BatchNorm = nn.modules.batchnorm._BatchNorm
 #: Modules whose buffers are running statistics.

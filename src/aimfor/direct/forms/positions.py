@@ -19,8 +19,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ...ordering import ordered
-from ...ties import shared_worth
+from ...ordering import ordered, shared_worth
 from ..form import LinearForm
 
 
