@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from .. import __version__
 from ..runs.compare.entrants import ENSEMBLE
 from ..runs.compare.plan import BEST_OF_ALL, BEST_RIVAL
-from ..targets.evaluate.results import AnyPart
+from ..targets.results import AnyPart
 from . import figures
 from .ensemble import certificate_section, part_sections
 from .page import number, safe_svg

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 from ..runs.evaluation import TEST_ROWS, EnsembleEvaluation, Members
-from ..targets.evaluate.decisions import rates
-from ..targets.evaluate.results import AnyPart, Beside, Bin, CertificateFound, RankedLists, SeveralClasses, TwoClasses
+from ..targets.evaluate import rates
 from ..targets.importance import Importance
+from ..targets.results import AnyPart, Beside, Bin, CertificateFound, RankedLists, SeveralClasses, TwoClasses
 from . import figures
 from .page import bar, between, number, safe_svg, script_json
 

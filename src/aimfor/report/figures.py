@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..runs.evaluation import Curves
-from ..targets.evaluate.results import Bin
 from ..targets.importance import ColumnImportance
+from ..targets.results import Bin
 
 COLOURS = ("#0b6e99", "#c2571a", "#3b7d3b", "#8a4f9e", "#8c6d1f", "#b03060", "#4a4a4a", "#2f8f8f")
 

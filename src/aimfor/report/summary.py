@@ -6,7 +6,7 @@ from typing import Any
 
 from ..runs.evaluation import TEST_ROWS, AnyEvaluation, EnsembleEvaluation, NeighboursEvaluation, PixelsEvaluation
 from ..targets.evaluate import or_undefined
-from ..targets.evaluate.results import Interval, RankedLists, TwoClasses
+from ..targets.results import Interval, RankedLists, TwoClasses
 from .page import between
 from .pictures import label_row
 

@@ -27,10 +27,10 @@ from ..metrics.at_rate import AtRate
 from ..targets.calibrate import probability
 from ..targets.classes import Labels
 from ..targets.evaluate import evaluate
-from ..targets.evaluate.lists import evaluate_lists, list_importance
-from ..targets.evaluate.results import AnyPart
 from ..targets.folds import make_folds, make_list_folds, make_time_folds
 from ..targets.importance import Importance, permutation_importance
+from ..targets.lists import evaluate_lists, list_importance
+from ..targets.results import AnyPart
 from .evaluation import HELD_OUT_ROWS, TEST_ROWS, Curves, EnsembleEvaluation, Estimate, MemberRow, Members
 from .finished import save_ensemble
 from .folder import CELLS

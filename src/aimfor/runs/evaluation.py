@@ -15,8 +15,8 @@ from pydantic import TypeAdapter
 from ..data import checkpoint
 from ..errors import InputError
 from ..targets.evaluate import or_undefined
-from ..targets.evaluate.results import AnyPart, Interval, Number
 from ..targets.importance import Importance
+from ..targets.results import AnyPart, Interval, Number
 
 if TYPE_CHECKING:
     from .kinds import Task

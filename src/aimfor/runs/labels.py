@@ -19,7 +19,7 @@ from ..data.encode import encode, fit_encoder, restore_encoder
 from ..data.features import FeatureEncoder
 from ..errors import InputError
 from ..learners.ensemble import Ensemble, FolderStore, Progress, fit_ensemble
-from ..targets.evaluate.decisions import confusion, rates
+from ..targets.evaluate import confusion, rates
 from ..targets.folds import stratified
 from ..targets.intervals import bootstrap_interval
 from ..targets.objective import Objective

@@ -33,11 +33,11 @@ from ..errors import InputError
 from ..files import finite
 from ..spelling import is_number
 from ..targets.calibrate import probability
+from ..targets.classes import grades_of, list_numbers
 from ..targets.evaluate import evaluate as evaluated
 from ..targets.evaluate import or_undefined
-from ..targets.evaluate.lists import evaluate_lists
-from ..targets.evaluate.results import TwoClasses
-from ..targets.grades import grades_of, list_numbers
+from ..targets.lists import evaluate_lists
+from ..targets.results import TwoClasses
 from .finished import Run, load_run
 from .folder import kind_of
 

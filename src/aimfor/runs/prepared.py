@@ -22,8 +22,8 @@ from ..data.source import Source, take_copies
 from ..errors import InputError
 from ..learners.ensemble.members.base import Rows
 from ..metrics import NDCG
-from ..targets.classes import GRADES, SEVERAL, Labels, Split, fit_labels, split
-from ..targets.grades import grades_of, list_numbers, split_lists
+from ..targets.classes import GRADES, SEVERAL, Labels, fit_labels, grades_of, list_numbers
+from ..targets.folds import Split, split, split_lists
 from ..targets.objective import Objective, aside_for
 from .folder import fingerprint_of
 

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from ..data import checkpoint
-from ..targets.identities import Gallery
-from ..targets.neighbours import nearest, query_values
+from ..targets.identities import Gallery, nearest, query_values
 from ..targets.pixels import IGNORED, Scenes
 
 if TYPE_CHECKING:
@@ -154,7 +153,7 @@ def neighbour_sheets(gallery: Gallery, vectors: Tensor) -> list[Sheet]:
     rows = torch.from_numpy(gallery.rows(test=True))
     y, mine, names = torch.from_numpy(gallery.y)[rows], vectors[rows], gallery.pictures.names
     values = query_values(mine, y, (1,))["map@r"]
-    neighbours = nearest(mine, None, min(NEIGHBOURS, len(rows) - 1))
+    neighbours = nearest(mine, min(NEIGHBOURS, len(rows) - 1))
     order = values.argsort(stable=True).tolist()
     worst = list({int(y[query]): query for query in reversed(order)}.values())  # of each class the worst query
     worst = sorted(worst, key=lambda query: float(values[query]))[:QUERIES]
@@ -170,7 +169,7 @@ def neighbour_sheets(gallery: Gallery, vectors: Tensor) -> list[Sheet]:
     for title, query in chosen:
         own = gallery.names[int(y[query])]
         tiles = [small(query, f"query, {own}")]
-        beside = zip(neighbours.places[query].tolist(), neighbours.cosines[query].tolist(), strict=True)
+        beside = zip(neighbours.indices[query].tolist(), neighbours.cosines[query].tolist(), strict=True)
         for rank, (number, cosine) in enumerate(beside, 1):
             verdict = "HIT" if y[number] == y[query] else f"miss, {gallery.names[int(y[number])]}"
             tiles.append(small(number, f"{rank}: {verdict} ({cosine:.2f})"))

@@ -1,26 +1,25 @@
-"""Labels to class ids, and the stratified split into training, validation and test rows."""
+"""Labels as class ids, or as grades of rows that ranked lists hold."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import InputError, nearest
-from ..spelling import canonical
+from ..spelling import canonical, is_number
+from .folds import Array, Rows
+from .objective import Objective
 
-Array = NDArray[Any]
-Rows = NDArray[np.int64]
 #: What the negative class is called when it is all other labels.
 REST = "rest"
 #: What to do with more than two classes, beside naming one of them.
 SEVERAL = "use f1_macro, accuracy, auroc_ovr or another metric of several classes"
 GRADES = "name the column that the rows of one ranked list share: --query COLUMN"
+#: LightGBM keeps a table of what each grade is worth, so that grades have an end.
+HIGHEST_GRADE = 1000
 _POSITIVE_WORDS = ("1", "yes", "true", "y", "t", "positive", "pos")
 
 
@@ -40,7 +39,7 @@ class Labels:
     def restore(cls, state: dict[str, Any]) -> Labels:
         """From `state`. Raises `ValueError` for what no training wrote."""
         labels = cls(**state)
-        words = isinstance(labels.classes, list) and all(isinstance(one, str) for one in labels.classes)
+        words = isinstance(labels.classes, list) and all(isinstance(name, str) for name in labels.classes)
         if not words or len(set(labels.classes)) < max(2, len(labels.classes)) or not isinstance(labels.binary, bool):
             raise ValueError("labels that are not two classes or more")
         return labels
@@ -52,12 +51,12 @@ class Labels:
 
     def encode(self, labels: Array) -> Rows:
         """Class ids ``(n,)``. A label may be spelled in another way than in training, as ``1.0`` or ``True``."""
-        known = {canonical(label): i for i, label in enumerate(self.classes)}
-        known |= {label: i for i, label in enumerate(self.classes)}
-        ids = {label: known.get(label, known.get(canonical(label), -1)) for label in dict.fromkeys(labels)}
+        index = {canonical(label): i for i, label in enumerate(self.classes)}
+        index |= {label: i for i, label in enumerate(self.classes)}
+        ids = {label: index.get(label, index.get(canonical(label), -1)) for label in dict.fromkeys(labels)}
         if self.binary and self.classes[0] == REST:
-            ids = {label: int(place == 1) for label, place in ids.items()}
-        strange = next((label for label, place in ids.items() if place < 0), None)
+            ids = {label: int(number == 1) for label, number in ids.items()}
+        strange = next((label for label, number in ids.items() if number < 0), None)
         if strange is not None:
             raise InputError("target", f"the label {strange!r}", "a label seen in training: " + ", ".join(self.classes))
         return np.array([ids[label] for label in labels], dtype=np.int64)
@@ -91,9 +90,9 @@ def labels_of_counts(
             "classes, not free text or a measured number",
             "Choose another column, or make classes of this one.",
         )
-    found = _binary(counts, positive, otherwise) if binary else Labels(sorted(counts, key=_natural), False)
-    _enough_rows(counts, found, rows)
-    return found
+    labels = _binary(counts, positive, otherwise) if binary else Labels(sorted(counts, key=_natural), False)
+    _enough_rows(counts, labels, rows)
+    return labels
 
 
 def _natural(label: str) -> tuple[int, float, str]:
@@ -103,19 +102,12 @@ def _natural(label: str) -> tuple[int, float, str]:
         return 1, 0.0, label
 
 
-def _spelled_as_in(counts: Counter[str], wanted: str) -> str:
-    """The label that says the same: ``True`` is ``true``, ``1.0`` is ``1``."""
-    same = [label for label in counts if label == wanted] or [
-        label for label in counts if canonical(label) == canonical(wanted)
-    ]
-    if not same:
-        raise InputError("positive", repr(wanted), "a value of the target column", nearest(wanted, counts))
-    return same[0]
-
-
 def _binary(counts: Counter[str], positive: str | None, otherwise: str) -> Labels:
-    if positive is not None:
-        positive = _spelled_as_in(counts, positive)
+    if positive is not None and positive not in counts:  # ``True`` is ``true``, ``1.0`` is ``1``
+        same = [label for label in counts if canonical(label) == canonical(positive)]
+        if not same:
+            raise InputError("positive", repr(positive), "a value of the target column", nearest(positive, counts))
+        positive = same[0]
     if len(counts) > 2:
         _same_but_for_case(counts)
         if positive is None:
@@ -143,10 +135,10 @@ def _same_but_for_case(counts: Counter[str]) -> None:
         raise InputError("target", came, "one spelling for each class", "Write them in one way in the file.")
 
 
-def _enough_rows(counts: Counter[str], found: Labels, n: int) -> None:
-    sizes = {one: counts[one] for one in found.classes}
-    if found.binary and found.classes[0] not in counts:
-        sizes = {found.classes[1]: counts[found.classes[1]], "rest": n - counts[found.classes[1]]}
+def _enough_rows(counts: Counter[str], labels: Labels, n: int) -> None:
+    sizes = {name: counts[name] for name in labels.classes}
+    if labels.binary and labels.classes[0] not in counts:
+        sizes = {labels.classes[1]: counts[labels.classes[1]], "rest": n - counts[labels.classes[1]]}
     rare = min(sizes, key=lambda label: sizes[label])
     if sizes[rare] < 3:
         raise InputError(
@@ -157,89 +149,52 @@ def _enough_rows(counts: Counter[str], found: Labels, n: int) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Split:
-    """Row numbers of the three parts."""
+def grades_of(labels: Array, objective: Objective) -> tuple[Labels, Rows]:
+    """Whole numbers from 0: how relevant each row is. Under a metric without grades all above 0 are alike.
 
-    train: Rows
-    validation: Rows
-    test: Rows
-
-
-def split(
-    ids: Rows,
-    seed: int,
-    test: Array | None = None,
-    *,
-    holdout: float = 0.2,
-    aside: float = 0.2,
-    whole: Array | None = None,
-    times: Array | None = None,
-) -> Split:
-    """Stratified: every class gives these shares of its rows to test and validation, and at least one to each part.
-
-    A share of 0 makes no such part: its rows are training rows, as an ensemble holds out folds of those. With ``test``
-    (True for rows that the data sets aside) those are the test part whatever the seed. Rows with one value of
-    ``whole`` stay in one part. With ``times`` the latest rows test, and those before them validate.
+    Raises:
+        InputError: Words, fractions, negative or huge numbers, or one grade only.
     """
-    if times is not None:
-        came = "moments that leave a part of the split without a class"
-        refused = InputError("--time", came, "every class in each")
-        return _whole_split(ids, test, holdout, aside, partial(_latest, times), refused)
-    if whole is not None:
-        if test is not None and set(whole[test]) & set(whole[~test]):
-            came, remedy = "clusters with rows in the given test part and outside it", "Use another."
-            raise InputError("--cluster", came, "each cluster on one side", remedy)
-        came = "clusters that leave a part of the split without a class"
-        refused = InputError("--cluster", came, "classes in many clusters")
-        return _whole_split(ids, test, holdout, aside, partial(_clusters_aside, ids, whole, seed), refused)
-    rng = np.random.default_rng([seed, 20240607])
-    parts: list[list[Rows]] = [[], [], []]
-    for one in np.unique(ids):
-        members = np.flatnonzero(ids == one)
-        rest, held = members, members[:0]
-        if test is not None:
-            rest, held = members[~test[members]], members[test[members]]
-        rest = rng.permutation(rest)
-        kept = max(1, round(aside * len(rest)))
-        if test is None and holdout:
-            take = max(1, round(holdout * len(rest)))
-            held, rest = rest[:take], rest[take:]
-        if len(rest) < 2 or (len(held) < 1 and (holdout or test is not None)):
-            raise InputError("target", "a class without rows in one part of the split", "rows of every class in each")
-        take = min(kept, len(rest) - 1) if aside else 0
-        for part, rows in zip(parts, (rest[take:], rest[:take], held), strict=True):
-            part.append(rows)
-    train, between, held_out = (np.sort(np.concatenate(part)) for part in parts)
-    return Split(train, between, held_out)
+    distinct = set(labels)
+    wrong = next((label for label in sorted(distinct) if not _is_grade(label)), None)
+    if wrong is not None:
+        raise InputError(
+            "target",
+            f"{wrong!r}",
+            f"grades as whole numbers from 0 (not relevant) to at most {HIGHEST_GRADE}",
+            "Number the grades by how relevant a row is.",
+        )
+    grades = np.array([int(float(label)) for label in labels], dtype=np.int64)
+    if grades.min() == grades.max():
+        only = int(grades[0])
+        what = "no row is relevant to its query" if only == 0 else "every row is equally relevant"
+        raise InputError("target", f"the grade {only} in all {len(labels)} rows: {what}", "two grades or more")
+    notes = []
+    if not objective.graded and grades.max() > 1:
+        notes.append(f"{objective.name} knows no grades: every grade above 0 counts as relevant")
+        grades = np.minimum(grades, 1)
+    return Labels([str(grade) for grade in sorted(set(grades.tolist()))], True, notes), grades
 
 
-def _whole_split(
-    ids: Rows, test: Array | None, holdout: float, aside: float, part: Callable[[Rows, float], Rows], refused: Exception
-) -> Split:
-    """The same where some rows stay together: ``part`` gives about a share of rows, and what belongs to them."""
-    everything = np.arange(len(ids))
-    held = np.flatnonzero(test) if test is not None else part(everything, holdout) if holdout else everything[:0]
-    rest = np.setdiff1d(everything, held)
-    share = min(0.5, aside / (1 - (0.0 if test is not None else holdout)))
-    between = part(rest, share) if share else rest[:0]
-    found = Split(np.setdiff1d(rest, between), between, held)
-    for rows in (found.train, *(one for one in (held, between) if len(one))):
-        if len(np.unique(ids[rows])) < len(np.unique(ids)):
-            raise refused
-    return found
+def _is_grade(text: str) -> bool:
+    return is_number(text) and float(text).is_integer() and 0 <= float(text) <= HIGHEST_GRADE
 
 
-def _latest(times: Array, rows: Rows, fraction: float) -> Rows:
-    """Rows of one moment are in one part."""
-    ordered = np.sort(times[rows])
-    first = ordered[min(len(ordered) - 1, round((1 - fraction) * len(ordered)))]
-    return np.asarray(rows[times[rows] >= first])
-
-
-def _clusters_aside(ids: Rows, whole: Array, seed: int, rows: Rows, fraction: float) -> Rows:
-    """With about the classes of all, as far as whole clusters allow."""
-    from sklearn.model_selection import StratifiedGroupKFold
-
-    parts = StratifiedGroupKFold(round(1 / fraction), shuffle=True, random_state=seed)
-    return np.sort(rows[next(parts.split(rows, ids[rows], whole[rows]))[1]])
+def list_numbers(queries: Array, query: str) -> Rows:
+    """One number a query, in the order of their names. Raises `InputError` where every query has one row only."""
+    names, numbers = np.unique(queries.astype(str), return_inverse=True)
+    if len(names) == len(queries):
+        raise InputError(
+            "--query",
+            f"{query!r}, whose {len(names)} values are all different: one row in every query",
+            "a column that rows of one list share",
+            "A single row has no order.",
+        )
+    if len(names) == 1:
+        raise InputError(
+            "--query",
+            f"{query!r} with the one value {str(names[0])!r}",
+            "several queries: some to learn from, others to evaluate on",
+            "Leave --query out if the table is one list.",
+        )
+    return np.asarray(numbers, dtype=np.int64)

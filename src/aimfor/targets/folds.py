@@ -1,8 +1,11 @@
-"""Which rows train and which are held out: stratified folds, whole groups, one split where folds cost too much."""
+"""Which rows train, validate and test: folds and splits, stratified, of whole groups or lists, or in time."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,12 +14,17 @@ from torch import Tensor
 
 from ..errors import InputError
 
+Array = NDArray[Any]
+Rows = NDArray[np.int64]
+
 #: Folds, and how many a table with few rows gets: there a model notices every tenth of the rows it lacks.
 FOLDS, SMALL_FOLDS, SMALL = 5, 10, 1_000
 #: Above this many rows one split tells as much as folds do, at a fraction of the cost.
 ONE_SPLIT_ABOVE = 60_000
 #: The share of the rows that a single split holds out.
 HELD_SHARE = 0.2
+#: Parts of ranked lists where there are no folds: one tests and one validates.
+LIST_PARTS = 5
 
 
 @dataclass(frozen=True)
@@ -85,21 +93,19 @@ def make_folds(
     if len(counts) < 2:
         raise InputError("y", "one class only", "at least two classes")
     notes = []
-    asked = folds or (SMALL_FOLDS if n < SMALL else FOLDS)
+    wanted = folds or (SMALL_FOLDS if n < SMALL else FOLDS)
     if n > ONE_SPLIT_ABOVE and folds is None and not single:
         single = True
         notes.append(f"{n} rows: one split (a fifth of the rows held out) instead of {FOLDS} folds, to save time")
-    most = int(counts.min()) if groups is None else min(int(counts.min()), _groups_with_rarest(y, groups))
+    most = int(counts.min()) if groups is None else min(len(groups[y == label].unique()) for label in y.unique())
     if most < 2:
         what = "row" if groups is None else "group"
-        raise InputError(
-            "y", f"a class with {most} {what}", f"at least 2 {what}s of every class, to train and to hold out"
-        )
-    number = min(asked, most)
-    if number < asked and not single:
-        notes.append(
-            f"{number} folds instead of {asked}: the rarest class has {most} {'rows' if groups is None else 'groups'}"
-        )
+        expected = f"at least 2 {what}s of every class, to train and to hold out"
+        raise InputError("y", f"a class with {most} {what}", expected)
+    number = min(wanted, most)
+    if number < wanted and not single:
+        what = "rows" if groups is None else "groups"
+        notes.append(f"{number} folds instead of {wanted}: the rarest class has {most} {what}")
     held = _split(y, seed, groups, number if not single else min(most, round(1 / HELD_SHARE)))
     held = held[:1] if single else held
     if any(len(y[rows].unique()) < len(counts) for rows in held) and not single:
@@ -121,18 +127,18 @@ def make_time_folds(times: Tensor, y: Tensor, groups: Tensor | None = None, fold
 
     Example:
         >>> times, y = torch.arange(12), torch.arange(12) % 2
-        >>> found = make_time_folds(times, y, folds=2)
-        >>> [(len(found.train(fold)), rows.tolist()) for fold, rows in enumerate(found.held)]
+        >>> in_time = make_time_folds(times, y, folds=2)
+        >>> [(len(in_time.train(fold)), rows.tolist()) for fold, rows in enumerate(in_time.held)]
         [(4, [4, 5, 6, 7]), (8, [8, 9, 10, 11])]
     """
-    asked, n = folds or FOLDS, len(y)
+    wanted, n = folds or FOLDS, len(y)
     ordered = times.sort().values
-    limits = ordered[[min(n - 1, round(part * n / (asked + 1))) for part in range(1, asked + 1)]].unique()
+    limits = ordered[[min(n - 1, round(fold * n / (wanted + 1))) for fold in range(1, wanted + 1)]].unique()
     classes, held, trained = len(y.unique()), [], []
-    for place, limit in enumerate(limits):
+    for number, limit in enumerate(limits):
         here = times >= limit
-        if place + 1 < len(limits):
-            here &= times < limits[place + 1]
+        if number + 1 < len(limits):
+            here &= times < limits[number + 1]
         before = times < limit
         if groups is not None:
             before &= ~torch.isin(groups, groups[here].unique())
@@ -141,7 +147,7 @@ def make_time_folds(times: Tensor, y: Tensor, groups: Tensor | None = None, fold
             trained.append(before.nonzero().reshape(-1))
     if not held:
         raise InputError("--time", "no moment that has every class before it", "rows of every class early and late")
-    notes = [] if len(held) == asked else [f"{len(held)} folds in time instead of {asked}: the others lack a class"]
+    notes = [] if len(held) == wanted else [f"{len(held)} folds in time instead of {wanted}: the others lack a class"]
     return Folds(tuple(held), n, tuple(notes), tuple(trained))
 
 
@@ -160,25 +166,18 @@ def make_list_folds(lists: Tensor, y: Tensor, seed: int, folds: int | None = Non
 
     Example:
         >>> lists = torch.arange(40).div(4, rounding_mode="floor")
-        >>> found = make_list_folds(lists, (torch.arange(40) % 4 == 0).long(), seed=0)
-        >>> [len(lists[rows].unique()) for rows in found.held]
+        >>> folds = make_list_folds(lists, (torch.arange(40) % 4 == 0).long(), seed=0)
+        >>> [len(lists[rows].unique()) for rows in folds.held]
         [2, 2, 2, 2, 2]
     """
     single = single or (folds is None and len(y) > ONE_SPLIT_ABOVE)
-    asked = folds or FOLDS
-    parts = list_parts(lists, y, asked, seed)
+    wanted = folds or FOLDS
+    parts = list_parts(lists, y, wanted, seed)
     if parts is None:
-        raise InputError(
-            "--query",
-            "fewer than two queries whose rows differ in grade",
-            "more of them, to learn from some and hold out others",
-        )
-    notes = (
-        []
-        if len(parts) == asked
-        else [f"{len(parts)} folds instead of {asked}: only so many queries have rows of different grades"]
-    )
-    return Folds(tuple(parts[:1] if single else parts), len(y), tuple(notes))
+        came = "fewer than two queries whose rows differ in grade"
+        raise InputError("--query", came, "more of them, to learn from some and hold out others")
+    note = f"{len(parts)} folds instead of {wanted}: only so many queries have rows of different grades"
+    return Folds(tuple(parts[:1] if single else parts), len(y), () if len(parts) == wanted else (note,))
 
 
 def informative_lists(lists: Tensor, y: Tensor) -> Tensor:
@@ -188,12 +187,12 @@ def informative_lists(lists: Tensor, y: Tensor) -> Tensor:
         >>> informative_lists(torch.tensor([7, 7, 8, 8, 9]), torch.tensor([0, 1, 1, 1, 0])).tolist()
         [7]
     """
-    known, place = lists.unique(return_inverse=True)
+    numbers, index = lists.unique(return_inverse=True)
     low, high = (
-        torch.zeros_like(known).scatter_reduce(0, place, y, how, include_self=False) for how in ("amin", "amax")
+        torch.zeros_like(numbers).scatter_reduce(0, index, y, how, include_self=False) for how in ("amin", "amax")
     )
-    found: Tensor = known[low < high]
-    return found
+    informative: Tensor = numbers[low < high]
+    return informative
 
 
 def list_parts(lists: Tensor, y: Tensor, parts: int, seed: int) -> list[Tensor] | None:
@@ -206,27 +205,19 @@ def list_parts(lists: Tensor, y: Tensor, parts: int, seed: int) -> list[Tensor] 
     every = lists.unique()
     idle = every[~torch.isin(every, useful)]
     order = torch.cat([group[torch.randperm(len(group), generator=generator)] for group in (useful, idle)])
-    part = torch.empty(len(every), dtype=torch.long)
-    part[torch.searchsorted(every, order)] = torch.arange(len(order)) % number
-    of_row = part[torch.searchsorted(every, lists)]
-    return [(of_row == one).nonzero().reshape(-1) for one in range(number)]
+    of_list = torch.empty(len(every), dtype=torch.long)
+    of_list[torch.searchsorted(every, order)] = torch.arange(len(order)) % number
+    of_row = of_list[torch.searchsorted(every, lists)]
+    return [(of_row == part_number).nonzero().reshape(-1) for part_number in range(number)]
 
 
 def _split(y: Tensor, seed: int, groups: Tensor | None, number: int) -> list[Tensor]:
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-    labels = y.numpy()
-    blank = np.zeros(len(labels))
-    if groups is None:
-        parts = StratifiedKFold(number, shuffle=True, random_state=seed).split(blank, labels)
-    else:
-        parts = StratifiedGroupKFold(number, shuffle=True, random_state=seed).split(blank, labels, groups.numpy())
+    labels, splitter = y.numpy(), StratifiedKFold if groups is None else StratifiedGroupKFold
+    ids = None if groups is None else groups.numpy()
+    parts = splitter(number, shuffle=True, random_state=seed).split(np.zeros(len(labels)), labels, ids)
     return [torch.from_numpy(np.sort(held)).long() for _, held in parts]
-
-
-def _groups_with_rarest(y: Tensor, groups: Tensor) -> int:
-    """The fewest groups that any class appears in."""
-    return min(len(groups[y == one].unique()) for one in y.unique())
 
 
 def _checked(folds: Folds, y: Tensor) -> Folds:
@@ -234,12 +225,8 @@ def _checked(folds: Folds, y: Tensor) -> Folds:
     classes = len(y.unique())
     for number in range(len(folds)):
         if len(y[folds.train(number)].unique()) < classes or len(folds.held[number]) == 0:
-            raise InputError(
-                "groups",
-                f"groups whose fold {number + 1} of {len(folds)} would train without one of the {classes} classes",
-                "every class in several groups",
-                "Use another group column, or none.",
-            )
+            came = f"groups whose fold {number + 1} of {len(folds)} would train without one of the {classes} classes"
+            raise InputError("groups", came, "every class in several groups", "Use another group column, or none.")
     if len(folds) == 1 and len(y[folds.held[0]].unique()) < classes:
         raise InputError("y", "a class too rare to train and to hold out in one split", "more rows of it, or folds")
     return folds
@@ -261,22 +248,22 @@ def stratified(labels: NDArray[np.bool_], share: float, random: np.random.Genera
     """
     shares = np.array([1.0 - share, share])
     wanted, room = shares[:, None] * labels.sum(0), shares * len(labels)
-    part = np.full(len(labels), -1)
+    side_of = np.full(len(labels), -1)
     order = random.permutation(len(labels))
     while True:
-        left = labels[part < 0].sum(0)
+        left = labels[side_of < 0].sum(0)
         label = int(np.argmin(np.where(left > 0, left, len(labels) + 1))) if left.any() else None
-        rows = order[part[order] < 0]
+        rows = order[side_of[order] < 0]
         for row in rows if label is None else rows[labels[rows, label]]:
             lacks = room if label is None else wanted[:, label]
             best = np.flatnonzero(lacks == lacks.max())
             best = best[room[best] == room[best].max()]
             side = int(random.choice(best))
-            part[row] = side
+            side_of[row] = side
             room[side] -= 1
             wanted[side] -= labels[row]
         if label is None:
-            return np.asarray(part == 1)
+            return np.asarray(side_of == 1)
 
 
 def rows_of_each(ids: Tensor) -> list[Tensor]:
@@ -288,3 +275,124 @@ def rows_of_each(ids: Tensor) -> list[Tensor]:
         [[1], [0, 2]]
     """
     return list(ids.argsort(stable=True).split(ids.unique(return_counts=True)[1].tolist()))
+
+
+@dataclass(frozen=True)
+class Split:
+    """Row numbers of the three parts."""
+
+    train: Rows
+    validation: Rows
+    test: Rows
+
+
+def split(
+    ids: Rows,
+    seed: int,
+    test: Array | None = None,
+    *,
+    holdout: float = 0.2,
+    aside: float = 0.2,
+    whole: Array | None = None,
+    times: Array | None = None,
+) -> Split:
+    """Stratified: every class gives these shares of its rows to test and validation, and at least one to each part.
+
+    A share of 0 makes no such part: its rows are training rows, as an ensemble holds out folds of those. With ``test``
+    (True for rows that the data sets aside) those are the test part whatever the seed. Rows with one value of
+    ``whole`` stay in one part. With ``times`` the latest rows test, and those before them validate.
+    """
+    if times is not None:
+        came = "moments that leave a part of the split without a class"
+        refused = InputError("--time", came, "every class in each")
+        return _whole_split(ids, test, holdout, aside, partial(_latest, times), refused)
+    if whole is not None:
+        if test is not None and set(whole[test]) & set(whole[~test]):
+            came, remedy = "clusters with rows in the given test part and outside it", "Use another."
+            raise InputError("--cluster", came, "each cluster on one side", remedy)
+        came = "clusters that leave a part of the split without a class"
+        refused = InputError("--cluster", came, "classes in many clusters")
+        return _whole_split(ids, test, holdout, aside, partial(_clusters_aside, ids, whole, seed), refused)
+    rng = np.random.default_rng([seed, 20240607])
+    parts: list[list[Rows]] = [[], [], []]
+    for label in np.unique(ids):
+        members = np.flatnonzero(ids == label)
+        rest, held = members, members[:0]
+        if test is not None:
+            rest, held = members[~test[members]], members[test[members]]
+        rest = rng.permutation(rest)
+        kept = max(1, round(aside * len(rest)))
+        if test is None and holdout:
+            take = max(1, round(holdout * len(rest)))
+            held, rest = rest[:take], rest[take:]
+        if len(rest) < 2 or (len(held) < 1 and (holdout or test is not None)):
+            raise InputError("target", "a class without rows in one part of the split", "rows of every class in each")
+        take = min(kept, len(rest) - 1) if aside else 0
+        for of_classes, rows in zip(parts, (rest[take:], rest[:take], held), strict=True):
+            of_classes.append(rows)
+    return Split(*(np.sort(np.concatenate(of_classes)) for of_classes in parts))
+
+
+def _whole_split(
+    ids: Rows, test: Array | None, holdout: float, aside: float, draw: Callable[[Rows, float], Rows], refused: Exception
+) -> Split:
+    """The same where some rows stay together: ``draw`` gives about a share of rows, and what belongs to them."""
+    everything = np.arange(len(ids))
+    held = np.flatnonzero(test) if test is not None else draw(everything, holdout) if holdout else everything[:0]
+    rest = np.setdiff1d(everything, held)
+    share = min(0.5, aside / (1 - (0.0 if test is not None else holdout)))
+    between = draw(rest, share) if share else rest[:0]
+    parts = Split(np.setdiff1d(rest, between), between, held)
+    for rows in (parts.train, held, between):
+        if (len(rows) or rows is parts.train) and len(np.unique(ids[rows])) < len(np.unique(ids)):
+            raise refused
+    return parts
+
+
+def _latest(times: Array, rows: Rows, fraction: float) -> Rows:
+    """Rows of one moment are in one part."""
+    ordered = np.sort(times[rows])
+    first = ordered[min(len(ordered) - 1, round((1 - fraction) * len(ordered)))]
+    return np.asarray(rows[times[rows] >= first])
+
+
+def _clusters_aside(ids: Rows, whole: Array, seed: int, rows: Rows, fraction: float) -> Rows:
+    """With about the classes of all, as far as whole clusters allow."""
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    parts = StratifiedGroupKFold(round(1 / fraction), shuffle=True, random_state=seed)
+    return np.sort(rows[next(parts.split(rows, ids[rows], whole[rows]))[1]])
+
+
+def split_lists(
+    lists: Rows, grades: Rows, seed: int, test: Array | None, *, holdout: float = 0.2, validation: bool
+) -> Split:
+    """``holdout`` of the queries test and, with ``validation``, a quarter of the others choose; none is in two parts.
+
+    Raises:
+        InputError: Fewer than five queries whose rows differ in grade, or rows that the data sets aside for testing
+            share a query with others.
+    """
+    numbers, y = torch.from_numpy(lists), torch.from_numpy(grades)
+    informative = len(informative_lists(numbers, y))
+    if informative < LIST_PARTS:
+        came = f"{informative} {'query' if informative == 1 else 'queries'} whose rows differ in grade"
+        remedy = "A query of one row, or with one grade in all rows, says nothing about order."
+        raise InputError("--query", came, f"at least {LIST_PARTS}, better a hundred", remedy)
+    if test is not None:
+        aside = np.isin(lists, lists[test])
+        if not np.array_equal(aside, test):
+            raise InputError("--query", "queries with rows both in training and in test data", "whole queries in each")
+        held, rest = np.flatnonzero(test), np.flatnonzero(~test)
+    elif not holdout:
+        held, rest = np.arange(0), np.arange(len(lists))
+    else:
+        parts = list_parts(numbers, y, max(2, round(1 / holdout)), seed)
+        assert parts is not None
+        held, rest = parts[0].numpy(), np.sort(torch.cat(parts[1:]).numpy())
+    if not validation:
+        return Split(rest, rest[:0], held)
+    inner = list_parts(numbers[rest], y[rest], LIST_PARTS - 1, seed + 1)
+    if inner is None:
+        raise InputError("--query", "too few queries to train, validate and test", f"at least {LIST_PARTS}")
+    return Split(rest[np.sort(torch.cat(inner[1:]).numpy())], rest[inner[0].numpy()], held)

@@ -1,15 +1,17 @@
-"""Pictures by class for retrieval, and which classes are learned from and which test."""
+"""Pictures found by their likeness: classes that learn and classes that test, and how near each is to its own."""
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from ..data.backbones import is_backbone, load_backbone
 from ..data.features import SIDE, Work, trained_with
@@ -18,7 +20,6 @@ from ..data.settings import Settings
 from ..data.source import Source
 from ..data.tables import check_size
 from ..errors import InputError
-from .neighbours import depth_of
 
 #: Side of small copies of the pictures where no backbone is named.
 SMALL = 32
@@ -26,6 +27,9 @@ SMALL = 32
 TEST_CLASSES = 5
 #: Classes at least: two to learn from, two to test on. With six or more the metric has classes to choose by.
 LEAST, LEAST_TO_CHOOSE = 4, 6
+#: Similarities held at a time: 64 MB in float32.
+BLOCK = 1 << 24
+_NAME = re.compile(r"map@r|r_precision|recall@([1-9]\d*)")
 
 
 @dataclass(frozen=True)
@@ -65,9 +69,9 @@ def gallery_of(settings: Settings, source: Source) -> Gallery:
         raise InputError(
             "data", f"{len(names)} classes", f"at least {LEAST}: two to learn from and two others to evaluate on"
         )
-    first_member_only = [str(names[one]) for one, count in sorted(Counter(y.tolist()).items()) if count < 2]
-    if first_member_only:
-        some = ", ".join(first_member_only[:3]) + (", …" if len(first_member_only) > 3 else "")
+    single = names[np.bincount(y) < 2].tolist()
+    if single:
+        some = ", ".join(single[:3]) + (", …" if len(single) > 3 else "")
         raise InputError(
             "data",
             f"{some} with one picture",
@@ -80,13 +84,13 @@ def gallery_of(settings: Settings, source: Source) -> Gallery:
         notes.append(
             f"{LEAST_TO_CHOOSE} classes or more would let the metric choose the embedding; there are too few here"
         )
-    found = Gallery(source.as_pictures(), [str(one) for one in names], y.astype(np.int64), test, notes)
-    length = len(found.rows(test=True)) - 1
+    gallery = Gallery(source.as_pictures(), names.tolist(), y.astype(np.int64), test, notes)
+    length = len(gallery.rows(test=True)) - 1
     if depth_of(settings.metric) > length:
         raise InputError(
             "--metric", f"{settings.metric} with lists of {length}", "a k within the lists of test classes"
         )
-    return found
+    return gallery
 
 
 def _test_classes(source: Source, y: NDArray[np.int64], classes: int, seed: int, notes: list[str]) -> NDArray[np.bool_]:
@@ -96,9 +100,9 @@ def _test_classes(source: Source, y: NDArray[np.int64], classes: int, seed: int,
         if set(np.unique(inside)) == {0.0, 1.0} and min((inside == side).sum() for side in (0, 1)) >= 2:
             return np.asarray(inside == 1.0)
         notes.append("train and test folders share classes, so that other classes are kept aside for testing")
-    found = np.zeros(classes, dtype=bool)
-    found[np.random.default_rng([seed, 20240611]).permutation(classes)[: max(2, round(classes / TEST_CLASSES))]] = True
-    return found
+    test = np.zeros(classes, dtype=bool)
+    test[np.random.default_rng([seed, 20240611]).permutation(classes)[: max(2, round(classes / TEST_CLASSES))]] = True
+    return test
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,68 @@ class Preprocessing:
         """``(n, d)`` features, or ``(n, 3, side, side)`` pixels about 0."""
         if not self.weights:
             check_size(Path("pictures"), len(pictures) * self.side**2 * 12)
-            found = np.stack([pictures.square(row, self.side) for row in range(len(pictures))])
-            return torch.from_numpy(found).permute(0, 3, 1, 2).float().div(127.5).sub(1.0).contiguous()
+            pixels = np.stack([pictures.square(row, self.side) for row in range(len(pictures))])
+            return torch.from_numpy(pixels).permute(0, 3, 1, 2).float().div(127.5).sub(1.0).contiguous()
         return torch.from_numpy(work.features(pictures, trained_with(self.model, self.weights), self.side))
+
+
+class Nearest(NamedTuple):
+    """Row numbers ``(n, k)``, the nearest first, and their cosines."""
+
+    indices: Tensor
+    cosines: Tensor
+
+
+def is_retrieval(metric: str) -> bool:
+    """Whether a name is a metric of neighbours: map@r, r_precision, recall@1, recall@10, …"""
+    return _NAME.fullmatch(metric) is not None
+
+
+def depth_of(metric: str) -> int:
+    """How many neighbours recall@k looks at; 1 for the others, which look as far as a class is large."""
+    match = _NAME.fullmatch(metric)
+    return int(match[1]) if match is not None and match[1] else 1
+
+
+def nearest(vectors: Tensor, k: int, *, block: int = BLOCK) -> Nearest:
+    """The k other vectors with the largest cosine, of each.
+
+    Raises:
+        InputError: Fewer others than k.
+
+    Example:
+        >>> x = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
+        >>> nearest(x, 1).indices.reshape(-1).tolist()
+        [1, 0, 1]
+    """
+    n = len(vectors)
+    if k > n - 1:
+        raise InputError("k", repr(k), f"at most {n - 1}, the vectors there are to find")
+    unit = functional.normalize(vectors.float())
+    blocks = [(rows @ unit.t()).topk(k + 1, dim=1) for rows in unit.split(max(1, block // n))]
+    cosines, indices = (torch.cat(values) for values in zip(*blocks, strict=True))
+    own = indices == torch.arange(n)[:, None]
+    own[:, -1] |= ~own.any(1)  # where copies pushed a vector itself off its list, the last one goes instead
+    return Nearest(indices[~own].reshape(-1, k), cosines[~own].reshape(-1, k))
+
+
+def query_values(vectors: Tensor, labels: Tensor, depths: tuple[int, ...]) -> dict[str, Tensor]:
+    """``map@r``, ``r_precision`` and ``recall@k`` of each vector's list of all others, ``(n,)`` float64; NaN without a
+    positive.
+
+    Example:
+        >>> x = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
+        >>> query_values(x, torch.tensor([0, 0, 1, 1]), (1,))["recall@1"].tolist()
+        [1.0, 1.0, 1.0, 1.0]
+    """
+    sizes = labels.bincount()[labels] - 1
+    hit = labels[nearest(vectors, max(int(sizes.max()), *depths, 1)).indices] == labels[:, None]
+    rank = torch.arange(1, hit.shape[1] + 1)
+    inside = hit & (rank <= sizes[:, None])
+    share = sizes.double()
+    values = {
+        "map@r": (inside * (hit.cumsum(1).double() / rank)).sum(1) / share,
+        "r_precision": inside.sum(1).double() / share,
+        **{f"recall@{k}": hit[:, :k].any(1).double() for k in depths},
+    }
+    return {name: torch.where(sizes > 0, value, torch.nan) for name, value in values.items()}

@@ -72,8 +72,8 @@ def permutation_importance(
         >>> x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
         >>> y = (x[:, 0] > 0).long()
         >>> right = lambda s, y: float(((s > 0) == (y > 0)).double().mean())
-        >>> found = permutation_importance(lambda rows: rows[:, 0], right, x, y, ["used", "unused"])
-        >>> [(one.column, one.loss > 0.3) for one in found.columns]
+        >>> importance = permutation_importance(lambda rows: rows[:, 0], right, x, y, ["used", "unused"])
+        >>> [(row.column, row.loss > 0.3) for row in importance.columns]
         [('used', True), ('unused', False)]
     """
     number = len(set(columns))
@@ -89,12 +89,12 @@ def permutation_importance(
     whole = value(before, targets)
     if not np.isfinite(whole):
         return Importance(left_out="the metric is undefined on the rows that were looked at")
-    found = []
+    rows = []
     for name, shuffled in shuffled_by_column(x, columns, shuffles, generator):
         stopped()
-        after = [scores(one) for one in shuffled]
-        found.append(_summary(name, before, after, targets, value, generator))
-    return Importance(sorted(found, key=lambda one: -one.loss), len(x), shuffles, whole)
+        after = [scores(s) for s in shuffled]
+        rows.append(_summary(name, before, after, targets, value, generator))
+    return Importance(sorted(rows, key=lambda row: -row.loss), len(x), shuffles, whole)
 
 
 def _plan(n: int, columns: int, budget: int) -> tuple[int, int] | None:
@@ -112,14 +112,14 @@ def shuffled_by_column(
 ) -> Iterator[tuple[str, Iterator[Tensor]]]:
     """Each column's name, and the rows with its values in another order, so many times; each drawn when asked for."""
 
-    def shuffled(places: list[int]) -> Iterator[Tensor]:
+    def shuffled(outputs: list[int]) -> Iterator[Tensor]:
         for _ in range(shuffles):
             changed = x.clone()
-            changed[:, places] = x[torch.randperm(len(x), generator=generator)][:, places]
+            changed[:, outputs] = x[torch.randperm(len(x), generator=generator)][:, outputs]
             yield changed
 
     for name in dict.fromkeys(columns):
-        yield name, shuffled([place for place, one in enumerate(columns) if one == name])
+        yield name, shuffled([i for i, column in enumerate(columns) if column == name])
 
 
 def _summary(
@@ -131,13 +131,13 @@ def _summary(
     generator: torch.Generator,
 ) -> ColumnImportance:
     n = len(targets)
-    loss = float(np.mean([value(before, targets) - value(one, targets) for one in after]))
-    if all(torch.equal(one, before) for one in after):
+    loss = float(np.mean([value(before, targets) - value(s, targets) for s in after]))
+    if all(torch.equal(s, before) for s in after):
         return ColumnImportance(name, 0.0, 0.0, 0.0)
 
     def lost(rows: Tensor) -> float:
-        one = after[int(torch.randint(len(after), (1,), generator=generator))]
-        return value(before[rows], targets[rows]) - value(one[rows], targets[rows])
+        drawn = after[int(torch.randint(len(after), (1,), generator=generator))]
+        return value(before[rows], targets[rows]) - value(drawn[rows], targets[rows])
 
     seed = int(torch.randint(2**31, (1,), generator=generator))
     low, high = bootstrap_interval(lost, n, seed=seed, draws=_DRAWS) or (None, None)

@@ -52,7 +52,7 @@ def bootstrap_interval(
     """
     if clusters is not None:
         together, of_rows = rows_of_each(clusters), value
-        value = lambda drawn: of_rows(torch.cat([together[one] for one in drawn]))  # noqa: E731
+        value = lambda drawn: of_rows(torch.cat([together[cluster] for cluster in drawn]))  # noqa: E731
         n = most_rows = len(together)
     if n < 2:
         return None

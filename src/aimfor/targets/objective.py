@@ -180,5 +180,5 @@ def _operating_point(metric: AtRate, batch: Batch) -> float:
     """The threshold of the best rate that meets the floor, or of the one nearest to it."""
     curve = threshold_curve(batch)
     best, floored, floor = metric.rates(curve)
-    place = int(torch.where(floored >= floor - ROUNDING, best, floored - 1.0).argmax())
-    return float(just_below(curve.thresholds, place, beyond=0.5))
+    index = int(torch.where(floored >= floor - ROUNDING, best, floored - 1.0).argmax())
+    return float(just_below(curve.thresholds, index, beyond=0.5))

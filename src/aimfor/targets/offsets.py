@@ -23,7 +23,7 @@ from ..errors import InputError
 REACH, STEPS = (4.0, 1.0, 0.25), 81
 ROUNDS = 6
 #: How much of the offsets is taken: offsets of two drives overdo it on the third, and a part of them may still help.
-PARTS = (0.25, 0.5, 0.75, 1.0)
+SHARES = (0.25, 0.5, 0.75, 1.0)
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Offsets:
     Attributes:
         values: ``(c,)`` float64, with mean 0; all 0 where they were no better on groups they were not chosen on.
         argmax: Mean IoU of the pixels without offsets.
-        promised: Mean IoU with offsets, each group decided by offsets chosen without it; the best of four parts.
+        cross_validated: Mean IoU with offsets, each group decided by offsets chosen without it; the best of four parts.
         text: Where the offsets come from, in words.
     """
 
@@ -76,34 +76,32 @@ def fit_offsets(
 
     Example:
         >>> scores = [torch.tensor([[[[2.0, 1.0, 2.0, 0.4]], [[0.0, 0.0, 0.0, 0.0]]]])]
-        >>> found = fit_offsets(scores * 2, [torch.tensor([[[0, 1, 0, 1]]])] * 2)
-        >>> found.decide(scores[0])
+        >>> offsets = fit_offsets(scores * 2, [torch.tensor([[[0, 1, 0, 1]]])] * 2)
+        >>> offsets.decide(scores[0])
         tensor([[[0, 1, 0, 1]]])
-        >>> found.argmax, found.cross_validated
+        >>> offsets.argmax, offsets.cross_validated
         (0.25, 1.0)
     """
     pixels = _checked(scores, targets, groups, ignore, measure)
     counting = _counted(pixels, counted)
     classes = pixels[0].scores.shape[0]
     zero = torch.zeros(classes, dtype=torch.float64)
-    plain = mean_ratio(_together([confusion(one, zero) for one in pixels]), counting, measure)
-    ids = sorted({one.group for one in pixels})
+    plain = mean_ratio(_summed([confusion(block, zero) for block in pixels]), counting, measure)
+    ids = sorted({block.group for block in pixels})
     if len(ids) < 2:
-        found = _ascend(pixels, counting, measure)
-        return Offsets(found, plain, float("nan"), "offsets chosen on one group only, not checked on another")
-    without: dict[int, Tensor] = {
-        group: _ascend([one for one in pixels if one.group != group], counting, measure) for group in ids
-    }
-    values = {
-        part: mean_ratio(_together([confusion(one, part * without[one.group]) for one in pixels]), counting, measure)
-        for part in PARTS
-    }
-    part = max(PARTS, key=values.__getitem__)
-    if not values[part] > plain:
+        text = "offsets chosen on one group only, not checked on another"
+        return Offsets(_ascend(pixels, counting, measure), plain, float("nan"), text)
+    without = {group: _ascend([block for block in pixels if block.group != group], counting, measure) for group in ids}
+    values = {}
+    for share in SHARES:
+        counts = [confusion(block, share * without[block.group]) for block in pixels]
+        values[share] = mean_ratio(_summed(counts), counting, measure)
+    share = max(SHARES, key=values.__getitem__)
+    if not values[share] > plain:
         text = f"argmax: offsets chosen without a group did not help on it, over {len(ids)} groups together"
         return Offsets(zero, plain, plain, text)
-    words = f"{part:.0%} of the offsets by the {measure} of {len(ids)} groups of images the models had not learned from"
-    return Offsets(part * _ascend(pixels, counting, measure), plain, values[part], words)
+    text = f"{share:.0%} of the offsets by the {measure} of {len(ids)} groups of images the models had not learned from"
+    return Offsets(share * _ascend(pixels, counting, measure), plain, values[share], text)
 
 
 @dataclass(frozen=True)
@@ -127,15 +125,15 @@ def confusion(pixels: Pixels, offsets: Tensor) -> Tensor:
 def class_ratios(counts: Tensor, measure: str = "iou") -> Tensor:
     """IoU or Dice of each class ``(…, c)`` from counts ``(3, …, c)``; NaN for a class that neither is nor is called."""
     right, called, true = counts
-    found: Tensor = right / (called + true - right) if measure == "iou" else 2 * right / (called + true)
-    return found
+    ratios: Tensor = right / (called + true - right) if measure == "iou" else 2 * right / (called + true)
+    return ratios
 
 
 def mean_ratio(counts: Tensor, counting: Tensor, measure: str = "iou") -> float:
     return float(class_ratios(counts, measure)[..., counting].mean())
 
 
-def _together(counts: Sequence[Tensor]) -> Tensor:
+def _summed(counts: Sequence[Tensor]) -> Tensor:
     return torch.stack(list(counts)).sum(0)
 
 
@@ -143,52 +141,47 @@ def _ascend(pixels: Sequence[Pixels], counting: Tensor, measure: str) -> Tensor:
     """Coordinate ascent from zero; stops when a whole round has changed nothing."""
     classes = len(pixels[0].scores)
     offsets = torch.zeros(classes, dtype=torch.float64)
-    best = mean_ratio(_together([confusion(one, offsets) for one in pixels]), counting, measure)
+    best = mean_ratio(_summed([confusion(block, offsets) for block in pixels]), counting, measure)
     for turn in range(ROUNDS):
         reach, before = REACH[min(turn, len(REACH) - 1)], best
-        for one in range(classes):
-            values = offsets[one] + torch.linspace(-reach, reach, STEPS, dtype=torch.float64)
-            found = class_ratios(_counts_along(pixels, offsets, one, values), measure)[:, counting].mean(1)
-            good = (found >= found.max() - 1e-12).nonzero().reshape(-1).tolist()
-            if float(found[good[0]]) > best + 1e-9:
+        for label in range(classes):
+            values = offsets[label] + torch.linspace(-reach, reach, STEPS, dtype=torch.float64)
+            means = class_ratios(_counts_along(pixels, offsets, label, values), measure)[:, counting].mean(1)
+            good = (means >= means.max() - 1e-12).nonzero().reshape(-1).tolist()
+            if float(means[good[0]]) > best + 1e-9:
                 # The middle of the first candidates that are as good: an edge is where luck ends.
-                run = [place for number, place in enumerate(good) if place == good[0] + number]
-                offsets[one], best = values[run[len(run) // 2]], float(found[good[0]])
+                run = [step for number, step in enumerate(good) if step == good[0] + number]
+                offsets[label], best = values[run[len(run) // 2]], float(means[good[0]])
         if best <= before and turn >= len(REACH) - 1:
             break
     return offsets - offsets.mean()
 
 
-def _counts_along(pixels: Sequence[Pixels], offsets: Tensor, one: int, values: Tensor) -> Tensor:
+def _counts_along(pixels: Sequence[Pixels], offsets: Tensor, label: int, values: Tensor) -> Tensor:
     """Exact counts ``(3, v, c)`` for each of the ascending candidates ``(v,)`` of one class's offset."""
     classes, steps = len(offsets), len(values)
     total = torch.zeros(3, steps, classes, dtype=torch.float64)
-    for part in pixels:
-        moved = part.scores + offsets.to(part.scores.dtype)[:, None]
-        moved[one] = -torch.inf
+    for block in pixels:
+        moved = block.scores + offsets.to(block.scores.dtype)[:, None]
+        moved[label] = -torch.inf
         other, given_up = moved.max(0)
-        limit = (other - part.scores[one]).double()
+        limit = (other - block.scores[label]).double()
         # argmax takes the first of equals, so a lower class id wins a tie and a higher one loses it.
-        edge = torch.where(given_up > one, torch.searchsorted(values, limit), _after(values, limit))
-        width = steps + 1
+        wins, loses = (torch.searchsorted(values, limit, right=right) for right in (False, True))
+        edge = torch.where(given_up > label, wins, loses)
 
-        def tally(rows: Tensor, ids: Tensor, edge: Tensor = edge, width: int = width) -> Tensor:
-            flat = torch.bincount(edge[rows] * classes + ids[rows], minlength=width * classes)
-            return flat.view(width, classes).cumsum(0)[:-1].double()
+        def tally(rows: Tensor, ids: Tensor, edge: Tensor = edge) -> Tensor:
+            flat = torch.bincount(edge[rows] * classes + ids[rows], minlength=(steps + 1) * classes)
+            return flat.view(steps + 1, classes).cumsum(0)[:-1].double()
 
-        everywhere = torch.ones_like(part.y, dtype=torch.bool)
-        gone, kept = tally(everywhere, given_up), torch.bincount(given_up, minlength=classes).double()
-        called = kept - gone
-        called[:, one] = gone.sum(1)
-        right_before = given_up == part.y
+        gone = tally(torch.ones_like(block.y, dtype=torch.bool), given_up)
+        called = torch.bincount(given_up, minlength=classes).double() - gone
+        called[:, label] = gone.sum(1)
+        right_before = given_up == block.y
         right = torch.bincount(given_up[right_before], minlength=classes) - tally(right_before, given_up)
-        right[:, one] = tally(part.y == one, part.y)[:, one]
-        total += torch.stack((right, called, torch.bincount(part.y, minlength=classes).double().expand(steps, -1)))
+        right[:, label] = tally(block.y == label, block.y)[:, label]
+        total += torch.stack((right, called, torch.bincount(block.y, minlength=classes).double().expand(steps, -1)))
     return total
-
-
-def _after(values: Tensor, limit: Tensor) -> Tensor:
-    return torch.searchsorted(values, limit, right=True)
 
 
 def _checked(
@@ -198,10 +191,10 @@ def _checked(
         raise InputError("measure", repr(measure), "'iou' or 'dice'")
     if not scores or len(scores) != len(targets):
         raise InputError("targets", f"{len(targets)} blocks beside {len(scores)} of scores", "one for each, at least 1")
-    ids = list(range(len(scores))) if groups is None else [int(one) for one in groups]
+    ids = list(range(len(scores))) if groups is None else [int(group) for group in groups]
     if len(ids) != len(scores):
         raise InputError("groups", f"{len(ids)} for {len(scores)} blocks", "one id per block")
-    found = []
+    pixels = []
     for block, truth, group in zip(scores, targets, ids, strict=True):
         if block.ndim < 3 or block.shape[1] < 2 or (block.shape[0], *block.shape[2:]) != tuple(truth.shape):
             raise InputError("scores", f"{tuple(block.shape)} beside {tuple(truth.shape)}", "(b, c, h, w), (b, h, w)")
@@ -214,15 +207,15 @@ def _checked(
             raise InputError("targets", f"ids {int(y.min())} … {int(y.max())}", f"0 … {len(flat) - 1}, or {ignore}")
         if not bool(flat.isfinite().all()):
             raise InputError("scores", "values that are not finite", "finite scores", "Clip log-probabilities.")
-        found.append(Pixels(flat, y, group))
-    if not any(len(one.y) for one in found):
+        pixels.append(Pixels(flat, y, group))
+    if not any(len(block.y) for block in pixels):
         raise InputError("targets", "no pixel that counts", "masks with labelled pixels")
-    return found
+    return pixels
 
 
 def _counted(pixels: Sequence[Pixels], counted: Sequence[bool] | None) -> Tensor:
     classes = len(pixels[0].scores)
-    there = _together([confusion(one, torch.zeros(classes)) for one in pixels])[2] > 0
+    there = _summed([confusion(block, torch.zeros(classes)) for block in pixels])[2] > 0
     if counted is not None:
         if len(counted) != classes:
             raise InputError("counted", f"{len(counted)} entries", f"one for each of the {classes} classes")

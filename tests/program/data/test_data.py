@@ -20,7 +20,8 @@ from aimfor.data.settings import settings
 from aimfor.data.tables import read_table
 from aimfor.errors import InputError
 from aimfor.runs.prepared import prepare
-from aimfor.targets.classes import Labels, fit_labels, split
+from aimfor.targets.classes import Labels, fit_labels
+from aimfor.targets.folds import split
 
 HEADER = "age,city,when,flag,label"
 ROWS = [

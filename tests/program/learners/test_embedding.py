@@ -10,7 +10,7 @@ from aimfor.errors import InputError, Interrupted
 from aimfor.learners.embedding import Examples, class_folds, fit_embedding, vectors_of
 from aimfor.learners.ensemble import MemoryStore
 from aimfor.retrieval import evaluate
-from aimfor.targets.neighbours import _by_blocks, depth_of, is_retrieval, nearest, query_values
+from aimfor.targets.identities import depth_of, is_retrieval, nearest, query_values
 
 
 def spoiled(classes: int, per_class: int = 6, seed: int = 0) -> Examples:
@@ -35,26 +35,17 @@ def test_neighbours_are_those_of_a_full_sort() -> None:
     unit = torch.nn.functional.normalize(x)
     cosines = unit @ unit.t()
     full = cosines.clone().fill_diagonal_(-2.0).argsort(1, descending=True)
-    assert torch.equal(nearest(x, None, 5, block=100).places, full[:, :5])
-    others = nearest(x[:3], x[10:], 4)
-    assert torch.equal(others.places, cosines[:3, 10:].argsort(1, descending=True)[:, :4])
-    assert torch.allclose(others.cosines, cosines[:3, 10:].sort(1, descending=True).values[:, :4])
-
-
-def test_faiss_finds_the_same() -> None:
-    pytest.importorskip("faiss")
-    x = torch.nn.functional.normalize(torch.randn(200, 16))
-    assert torch.equal(nearest(x, None, 9).places, _by_blocks(x, x, 10, 10**6).places[:, 1:])
+    assert torch.equal(nearest(x, 5, block=100).indices, full[:, :5])
+    sorted_cosines = cosines.fill_diagonal_(-2.0).sort(1, descending=True).values
+    assert torch.allclose(nearest(x, 5, block=100).cosines, sorted_cosines[:, :5])
 
 
 def test_copies_are_neighbours_and_nobody_is_its_own() -> None:
     x = torch.ones(5, 3)
-    found = nearest(x, None, 2).places
+    found = nearest(x, 2).indices
     assert found.shape == (5, 2)
     with pytest.raises(InputError, match="k"):
-        nearest(x, None, 5)
-    with pytest.raises(InputError, match="length 2"):
-        nearest(x[:, :2], x, 1)
+        nearest(x, 5)
 
 
 @pytest.mark.parametrize(("classes", "number"), [(4, 3), (5, 3), (9, 3), (30, 1)])

@@ -17,11 +17,10 @@ from aimfor.cli.main import app
 from aimfor.report.ensemble import certificate_section
 from aimfor.report.page import render, script_json
 from aimfor.report.write import write_report
-from aimfor.targets.evaluate import evaluate
-from aimfor.targets.evaluate.decisions import curves, rates
-from aimfor.targets.evaluate.results import CertificateFound, FindingRow
+from aimfor.targets.evaluate import curves, evaluate, rates
 from aimfor.targets.intervals import exact_interval
 from aimfor.targets.objective import Objective
+from aimfor.targets.results import CertificateFound, FindingRow
 
 DRAWN = True
 NASTY = "<script>document.title='owned'</script>"

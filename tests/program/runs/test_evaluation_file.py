@@ -11,7 +11,7 @@ import pytest
 
 from aimfor.errors import InputError
 from aimfor.runs.evaluation import EnsembleEvaluation, Estimate, read_evaluation, write_evaluation
-from aimfor.targets.evaluate.results import GroupRow, TwoClasses
+from aimfor.targets.results import GroupRow, TwoClasses
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "ensemble.json"
 GROUP = GroupRow("f", n=10, positives=4, decided=3, recall=0.5, fpr=0.25, precision=0.75)

@@ -15,7 +15,7 @@ from aimfor.errors import InputError
 from aimfor.integrations.sklearn import MetricClassifier
 from aimfor.runs.ensemble import fit_prepared
 from aimfor.runs.prepared import prepare
-from aimfor.targets.classes import split
+from aimfor.targets.folds import split
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,7 @@ from aimfor.data.settings import settings
 from aimfor.errors import InputError
 from aimfor.learners.ensemble import fit_ensemble
 from aimfor.runs.prepared import prepare
-from aimfor.targets.classes import split
-from aimfor.targets.folds import make_time_folds
+from aimfor.targets.folds import make_time_folds, split
 from aimfor.targets.objective import Objective
 
 

@@ -20,7 +20,7 @@ from aimfor.errors import InputError
 from aimfor.runs import driver
 from aimfor.runs.ensemble import EnsembleTask
 from aimfor.runs.prepared import prepare
-from aimfor.targets.grades import split_lists
+from aimfor.targets.folds import split_lists
 
 
 def invoke(*words: object) -> Any:

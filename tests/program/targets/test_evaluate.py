@@ -14,9 +14,7 @@ from sklearn import metrics as sk
 from sklearn.dummy import DummyClassifier
 
 import aimfor
-from aimfor.targets.evaluate import evaluate
-from aimfor.targets.evaluate.decisions import brier, log_loss, reliability
-from aimfor.targets.evaluate.part import constant_value
+from aimfor.targets.evaluate import brier, constant_value, evaluate, log_loss, reliability
 from aimfor.targets.intervals import bootstrap_interval
 from aimfor.targets.objective import Objective
 

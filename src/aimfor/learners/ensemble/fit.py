@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError
+from ...targets.classes import HIGHEST_GRADE
 from ...targets.folds import Folds, make_folds, make_list_folds, make_time_folds
-from ...targets.grades import HIGHEST_GRADE
 from ...targets.objective import Objective
 from ..networks.loop import never_stop
 from .cells import Cell, MemberFailed, MemoryStore, Progress, Runner, Store, Table

@@ -17,7 +17,7 @@ from ...data.executors import peak_megabytes, status_megabytes
 from ...data.features import Work
 from ...data.settings import Settings
 from ...targets.evaluate import evaluate
-from ...targets.evaluate.lists import evaluate_lists
+from ...targets.lists import evaluate_lists
 from ..prepared import Prepared, prepare, read_source
 from .entrants import ENSEMBLE, Entrant, Outcome, run_entrant
 from .rivals import LAMBDARANK, PACKAGES, installed

@@ -16,8 +16,8 @@ from aimfor.learners.ensemble.members import Job, LambdaTrees, RankedLinear, Row
 from aimfor.learners.ensemble.members.network import _batches
 from aimfor.learners.ensemble.weights import Judge, bagged, bootstrap_lists
 from aimfor.metrics import NDCG, AveragePrecision, metric_from_name
-from aimfor.targets.evaluate.lists import list_importance, per_list
 from aimfor.targets.folds import informative_lists, list_parts, make_list_folds
+from aimfor.targets.lists import list_importance, per_list
 from aimfor.targets.objective import Objective
 
 NDCG10 = Objective.of("ndcg@10").by_list()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from ...decisions.certificate import Certificate
+from ..decisions.certificate import Certificate
 
 #: A number that may be undefined: NaN here, null in JSON.
 Number = Annotated[float, BeforeValidator(lambda value: float("nan") if value is None else value)]
@@ -112,7 +112,7 @@ class CertificateFound:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class Evaluated:
     """The metric on a part of the data, what the best constant reaches, and the numbers beside it."""
 
     metric: Number
@@ -123,7 +123,7 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoClasses(Part):
+class TwoClasses(Evaluated):
     """With decisions at a threshold. ``steps`` are ``[threshold, tp, fp]``, which the report's slider moves over."""
 
     positives: int
@@ -139,7 +139,7 @@ class TwoClasses(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeveralClasses(Part):
+class SeveralClasses(Evaluated):
     """``confusion[i][j]``: rows of class i that were decided to be j."""
 
     confusion: list[list[int]]
@@ -148,7 +148,7 @@ class SeveralClasses(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RankedLists(Part):
+class RankedLists(Evaluated):
     """The mean over queries."""
 
     queries: Queries
@@ -157,8 +157,8 @@ class RankedLists(Part):
 AnyPart = TwoClasses | SeveralClasses | RankedLists
 
 
-def certificate_found(found: Certificate) -> CertificateFound:
+def certificate_found(certificate: Certificate) -> CertificateFound:
     """A `Certificate` as it is kept."""
-    rows = [FindingRow(**{**vars(finding), "verdict": finding.verdict.value}) for finding in found.findings]
-    whole = (found.objective, found.objective_value, found.confidence, found.examples, found.verdict.value)
-    return CertificateFound(*whole, rows, str(found))
+    rows = [FindingRow(**{**vars(finding), "verdict": finding.verdict.value}) for finding in certificate.findings]
+    whole = (certificate.objective, certificate.objective_value, certificate.confidence, certificate.examples)
+    return CertificateFound(*whole, certificate.verdict.value, rows, str(certificate))
