@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from aimfor.integrations.ensemble_estimator import fit_table
+from aimfor.integrations.sklearn import fit_table
 from aimfor.targets.objective import Objective
 
 from ...experiment import Cell, Experiment, Options, Result

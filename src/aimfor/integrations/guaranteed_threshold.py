@@ -21,39 +21,19 @@ from ..decisions import Decision, Problem
 
 Array = NDArray[Any]
 
-#: For ``sklearn.utils.estimator_checks.check_estimator(…, expected_failed_checks=EXPECTED_FAILED_CHECKS)``.
-EXPECTED_FAILED_CHECKS = {
-    **dict.fromkeys(
-        (
-            "check_classifier_data_not_an_array",
-            "check_classifiers_classes",
-            "check_classifiers_one_label_sample_weights",
-            "check_dict_unchanged",
-            "check_dont_overwrite_parameters",
-            "check_estimators_dtypes",
-            "check_estimators_fit_returns_self",
-            "check_estimators_nan_inf",
-            "check_estimators_overwrite_params",
-            "check_estimators_pickle",
-            "check_f_contiguous_array_estimator",
-            "check_fit2d_1feature",
-            "check_fit2d_predict1d",
-            "check_fit_score_takes_y",
-            "check_methods_sample_order_invariance",
-            "check_methods_subset_invariance",
-            "check_n_features_in_after_fitting",
-            "check_pipeline_consistency",
-            "check_readonly_memmap_input",
-            "check_supervised_y_2d",
-        ),
-        "fits on fewer than the 20 calibration rows that a promise needs",
-    ),
-    **dict.fromkeys(
-        ("check_dtype_object", "check_estimator_sparse_array", "check_estimator_sparse_matrix", "check_fit_idempotent"),
-        "predicts where its random rows allow no promise at the default floor",
-    ),
-    "check_classifiers_train": "expects decisions at probability one half; another threshold is the point",
+_DECLARED = {
+    "fits on fewer than the 20 calibration rows that a promise needs": """
+    classifier_data_not_an_array classifiers_classes classifiers_one_label_sample_weights dict_unchanged
+    dont_overwrite_parameters estimators_dtypes estimators_fit_returns_self estimators_nan_inf
+    estimators_overwrite_params estimators_pickle f_contiguous_array_estimator fit2d_1feature fit2d_predict1d
+    fit_score_takes_y methods_sample_order_invariance methods_subset_invariance n_features_in_after_fitting
+    pipeline_consistency readonly_memmap_input supervised_y_2d""",
+    "predicts where its random rows allow no promise at the default floor": """
+    dtype_object estimator_sparse_array estimator_sparse_matrix fit_idempotent""",
+    "expects decisions at probability one half; another threshold is the point": "classifiers_train",
 }
+#: For ``sklearn.utils.estimator_checks.check_estimator(…, expected_failed_checks=EXPECTED_FAILED_CHECKS)``.
+EXPECTED_FAILED_CHECKS = {f"check_{name}": reason for reason, names in _DECLARED.items() for name in names.split()}
 
 
 def _has(method: str) -> Any:
@@ -196,9 +176,9 @@ class GuaranteedThreshold(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         folds = StratifiedGroupKFold(self.cv) if by_cluster else check_cv(self.cv, y_inner, classifier=True)
         smallest = int(np.unique(y_inner, return_counts=True)[1].min())
         if isinstance(self.cv, int) and smallest < self.cv:
-            learned = self._scores(inner)  # too few rows of a class for folds: the order may be poor, the promise holds
+            order_scores = self._scores(inner)  # too few rows for folds: the order may be poor, the promise holds
         else:
-            learned = _positive_column(
+            order_scores = _positive_column(
                 cross_val_predict(
                     clone(self.estimator),
                     inner,
@@ -211,7 +191,7 @@ class GuaranteedThreshold(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
                 self._positive,
             )
         here, there = (None, None) if ids is None else (ids[held], ids[rest])
-        others = (learned, target[rest], {key: value[rest] for key, value in codes.items()}, there)
+        others = (order_scores, target[rest], {key: value[rest] for key, value in codes.items()}, there)
         scores = self._scores(_safe_indexing(X, held))
         own = {key: value[held] for key, value in codes.items()}
         return problem.decide(scores, target[held], groups=own, guarantee=self.confidence, learn=others, cluster=here)
@@ -225,7 +205,7 @@ class GuaranteedThreshold(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         objective = parse_objective(self.maximize) if isinstance(self.maximize, str) else self.maximize
         given = [self.subject_to] if isinstance(self.subject_to, str) else self.subject_to
         given = list(given) if isinstance(given, (list, tuple)) else [given]
-        constraints = [parse_constraint(one) if isinstance(one, str) else one for one in given]
+        constraints = [parse_constraint(bound) if isinstance(bound, str) else bound for bound in given]
         return Problem("maximize", objective, constraints)
 
     def _method(self) -> str:
@@ -277,6 +257,5 @@ def _codes(groups: Any, names: tuple[str, ...], n: int) -> dict[str, Any]:
         if column.shape != (n,):
             raise ValueError(f"groups[{name!r}] has shape {column.shape}, expected ({n},).")
         numeric = column.dtype.kind in "biuf"
-        numbers = column.astype(np.float64) if numeric else np.unique(column, return_inverse=True)[1]
-        codes[name] = numbers
+        codes[name] = column.astype(np.float64) if numeric else np.unique(column, return_inverse=True)[1]
     return codes

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from ..errors import InputError
-from .dual_steps import end_epoch
+from .epochs import end_epoch
 
 __all__ = ["MetricLossCallback", "callback_for"]
 

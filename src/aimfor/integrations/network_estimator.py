@@ -48,8 +48,8 @@ class FittedNetwork:
         outputs: 1, or the number of classes.
         threshold: Decisions are ``score > threshold``; 0 for several classes.
         calibration: From scores to log-odds, as `platt` or `class_scaling` return it.
-        found: The metric on the held-out rows.
-        looks: How often the held-out rows were looked at.
+        value: The metric on the held-out rows.
+        checkpoints: How often the held-out rows were looked at.
     """
 
     model: nn.Module
@@ -58,7 +58,7 @@ class FittedNetwork:
     outputs: int
     threshold: float
     calibration: Any
-    found: float
+    value: float
     checkpoints: int
 
     def scores(self, X: Array) -> Tensor:
@@ -97,13 +97,11 @@ def fit_network(
     scale = np.where(spread > 1e-12 * np.maximum(1.0, np.abs(mean)), spread, 1.0)
     held = _held_out(X, ids, held_out, seed)
     train = ~held
-    if not all(set(ids[part]) == set(ids) for part in (train, held)):
+    if not all(set(ids[side]) == set(ids) for side in (train, held)):
         train = held = np.ones(len(X), dtype=bool)  # too few rows to hold some out: look at all of them
     x, y = torch.from_numpy(_scaled(X, mean, scale)), torch.from_numpy(ids.astype(np.int64))
-    parts = [
-        Rows(x[part], y[part], None if weights is None else torch.from_numpy(counted[part])) for part in (train, held)
-    ]
-    job = Job(parts[0], parts[1], objective, outputs, seed % 2**20)
+    rows = [Rows(x[s], y[s], None if weights is None else torch.from_numpy(counted[s])) for s in (train, held)]
+    job = Job(rows[0], rows[1], objective, outputs, seed % 2**20)
     best, checkpoints = _best_candidate(job, settings)
     threshold, calibration = _decided(job, best)
     return FittedNetwork(best.network, mean, scale, outputs, threshold, calibration, best.value, checkpoints)
@@ -131,16 +129,16 @@ def _best_candidate(job: Job, settings: NetworkSettings) -> tuple[Candidate, int
             torch.manual_seed(job.seed * 1009 + number)
             # Without dropout: its masks depend on the number of rows, and weights would not mean repetition.
             network = build(settings.model, tuple(job.train.x.shape[1:]), job.outputs, settings.hidden, 0.0)
-            found = train_candidate(network.to(job.train.x.dtype), replace(job, train=rows), schedule)
-            best, checkpoints = found if found.beats(best) else best, checkpoints + found.checkpoints
+            candidate = train_candidate(network.to(job.train.x.dtype), replace(job, train=rows), schedule)
+            best, checkpoints = candidate if candidate.beats(best) else best, checkpoints + candidate.checkpoints
         assert best is not None
         if why_untrainable(job.objective) is None:
             more = replace(schedule, rate=0.3 * schedule.rate, checkpoints=max(settings.epochs, _LEAST_STEPS))
-            found = train_candidate(best.network, job, more, loss_for_metric(job.objective, best.threshold))
-            best, checkpoints = found if found.beats(best) else best, checkpoints + found.checkpoints
+            candidate = train_candidate(best.network, job, more, loss_for_metric(job.objective, best.threshold))
+            best, checkpoints = candidate if candidate.beats(best) else best, checkpoints + candidate.checkpoints
         if refusal(lambda: HeadFitter(job.objective.metric)) is None:
-            found = refit_candidate(best, job)
-            best, checkpoints = found if found.beats(best) else best, checkpoints + 1
+            candidate = refit_candidate(best, job)
+            best, checkpoints = candidate if candidate.beats(best) else best, checkpoints + 1
     return best, checkpoints
 
 
@@ -167,7 +165,7 @@ def _prefer_even_odds(job: Job, scores: Tensor, tuned: float, calibration: tuple
         return tuned
     even, weights = -calibration[1] / calibration[0], job.held.weights
     objective = job.objective if job.objective.needs_threshold else Objective.of("f1")
-    values = [objective.value(scores, job.held.y, one, weights) for one in (tuned, even)]
+    values = [objective.value(scores, job.held.y, threshold, weights) for threshold in (tuned, even)]
     rows = float(len(scores) if weights is None else weights.sum())
     return even if values[1] >= values[0] - 0.5 / max(1.0, rows) ** 0.5 else tuned
 
@@ -180,8 +178,8 @@ def _held_out(X: Array, ids: Array, fraction: float, seed: int) -> Array:
     salt = str(seed).encode()
     digests = np.array([hashlib.sha256(salt + row.tobytes()).hexdigest() for row in np.ascontiguousarray(X + 0.0)])
     held = np.zeros(len(X), dtype=bool)
-    for one in np.unique(ids):
-        members = np.flatnonzero(ids == one)
+    for label in np.unique(ids):
+        members = np.flatnonzero(ids == label)
         distinct = np.unique(digests[members])
         take = round(fraction * len(distinct)) or (1 if len(distinct) > 1 else 0)
         held[members] = np.isin(digests[members], distinct[:take])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,13 +16,15 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
+from ..data.columns import Column, TableEncoder, columns_of
 from ..data.executors import cores
-from ..errors import InputError
+from ..data.source import copied_rows
+from ..errors import CopiesWarning, InputError, callers_level
+from ..learners.ensemble import Ensemble, fit_ensemble
 from ..metrics import Metric
 from ..metrics.at_rate import AtRate
 from ..targets.calibrate import probability
 from ..targets.objective import Objective
-from .ensemble_estimator import FittedTable, fit_table, is_frame
 from .guaranteed_threshold import GuaranteedThreshold
 from .network_estimator import NetworkSettings, fit_network
 
@@ -139,7 +143,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             settings=NetworkSettings(self.model, self.hidden, self.epochs, self.learning_rate, self.weight_decay),
             seed=seed,
         )
-        self.metric_, self.n_iter_ = self.network_.found, self.network_.checkpoints
+        self.metric_, self.n_iter_ = self.network_.value, self.network_.checkpoints
         self.calibration_: Any = self.network_.calibration
         if objective.binary:
             self.threshold_ = self.network_.threshold
@@ -148,7 +152,7 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _validated(self, X: Any, *y: Any) -> Any:
         """Data frames are kept as they are for the ensemble; anything else becomes a float64 matrix."""
         ensemble = self.model == "ensemble"
-        if is_frame(X) and ensemble:
+        if _is_frame(X) and ensemble:
             validate_data(self, X, skip_check_array=True, reset=bool(y))
             return (X, np.asarray(y[0])) if y else X
         checks: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan" if ensemble else True}
@@ -160,22 +164,17 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Class ids; for a binary metric 1 where the label is the positive one."""
         if self.pos_label is None or not objective.binary:
             return ids
-        place = np.flatnonzero(self.classes_ == self.pos_label)
-        if len(place) != 1:
+        if self.pos_label not in self.classes_.tolist():
             raise InputError("pos_label", repr(self.pos_label), f"one of {self.classes_.tolist()}")
-        return np.asarray((ids == place[0]).astype(np.int64))
+        return np.asarray((self.classes_[ids] == self.pos_label).astype(np.int64))
 
     def _fit_ensemble(
         self, objective: Objective, X: Any, ids: Array, weights: Array | None, seed: int, groups: Any
     ) -> MetricClassifier:
         changed = [name for name, usual in _NETWORK_ONLY.items() if getattr(self, name) != usual]
         if changed:
-            raise InputError(
-                changed[0],
-                repr(getattr(self, changed[0])),
-                "its default for model='ensemble'",
-                "It is about one network: set model='mlp' as well.",
-            )
+            came, remedy = repr(getattr(self, changed[0])), "It is about one network: set model='mlp' as well."
+            raise InputError(changed[0], came, "its default for model='ensemble'", remedy)
         outputs = 1 if objective.binary else len(self.classes_)
         jobs = cores() if self.n_jobs == -1 else self.n_jobs
         self.table_: FittedTable = fit_table(
@@ -232,10 +231,8 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _positive_first(self) -> tuple[Any, Any]:
         """The label that is decided above the threshold, and the other."""
-        negative, positive = self.classes_[0], self.classes_[-1]
-        return (
-            (negative, positive) if self.pos_label is not None and self.pos_label == negative else (positive, negative)
-        )
+        first, last = self.classes_[0], self.classes_[-1]
+        return (first, last) if self.pos_label is not None and self.pos_label == first else (last, first)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The metric, at the tuned threshold where it makes decisions."""
@@ -247,8 +244,8 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         else:
             ids = np.searchsorted(self.classes_, labels)
         weights = None if sample_weight is None else torch.from_numpy(np.asarray(sample_weight, dtype=np.float64))
-        cut = getattr(self, "threshold_", 0.0)
-        return objective.value(scores, torch.from_numpy(np.asarray(ids).astype(np.int64)), cut, weights)
+        threshold = getattr(self, "threshold_", 0.0)
+        return objective.value(scores, torch.from_numpy(np.asarray(ids).astype(np.int64)), threshold, weights)
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities ``(n, c)``, calibrated on held-out rows (Platt's sigmoid, or softmax with class offsets)."""
@@ -263,3 +260,79 @@ class MetricClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 def _objective(metric: str | Metric) -> Objective:
     return Objective.of(metric) if isinstance(metric, str) else Objective(repr(metric), metric)
+
+
+def _is_frame(X: Any) -> bool:
+    """A data frame of any library: its columns may hold text, dates and missing values."""
+    if hasattr(X, "collect_schema") and not hasattr(X, "__arrow_c_stream__"):
+        raise InputError("X", f"a {type(X).__name__}, which holds no rows yet", "a data frame", "Pass X.collect().")
+    return hasattr(X, "__arrow_c_stream__") or (hasattr(X, "iloc") and hasattr(X, "columns"))
+
+
+@dataclass
+class FittedTable:
+    """An encoder and the ensemble that learned from its matrix."""
+
+    encoder: TableEncoder
+    ensemble: Ensemble
+
+    def scores(self, X: Any) -> Tensor:
+        return self.ensemble.scores(torch.from_numpy(self.encoder.transform(columns_of(X))))
+
+
+def fit_table(
+    X: Any,
+    ids: Array,
+    objective: Objective,
+    outputs: int,
+    *,
+    members: tuple[Any, ...],
+    weights: Array | None,
+    groups: Array | None,
+    seed: int,
+    workers: int,
+) -> FittedTable:
+    """Fits encoder and ensemble on all rows.
+
+    Args:
+        X: A data frame or an ``(n, d)`` array; missing values are welcome.
+        ids: Class ids ``(n,)``; 1 is the positive class of a binary metric.
+        objective: The metric.
+        outputs: 1, or the number of classes.
+        members: Kinds of members, and scikit-learn classifiers.
+        weights: Of the rows, or None.
+        groups: Labels ``(n,)`` of rows that belong together, or None.
+        seed: Decides folds and everything random.
+        workers: Processes.
+    """
+    columns = columns_of(X)
+    encoder = TableEncoder.fit(columns)
+    if groups is None:
+        groups = _kept_together(columns, ids)
+    together = None if groups is None else torch.from_numpy(np.unique(groups, return_inverse=True)[1].astype(np.int64))
+    ensemble = fit_ensemble(
+        torch.from_numpy(encoder.transform(columns)),
+        torch.from_numpy(ids.astype(np.int64)),
+        objective,
+        outputs=outputs,
+        levels=encoder.levels,
+        weights=None if weights is None else torch.from_numpy(np.asarray(weights, dtype=np.float64)),
+        groups=together,
+        kinds=members,
+        seed=seed,
+        workers=workers,
+    )
+    return FittedTable(encoder, ensemble)
+
+
+def _kept_together(columns: Mapping[str, Column], ids: Array) -> Array | None:
+    """The set of equal rows that each row belongs to, with a warning, where rows are copies of others."""
+    copied = copied_rows(columns, ids)
+    if copied is None:
+        return None
+    sets, sentence = copied
+    apart = min(len(np.unique(sets[ids == label])) for label in np.unique(ids)) >= 2
+    effect = "equal rows stay in one fold, and metric_ is about the rows as given" if apart else "metric_ is too high"
+    text = f"{sentence}: {effect}. An oversampler belongs behind the split, or nowhere."
+    warnings.warn(text, CopiesWarning, stacklevel=callers_level())
+    return sets if apart else None

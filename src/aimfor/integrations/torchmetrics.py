@@ -130,8 +130,8 @@ class ExactMetric(TorchMetric):
 
     def _values(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """(value, 0, weight) of each list or image on which the metric is defined."""
-        found = [self.metric.exact(row) for row in conventions.rows(batch)]
-        values = torch.stack(found).double() if found else batch.scores.new_zeros(0, dtype=torch.float64)
+        exact = [self.metric.exact(row) for row in conventions.rows(batch)]
+        values = torch.stack(exact).double() if exact else batch.scores.new_zeros(0, dtype=torch.float64)
         by_row = batch.weights is not None and batch.weights.shape != batch.targets.shape
         masses = batch.weights[:, 0].double() if by_row and batch.weights is not None else torch.ones_like(values)
         defined = ~values.isnan()
@@ -146,13 +146,13 @@ class ExactMetric(TorchMetric):
                 scores, targets, masses = (torch.cat(pair) for pair in pairs)
             scores, targets, masses = self._tallied(scores, targets, masses)
             self.scores, self.targets, self.masses = [], [], []
-        for state, part in ((self.scores, scores), (self.targets, targets), (self.masses, masses)):
-            state.append(part.double().reshape(-1))
+        for state, values in ((self.scores, scores), (self.targets, targets), (self.masses, masses)):
+            state.append(values.double().reshape(-1))
 
     def _kept(self) -> tuple[Tensor, Tensor, Tensor]:
         """The states in the shapes and dtypes of a batch. After synchronisation each is one tensor."""
         states: tuple[Any, ...] = (self.scores, self.targets, self.masses)
-        scores, targets, masses = (part if isinstance(part, Tensor) else torch.cat(part) for part in states)
+        scores, targets, masses = (state if isinstance(state, Tensor) else torch.cat(state) for state in states)
         targets, columns = targets.to(KINDS[int(self.kind)]), int(self.columns)
         if not columns:
             return scores, targets, masses
@@ -170,5 +170,5 @@ class ExactMetric(TorchMetric):
             decided, classes = scores.argmax(-1), scores.shape[-1]
             sides = torch.eye(classes, dtype=torch.float64, device=scores.device)
         table = masses.new_zeros(classes * classes).index_add_(0, targets.long() * classes + decided, masses)
-        place = torch.arange(classes * classes, device=scores.device)
-        return sides[place % classes], (place // classes).to(targets.dtype), table
+        pair = torch.arange(classes * classes, device=scores.device)
+        return sides[pair % classes], (pair // classes).to(targets.dtype), table

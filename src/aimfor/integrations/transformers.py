@@ -19,7 +19,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from .. import checks
 from ..errors import InputError
 from ..whole import in_parts
-from .dual_steps import end_epoch
+from .epochs import end_epoch
 
 __all__ = ["default_scores", "use_metric_loss"]
 
@@ -53,7 +53,7 @@ class _Epochs(TrainerCallback):
     @property
     def outside(self) -> bool:
         """Whether the loss has a state that the model's checkpoint lacks."""
-        return bool(self.loss.state_dict()) and all(part is not self.loss for part in self.trainer.model.modules())
+        return bool(self.loss.state_dict()) and all(module is not self.loss for module in self.trainer.model.modules())
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         end_epoch(self.loss)
@@ -111,8 +111,8 @@ class _InParts:
         # Not `rest`: the number of items in the batch is for a model that makes the loss itself.
         adapter, columns = self.trainer.compute_loss_func, dict(inputs)
         labels = columns.pop("labels", None)
-        found = in_parts(lambda part: model(**part), columns, rows=self.rows, scores=adapter.scores)
-        return adapter.of_scores(found, labels)
+        scores = in_parts(lambda some: model(**some), columns, rows=self.rows, scores=adapter.scores)
+        return adapter.of_scores(scores, labels)
 
 
 def use_metric_loss(
@@ -178,25 +178,23 @@ def _pass_columns(trainer: Any, adapter: _Adapter, columns: Mapping[str, str | M
     """Takes the columns out of each batch before the model sees it; the Trainer would leave them out of it."""
     if not columns:
         return
-    compute, names = trainer.compute_loss, [one for column in columns.values() for one in _names(column)]
+    compute, names = trainer.compute_loss, list[str]()
+    for column in columns.values():
+        names += [column] if isinstance(column, str) else column.values()
     if trainer.args.remove_unused_columns:
         trainer._set_signature_columns_if_needed()
         trainer._signature_columns += names
 
-    def compute_loss(model: Any, inputs: Any, *rest: Any, **named: Any) -> Any:
+    def compute_loss(model: Any, inputs: Any, *rest: Any, **more: Any) -> Any:
         rows = dict(inputs)
         missing = [name for name in names if name not in rows]
         if missing:
             raise InputError("columns", f"a batch of {sorted(rows)}", f"one that has {', '.join(missing)} too")
         adapter.beside = {
-            name: rows[column] if isinstance(column, str) else {key: rows[one] for key, one in column.items()}
+            name: rows[column] if isinstance(column, str) else {key: rows[named] for key, named in column.items()}
             for name, column in columns.items()
         }
         kept = {name: column for name, column in rows.items() if name not in names}
-        return compute(model, kept, *rest, **named)
+        return compute(model, kept, *rest, **more)
 
     trainer.compute_loss = compute_loss
-
-
-def _names(column: str | Mapping[str, str]) -> list[str]:
-    return [column] if isinstance(column, str) else list(column.values())
