@@ -11,8 +11,7 @@ from torch import Tensor
 
 from aimfor import Metric
 from aimfor.refit import HeadFitter
-from aimfor.refit.collect import collect, last_linear
-from aimfor.refit.features import FeatureRows, make_rows
+from aimfor.refit.features import FeatureRows, collect, last_linear, make_rows
 from aimfor.refit.objectives import HeadObjective, objectives_for
 from aimfor.sorted import HasPairs
 

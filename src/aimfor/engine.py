@@ -188,7 +188,7 @@ class Engine(nn.Module, ABC):
     #: What backward takes as constant although the loss depends on it; see `holds`.
     constants: ClassVar[tuple[str, ...]] = ()
     #: Engines that can be made without arguments take part in the law tests by being registered.
-    ready: ClassVar[bool] = True
+    default_constructible: ClassVar[bool] = True
 
     def for_one_batch(self) -> Engine | None:
         """This engine for a batch that is the whole data set, where there is nothing to remember; None without one."""

@@ -75,13 +75,13 @@ class PULoss(nn.Module):
         batch = checks.binary(scores, labels, weights=weights, where=where)
         given = batch.effective_weights()
         mass = torch.ones_like(batch.scores) if given is None else given
-        known, unknown = mass * batch.targets, mass * ~batch.targets
-        if not (float(known.sum()) > 0 and float(unknown.sum()) > 0):
+        labelled, unknown = mass * batch.targets, mass * ~batch.targets
+        if not (float(labelled.sum()) > 0 and float(unknown.sum()) > 0):
             return self._seen(undefined(batch.scores)).loss
         as_positive, as_negative = functional.softplus(-batch.scores), functional.softplus(batch.scores)
-        positive = self.prior * (known * as_positive).sum() / known.sum()
+        positive = self.prior * (labelled * as_positive).sum() / labelled.sum()
         negative = (unknown * as_negative).sum() / unknown.sum()
-        negative = negative - self.prior * (known * as_negative).sum() / known.sum()
+        negative = negative - self.prior * (labelled * as_negative).sum() / labelled.sum()
         if self.correction == "non_negative" and float(negative.detach()) < 0:
             back = -negative
             loss = positive.detach() + (back - back.detach())
@@ -134,7 +134,7 @@ def estimate_prior(scores: Tensor, labels: Tensor, confidence: float = 0.9) -> f
     slack = (doubt / positive.numel()) ** 0.5 + (doubt / unlabelled.numel()) ** 0.5
     thresholds = positive.unique()
     passed, among = (
-        1.0 - torch.searchsorted(part.sort().values, thresholds) / part.numel() for part in (positive, unlabelled)
+        1.0 - torch.searchsorted(scores.sort().values, thresholds) / scores.numel() for scores in (positive, unlabelled)
     )
     best = int(((among + slack) / passed).argmin())
     ratio = float(among[best] / passed[best])
@@ -190,7 +190,7 @@ def evaluate_pu(scores: Tensor, labels: Tensor, prior: float | None = None, thre
     positive, unlabelled = _both(scores, labels)
     threshold = checks.number("threshold", threshold)
     share = math.nan if prior is None else checks.number("prior", prior, above=0, below=1)
-    recall, passed = (float((part > threshold).double().mean()) for part in (positive, unlabelled))
+    recall, passed = (float((side > threshold).double().mean()) for side in (positive, unlabelled))
     both = torch.cat((positive, unlabelled))
     area = float(AUROC().value(both, torch.arange(both.numel(), device=both.device) < positive.numel()))
     above = int((both > threshold).sum())
@@ -208,7 +208,7 @@ def _both(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     batch = checks.binary(scores, labels)
     values = batch.scores.detach().double()
     positive, unlabelled = values[batch.targets], values[~batch.targets]
-    for words, part in (("positive", positive), ("unlabelled", unlabelled)):
-        if not part.numel():
+    for words, side in (("positive", positive), ("unlabelled", unlabelled)):
+        if not side.numel():
             raise InputError("labels", f"no {words} row", "both 1 (positive) and 0 (unlabelled)")
     return positive, unlabelled

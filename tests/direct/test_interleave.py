@@ -9,8 +9,7 @@ from torch import Tensor
 import aimfor
 from aimfor.direct import ap_interleave, ndcg_interleave
 from aimfor.direct import interleave as interleaving
-from aimfor.direct.interleave import DISCOUNT, PRECISION, Gain, _by_rows, _cut, interleave
-from aimfor.direct.public import _to_lists
+from aimfor.direct.interleave import DISCOUNT, PRECISION, Gain, _by_rows, _suffix_by_sums, _to_lists, interleave
 
 from .oracles import average_precision, best_over_all_orderings, dynamic_program, ndcg, objective
 
@@ -138,7 +137,7 @@ def test_among_equally_good_cuts_the_fewest_positives_move():
     """Suffixes from the second and from the fourth are worth 2 each; moving nobody is as good as moving both of the
     last pair. The ranking nearest to the order of the scores is the one in which fewer move."""
     marginal, block = torch.tensor([-1.0, 1.0, -1.0, 2.0, 1.0, -1.0]), torch.tensor([0, 0, 0, 0, 1, 1])
-    assert _cut(marginal, block, 2).tolist() == [False, False, False, True, False, False]
+    assert _suffix_by_sums(marginal, block, 2).tolist() == [False, False, False, True, False, False]
 
 
 def test_a_small_epsilon_leaves_the_order_of_the_scores():

@@ -7,8 +7,7 @@ import torch
 
 import aimfor
 from aimfor.lagrangian import bound_from_scores
-from aimfor.lagrangian.bound import f_beta
-from aimfor.lagrangian.surrogates import SURROGATES
+from aimfor.lagrangian.bound import SURROGATES, f_beta
 
 
 @pytest.mark.parametrize("beta", [0.5, 1.0, 2.0])

@@ -14,7 +14,7 @@ from torch import Tensor
 
 import aimfor
 from aimfor.lagrangian import LagrangianEngine, LinearDecay, PowerDecay, bound_from_scores
-from aimfor.lagrangian.surrogates import SURROGATES
+from aimfor.lagrangian.bound import SURROGATES
 
 LABELS = torch.tensor([1, 0, 0, 1, 0, 1, 0, 0])
 

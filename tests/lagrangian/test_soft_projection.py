@@ -7,7 +7,7 @@ import torch
 
 from aimfor import InputError
 from aimfor.lagrangian import project_cap, soft_project_cap, soft_sort
-from aimfor.lagrangian.soft_projection import scaled, transport
+from aimfor.lagrangian.projections import scaled, transport
 
 
 def points(seed: int, n: int = 12) -> tuple[torch.Tensor, torch.Tensor]:

@@ -19,7 +19,7 @@ from torch.nn import functional
 from aimfor import AveragePrecision, MetricLoss
 from aimfor.direct import DirectEngine
 from aimfor.refit import HeadFitter
-from aimfor.refit.collect import collect, last_linear
+from aimfor.refit.features import collect, last_linear
 
 from ...protocol.protocol import Budget, Checkpoint, Contest, State
 from ...protocol.training import scores_of

@@ -1,14 +1,13 @@
 """ENGINE "direct": the gradient of the true metric, by loss-augmented inference."""
 
 from ..schedule import Decay
-from .engine import DirectEngine
-from .form import ArgmaxForm, HasArgmax, LinearForm
+from .engine import ArgmaxForm, DirectEngine, HasArgmax, LinearForm
 from .forms.classes import ClassForm, class_rows, mean_shares
 from .forms.counts import CountForm, CountRule
 from .forms.positions import PositionForm
 from .forms.ranking import RankingForm
+from .interleave import ap_interleave, ndcg_interleave
 from .lists import Rows, rows_of
-from .public import ap_interleave, ndcg_interleave
 from .structured import StructuredLoss
 
 __all__ = [

@@ -27,11 +27,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .. import checks
 from ..errors import InputError
 from .lists import Lists, negatives_above, same_as_next, to_rows, within
 
 #: The choices of the row recursion are kept for the way back: 8 bytes per cell.
 MOST_CELLS = 1 << 28
+
 #: Cells of the row recursion prepared at once.
 BLOCK = 1 << 18
 
@@ -55,6 +57,7 @@ def _discount_drop(i: Tensor, k: Tensor) -> Tensor:
 
 
 PRECISION = Gain(lambda i, k: i / (i + k), lambda i, k: i / ((i + k) * (i + k + 1.0)))
+
 DISCOUNT = Gain(lambda i, k: 1.0 / torch.log2(1.0 + i + k), _discount_drop)
 
 
@@ -102,11 +105,11 @@ def _best_suffix(marginal: Tensor, low: Tensor, group: Tensor) -> Tensor:
     bad = torch.zeros(blocks, dtype=torch.bool, device=group.device)
     bad[block[:-1][violated]] = True
     members = bad[block].nonzero().squeeze(1)
-    more[members] = _cut(marginal[members], block[members], blocks)
+    more[members] = _suffix_by_sums(marginal[members], block[members], blocks)
     return more
 
 
-def _cut(marginal: Tensor, block: Tensor, blocks: int) -> Tensor:
+def _suffix_by_sums(marginal: Tensor, block: Tensor, blocks: int) -> Tensor:
     """The best suffix by prefix sums: cut where the sum before is least, as late as possible."""
     through = marginal.cumsum(0)
     before = through - marginal
@@ -116,12 +119,12 @@ def _cut(marginal: Tensor, block: Tensor, blocks: int) -> Tensor:
     start = marginal.new_zeros(blocks).index_copy_(0, block[opening], before[opening])
     before = before - start[block]
     least = total.scatter_reduce(0, block, before, "amin")  # "nobody moves" is the cut after the last member
-    place = torch.arange(block.numel(), device=block.device)
+    index = torch.arange(block.numel(), device=block.device)
     chosen = before == least[block]
     chosen &= (least < total)[block]
-    cut = torch.full_like(total, block.numel(), dtype=torch.int64)
-    cut.scatter_reduce_(0, block[chosen], place[chosen], "amax", include_self=False)
-    return place >= cut[block]
+    start_of_suffix = torch.full_like(total, block.numel(), dtype=torch.int64)
+    start_of_suffix.scatter_reduce_(0, block[chosen], index[chosen], "amax", include_self=False)
+    return index >= start_of_suffix[block]
 
 
 # ---------------------------------------------------------------- sign −1
@@ -160,12 +163,12 @@ def _fill(scores: Tensor, limit: Tensor, prefix: Tensor, reward: Tensor, gain: G
         height = max(1, BLOCK // (prefix.shape[0] * widths[min(row + 63, len(widths) - 1)]))
         rows = slice(row, min(row + min(height, 64), len(widths)))
         block = _terms(scores, limit, prefix[:, : widths[rows.stop - 1]], reward, gain, rows)
-        for place, width in enumerate(widths[rows]):
-            terms, known = block[:, place, :width], value.shape[1]
-            if known:
-                terms[:, :known].add_(value)  # not +=, which would also copy the slice onto itself
-                if width > known:
-                    terms[:, known:].add_(value[:, -1:])
+        for row_in_block, width in enumerate(widths[rows]):
+            terms, filled = block[:, row_in_block, :width], value.shape[1]
+            if filled:
+                terms[:, :filled].add_(value)  # not +=, which would also copy the slice onto itself
+                if width > filled:
+                    terms[:, filled:].add_(value[:, -1:])
             value, chosen = terms.cummax(1)
             choices.append(chosen)
         row = rows.stop
@@ -197,3 +200,138 @@ def _trace(choices: list[Tensor], limit: Tensor, p: Tensor) -> Tensor:
         now = torch.where(row < p, here, now)
         best[:, row] = now
     return best
+
+
+SIGNS = (1, -1)
+
+
+def ap_interleave(
+    positives: Tensor,
+    negatives: Tensor,
+    epsilon: float,
+    sign: int = 1,
+    *,
+    positives_where: Tensor | None = None,
+    negatives_where: Tensor | None = None,
+) -> Tensor:
+    """The ranking that maximises ``F + sign · ε · (1 − AP)``, as the number of negatives above each positive.
+
+    ``F`` is the mean over pairs of ``y_ij (φ_i − φ_j)`` with ``y_ij = 1`` when positive i stands above negative j
+    and −1 when below. sign = +1 takes O(n log n), sign = −1 takes O((1 − AUC) · p · q).
+
+    Where several rankings are equally good, the one nearest to the order of the scores is returned; among equal
+    scores ``sign=+1`` puts negatives first and ``sign=-1`` positives.
+
+    Args:
+        positives: ``(p,)`` or ``(b, p)`` scores, in any order.
+        negatives: ``(q,)`` or ``(b, q)`` scores.
+        epsilon: > 0.
+        sign: +1 or −1.
+        positives_where: Mask of the positives that are there, for lists of different lengths.
+        negatives_where: As above.
+
+    Returns:
+        ``(p,)`` or ``(b, p)`` int64, for the positives in descending order of score; −1 past the end of a list.
+
+    Raises:
+        InputError: For ε ≤ 0, an unknown sign, scores that are not finite or shapes that do not fit.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.direct import ap_interleave
+        >>> ap_interleave(torch.tensor([2.0, 0.5]), torch.tensor([1.0, 0.0, -1.0]), epsilon=1.0, sign=+1)
+        tensor([0, 1])
+
+    References:
+        Song, Schwing, Zemel, Urtasun, Training deep neural networks via direct loss minimization, 2016.
+    """
+    lists, shape = _checked(positives, negatives, positives_where, negatives_where, epsilon, sign)
+    return _to_rows(interleave(lists, 0.5 * epsilon * lists.q.double(), PRECISION, sign), lists, shape)
+
+
+def ndcg_interleave(
+    positives: Tensor,
+    negatives: Tensor,
+    epsilon: float,
+    sign: int = 1,
+    *,
+    positives_where: Tensor | None = None,
+    negatives_where: Tensor | None = None,
+) -> Tensor:
+    """As `ap_interleave`, for 1 − NDCG with two grades of relevance.
+
+    Only the difference of the two grades' gains enters, and it cancels in the ratio when the lower gain is 0:
+    ``NDCG = Σ_i D(i + n_i) / Σ_i D(i)`` with ``D(r) = 1 / log2(1 + r)``. More than two grades, or a cut at k: see
+    `PositionForm`, which is exact for any grades because it scores positions instead of pairs.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.direct import ndcg_interleave
+        >>> ndcg_interleave(torch.tensor([2.0, 0.5]), torch.tensor([1.0, 0.0, -1.0]), epsilon=3.0, sign=-1)
+        tensor([0, 0])
+    """
+    lists, shape = _checked(positives, negatives, positives_where, negatives_where, epsilon, sign)
+    p, q = lists.p.double(), lists.q.double()
+    ranks = torch.arange(1, int(lists.p.max()) + 1 if p.numel() else 1, dtype=p.dtype, device=p.device)
+    discounts = torch.cat((p.new_zeros(1), (1.0 / torch.log2(1.0 + ranks)).cumsum(0)))
+    ideal = discounts[lists.p].clamp_min(1.0)  # a list without positives has nothing to place
+    return _to_rows(interleave(lists, 0.5 * epsilon * p * q / ideal, DISCOUNT, sign), lists, shape)
+
+
+def _checked(
+    positives: Tensor,
+    negatives: Tensor,
+    positives_where: Tensor | None,
+    negatives_where: Tensor | None,
+    epsilon: float,
+    sign: int,
+) -> tuple[Lists, torch.Size]:
+    """The lists and the shape that they came in; ε and sign are what they must be."""
+    lists, shape = _to_lists(positives, negatives, positives_where, negatives_where)
+    checks.number("epsilon", epsilon, above=0)
+    checks.one_of("sign", sign, SIGNS)
+    return lists, shape
+
+
+def _to_lists(
+    positives: Tensor, negatives: Tensor, positives_where: Tensor | None, negatives_where: Tensor | None
+) -> tuple[Lists, torch.Size]:
+    shape = checks.tensor("positives", positives).shape
+    up, up_where = _rows("positives", positives, positives_where)
+    down, down_where = _rows("negatives", negatives, negatives_where)
+    if up.shape[0] != down.shape[0] or positives.ndim != negatives.ndim:
+        raise InputError(
+            "negatives",
+            f"shape {tuple(negatives.shape)} with positives of shape {tuple(positives.shape)}",
+            "as many lists as positives",
+        )
+    positive, positive_list, p = _flatten(up, up_where)
+    negative, negative_list, q = _flatten(down, down_where)
+    return Lists(positive, negative, positive_list, negative_list, p, q), shape
+
+
+def _rows(name: str, scores: Tensor, where: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    scores = checks.floating_scores(scores).detach()
+    if scores.ndim not in (1, 2):
+        raise InputError(name, f"shape {tuple(scores.shape)}", "one list, (n,), or lists as rows, (b, n)")
+    if where is not None:
+        if checks.tensor(f"{name}_where", where).dtype != torch.bool or where.shape != scores.shape:
+            raise InputError(f"{name}_where", f"a {where.dtype} tensor of shape {tuple(where.shape)}", "a bool mask")
+        scores = torch.where(where, scores, scores.new_zeros(()))
+    checks.finite(name, scores)
+    rows = scores.reshape(-1, scores.shape[-1]) if scores.ndim == 2 else scores[None]
+    return rows, None if where is None else where.reshape(rows.shape)
+
+
+def _flatten(rows: Tensor, where: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    values, order = rows.double().sort(dim=1, descending=True)
+    kept = torch.ones_like(order, dtype=torch.bool) if where is None else where.gather(1, order)
+    number = torch.arange(rows.shape[0], device=rows.device)[:, None].expand_as(order)
+    return values[kept], number[kept], kept.sum(1)
+
+
+def _to_rows(n: Tensor, lists: Lists, shape: torch.Size) -> Tensor:
+    answer = torch.full(shape, -1, dtype=torch.int64, device=n.device)
+    rows = answer if len(shape) == 2 else answer[None]
+    rows[lists.positive_list, lists.rank() - 1] = n
+    return answer

@@ -134,8 +134,8 @@ class Lists:
 
     def rank(self) -> Tensor:
         """``(p,)`` 1 for the best positive of its list, 2 for the next, …"""
-        place = torch.arange(1, self.positives.numel() + 1, device=self.p.device)
-        return place - self.first_positive[self.positive_list]
+        index = torch.arange(1, self.positives.numel() + 1, device=self.p.device)
+        return index - self.first_positive[self.positive_list]
 
 
 @dataclass(frozen=True)
@@ -181,18 +181,18 @@ def negatives_above(lists: Lists, strictly: bool) -> Tensor:
         return torch.searchsorted(-lists.negatives, -lists.positives, right=not strictly)
     # Padding to rows: searchsorted takes one sorted row per row of questions.
     keys = to_rows(-lists.negatives, lists.negative_list, lists.first_negative, lists.q, float("inf"))
-    asked = to_rows(-lists.positives, lists.positive_list, lists.first_positive, lists.p, float("inf"))
+    questions = to_rows(-lists.positives, lists.positive_list, lists.first_positive, lists.p, float("inf"))
     column = within(lists.positive_list, lists.first_positive)
-    return torch.searchsorted(keys, asked, right=not strictly)[lists.positive_list, column]
+    return torch.searchsorted(keys, questions, right=not strictly)[lists.positive_list, column]
 
 
 def positives_above(n: Tensor, lists: Lists) -> Tensor:
     """``(q,)`` number of positives above each negative, from the number of negatives above each positive."""
-    places = lists.negatives.numel() + lists.q.numel()  # q + 1 in each list
+    slots = lists.negatives.numel() + lists.q.numel()  # q + 1 in each list
     if lists.q.numel() == 1:
-        return torch.bincount(n, minlength=places).cumsum(0)[:-1]
+        return torch.bincount(n, minlength=slots).cumsum(0)[:-1]
     first = lists.first_negative + torch.arange(lists.q.numel(), device=n.device)
-    through = torch.bincount(n + first[lists.positive_list], minlength=places).cumsum(0)
+    through = torch.bincount(n + first[lists.positive_list], minlength=slots).cumsum(0)
     shift = torch.arange(lists.negatives.numel(), device=n.device) + lists.negative_list
     return through[shift] - lists.first_positive[lists.negative_list]
 
@@ -236,7 +236,7 @@ def last_of_ties(values: Tensor, scores: Tensor, group: Tensor) -> Tensor:
     tied = same_as_next(scores, group)
     if not bool(tied.any()):
         return values
-    place = torch.arange(values.numel(), device=values.device)
-    ends = place.masked_fill(torch.cat((tied, tied.new_zeros(1))), values.numel())
+    index = torch.arange(values.numel(), device=values.device)
+    ends = index.masked_fill(torch.cat((tied, tied.new_zeros(1))), values.numel())
     nearest = ends.flip(0).cummin(0).values.flip(0)  # the end at or after each place
     return values[nearest]

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from ..engine import EngineOutput
 from ..errors import InputError
 from ..watch import BatchCounts
-from .engine import DirectEngine
-from .form import ArgmaxForm
+from .engine import ArgmaxForm, DirectEngine
 
 
 class StructuredForm(ArgmaxForm):

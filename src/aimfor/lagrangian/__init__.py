@@ -3,11 +3,10 @@
 from .bound import Bound, bound_from_scores
 from .engine import LagrangianEngine
 from .form import ConstraintForm, ConstraintProblem, HasConstraints, kept_rows, two_group_form
+from .groups import class_fractions, size_labels
 from .history import History
-from .projections import Capped, SampledCap, project_cap, project_cap_sampled, project_two
+from .projections import Capped, SampledCap, project_cap, project_cap_sampled, project_two, soft_project_cap, soft_sort
 from .schedule import Constant, LinearDecay, PowerDecay
-from .sizes import class_fractions, size_labels
-from .soft_projection import soft_project_cap, soft_sort
 
 __all__ = [
     "Bound",

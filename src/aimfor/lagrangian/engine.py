@@ -12,14 +12,12 @@ from torch import Tensor, nn
 from .. import checks
 from ..engine import Batch, Engine, EngineOutput, attached_zero, undefined
 from ..errors import InputError
-from .attach import with_gradients, with_gradients_of_all
-from .bound import bound_from_scores
-from .duals import Duals
+from .bound import SURROGATES, bound_from_scores
+from .duals import Duals, with_gradients, with_gradients_of_all
 from .form import ConstraintForm, ConstraintProblem, HasConstraints
 from .groups import checked_index, group_labels
 from .history import History, diagnose
 from .schedule import Schedule, schedule
-from .surrogates import SURROGATES
 
 MODES = ("ravi", "ravi-full", "venkatesh")
 PROJECTIONS = ("exact", "batch", "sampled")
@@ -83,10 +81,10 @@ class LagrangianEngine(Engine):
     stateless: ClassVar[bool] = False
     has_duals: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = False
-    ready: ClassVar[bool] = False
+    default_constructible: ClassVar[bool] = False
 
     labels: Tensor
-    known: Tensor
+    checked_labels: Tensor
     epoch: Tensor
     rounds: Tensor
     waited: Tensor
@@ -128,8 +126,8 @@ class LagrangianEngine(Engine):
         self.groups = int(groups.max()) + 1
         self.register_buffer("labels", groups)
         # The labels as the metric's gate hands them over, so that one comparison checks a batch.
-        known = groups.bool() if self.groups == 2 else groups.long()
-        self.register_buffer("known", known, persistent=False)
+        checked = groups.bool() if self.groups == 2 else groups.long()
+        self.register_buffer("checked_labels", checked, persistent=False)
         for name in ("epoch", "rounds", "waited", "projections"):
             self.register_buffer(name, torch.zeros((), dtype=torch.int64))
         p = self.groups
@@ -162,7 +160,7 @@ class LagrangianEngine(Engine):
     def solve(self, form: ConstraintForm) -> EngineOutput:
         if not (self.training and torch.is_grad_enabled()):
             return self._evaluate(form)
-        index = checked_index(form.index, form.groups, self.known)
+        index = checked_index(form.index, form.groups, self.checked_labels)
         problems = [problem for problem in form.problems if problem.scores.numel()]
         if not problems:
             return undefined(form.scores)
@@ -172,7 +170,7 @@ class LagrangianEngine(Engine):
         if self.groups == 2:
             loss, positives = losses[0]
         else:
-            loss, positives = torch.stack([one for one, _ in losses]).sum() / len(self.pairs), index.numel()
+            loss, positives = torch.stack([term for term, _ in losses]).sum() / len(self.pairs), index.numel()
         stats = {"value": loss.detach(), "positives": positives, "negatives": index.numel() - positives}
         return EngineOutput(loss, stats=stats)
 
@@ -218,8 +216,8 @@ class LagrangianEngine(Engine):
         ]
         if not bounds:
             return undefined(form.scores)
-        bound = torch.stack([one.bound for one in bounds]).mean()
-        value = torch.stack([one.value for one in bounds]).mean()
+        bound = torch.stack([each.bound for each in bounds]).mean()
+        value = torch.stack([each.value for each in bounds]).mean()
         stats = {"value": value.detach(), "bound": bound.detach()}
         return EngineOutput(1.0 - bound + attached_zero(form.scores), stats=stats)
 
@@ -252,7 +250,7 @@ class LagrangianEngine(Engine):
                 duals.ascend(step, self.mu_step(due), self.gamma_step(due))
             self.rounds += 1
             self.waited.zero_()
-        row = {name: sum(one[name] for one in rows) / len(rows) for name in rows[0]}
+        row = {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
         row |= {"epoch": float(self.epoch), "dual_step": step, "projections": float(self.projections)}
         self.history.append(row, self._seconds)
         self._seconds = 0.0

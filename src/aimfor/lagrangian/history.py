@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError, SolverError
-from .bound import bound_from_scores, f_beta
+from .bound import Surrogate, bound_from_scores, f_beta
 from .duals import Duals
-from .surrogates import Surrogate
 
 #: What a row holds; the meaning of each stands in `History`.
 COLUMNS = (

@@ -132,7 +132,7 @@ def trainers(metric: Metric) -> list[type[Engine]]:
     return [
         engine
         for engine in ENGINES
-        if isinstance(metric, engine.capability) and not (engine.ready and engine().refuses(metric))
+        if isinstance(metric, engine.capability) and not (engine.default_constructible and engine().refuses(metric))
     ]
 
 

@@ -1,6 +1,5 @@
 """The last layer, refitted on the whole data set for the metric."""
 
-from .fitted import HeadFit, HeadRecord
-from .fitter import HeadFitter
+from .fitter import HeadFit, HeadFitter, HeadRecord
 
 __all__ = ["HeadFit", "HeadFitter", "HeadRecord"]

@@ -1,9 +1,11 @@
-"""One set of features and targets, checked by the metric's own gate and laid out as rows."""
+"""Features as rows: collected from a network over a whole loader, and checked by the metric's own gate."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +14,94 @@ from .. import checks
 from ..engine import Batch
 from ..errors import InputError
 from ..metrics.base import Metric
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """The model in eval mode, without gradients; its mode is restored."""
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(training)
+
+
+def last_linear(model: nn.Module, inputs: Tensor) -> str:
+    """The name of the linear layer that runs last on ``inputs`` and whose output is the model's output.
+
+    Raises:
+        InputError: There is none, or something follows it.
+    """
+    calls: list[tuple[str, Tensor]] = []
+    hooks = [
+        module.register_forward_hook(lambda _m, _i, output, name=name: calls.append((name, output)))
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear)
+    ]
+    try:
+        with evaluating(model):
+            output = model(inputs)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if not calls:
+        raise InputError(
+            "model", f"a {type(model).__name__} that runs no nn.Linear", "a network with a linear last layer"
+        )
+    name, scores = calls[-1]
+    if (
+        not isinstance(output, Tensor)
+        or output.numel() != scores.numel()
+        or not torch.equal(output.flatten(), scores.flatten())
+    ):
+        raise InputError(
+            "model",
+            f"a network with further layers after its last linear layer {name!r}",
+            "one whose output is that layer's output",
+            "Pass layer= with the name of the layer to refit, if what follows keeps the metric unchanged.",
+        )
+    return name
+
+
+def collect(model: nn.Module, loader: Iterable[Any], layer: str) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Features, targets and (where batches have a third part) weights or mask, of every batch in turn."""
+    module = dict(model.named_modules()).get(layer)
+    if not isinstance(module, nn.Linear):
+        raise InputError("layer", repr(layer), "the name of an nn.Linear in the model", "See model.named_modules().")
+    device = module.weight.device
+    seen: list[Tensor] = []
+    features, targets, rest = [], [], []
+    hook = module.register_forward_pre_hook(lambda _m, args: seen.append(args[0].detach()))
+    try:
+        with evaluating(model):
+            for batch in loader:
+                seen.clear()
+                model(batch_part(batch, 0).to(device))
+                if len(seen) != 1:
+                    raise InputError("layer", f"{layer!r}, called {len(seen)} times", "a layer called once per batch")
+                features.append(seen[0])
+                targets.append(batch_part(batch, 1).to(device))
+                if len(batch) > 2:
+                    rest.append(batch_part(batch, 2).to(device))
+    finally:
+        hook.remove()
+    if not features:
+        raise InputError("loader", "no batch", "at least one batch of (inputs, targets)")
+    return torch.cat(features), torch.cat(targets), torch.cat(rest) if rest else None
+
+
+def batch_part(batch: Any, position: int) -> Tensor:
+    """One part of a batch ``(inputs, targets)`` or ``(inputs, targets, weights)``."""
+    if not isinstance(batch, list | tuple) or not 2 <= len(batch) <= 3 or not isinstance(batch[position], Tensor):
+        raise InputError(
+            "loader",
+            f"batches of type {type(batch).__name__}",
+            "tuples of tensors (inputs, targets[, weights or where])",
+        )
+    tensor: Tensor = batch[position]
+    return tensor
 
 
 @dataclass(frozen=True)
@@ -61,14 +151,16 @@ def make_rows(
         raise InputError(name, f"shape {tuple(features.shape)}", f"shape {shape}, with at least one entry")
     outputs = 1
     if metric.layout == "multiclass":
-        outputs = _classes(targets) if classes is None else classes
+        ids = checks.tensor("targets", targets)
+        outputs = classes or max(2, int(ids.max()) + 1 if ids.numel() else 2)
         outputs = outputs if original is None else original.out_features
     if original is not None and (original.in_features, original.out_features) != (features.shape[-1], outputs):
         raise InputError("original", repr(original), f"a layer from {features.shape[-1]} features to {outputs} scores")
     leading = features.shape[:-1]
     blank = features.new_zeros((*leading, outputs) if metric.layout == "multiclass" else leading)
     seen = metric.check(blank, targets, weights=weights, where=where)
-    _defined(name, metric, seen)
+    if not bool(torch.isfinite(metric.exact(seen))):  # fitting needs what the metric needs
+        raise InputError(name, "data on which the metric is undefined", "at least one example of each class")
     if features.ndim == 3:
         return _lists(features, seen, name)
     checks.finite(name, features)
@@ -76,18 +168,6 @@ def make_rows(
         return FeatureRows("multiclass", features, seen, seen, lambda scores: scores, outputs)
     batch = seen if metric.layout == "binary" else checks.binary(blank, targets, weights=weights, where=where)
     return FeatureRows("binary", features, batch, seen, lambda scores: scores.squeeze(1), 1)
-
-
-def _classes(targets: Tensor) -> int:
-    """The number of classes: the highest id plus one."""
-    ids = checks.tensor("targets", targets)
-    return max(2, int(ids.max()) + 1) if ids.numel() else 2
-
-
-def _defined(name: str, metric: Metric, batch: Batch) -> None:
-    """Fitting needs what the metric needs: at least one example of two classes, one relevant item."""
-    if not bool(torch.isfinite(metric.exact(batch))):
-        raise InputError(name, "data on which the metric is undefined", "at least one example of each class")
 
 
 def _lists(features: Tensor, batch: Batch, name: str) -> FeatureRows:
@@ -105,11 +185,11 @@ def _lists(features: Tensor, batch: Batch, name: str) -> FeatureRows:
     return FeatureRows("lists", rows, batch, batch, to_lists, 1)
 
 
-def row_counts(part: FeatureRows) -> Tensor:
+def row_counts(features: FeatureRows) -> Tensor:
     """Each row's share in mean, deviation and covariance: every class counts alike, as it does among pairs."""
-    batch = part.batch
-    if part.kind == "lists":
-        return torch.ones(part.rows.shape[0], dtype=torch.float64, device=part.rows.device)
+    batch = features.batch
+    if features.kind == "lists":
+        return torch.ones(features.rows.shape[0], dtype=torch.float64, device=features.rows.device)
     labels = batch.targets.long()
     given = batch.effective_weights()
     mass = torch.ones_like(labels, dtype=torch.float64) if given is None else given.double()

@@ -1,9 +1,11 @@
-"""HeadFitter: the last layer refitted on the whole data set for the metric."""
+"""HeadFitter: the last layer refitted on the whole data set for the metric, with a record of how it was chosen."""
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -15,12 +17,93 @@ from ..metrics.base import Metric
 from ..metrics.confusion import CountMetric
 from ..metrics.registry import metric_from_name
 from .choose import best_shift, held_out
-from .collect import batch_part, collect, last_linear
-from .features import FeatureRows, make_rows, row_counts
-from .fitted import HeadCandidate, HeadFit, HeadRecord
-from .minimise import minimise
+from .features import FeatureRows, batch_part, collect, last_linear, make_rows, row_counts
+from .minimise import Space, make_space, minimise
 from .objectives import HeadObjective, objectives_for
-from .space import Space, make_space
+
+
+@dataclass(frozen=True)
+class HeadCandidate:
+    """One layer that was tried, with the metric it reached on validation data."""
+
+    objective: str
+    ridge: float | None
+    value: float
+    convex: bool = True
+    gradient: float = 0.0
+    evaluations: int = 0
+
+
+@dataclass(frozen=True)
+class HeadRecord:
+    """How a head was chosen.
+
+    Attributes:
+        metric: The metric, as written.
+        chosen: The candidate that won.
+        candidates: All of them; the original layer, where there is one, is first.
+        examples: Number of rows fitted on.
+        seconds: Wall time of the whole fit.
+
+    Example:
+        >>> import torch, aimfor
+        >>> x = torch.randn(80, 2, generator=torch.Generator().manual_seed(0))
+        >>> record = aimfor.HeadFitter("auroc", ridges=[0.1]).fit(x, (x[:, 0] > 0).long()).record
+        >>> record.metric, record.examples, record.original is None
+        ('AUROC(max_fpr=None)', 64, True)
+    """
+
+    metric: str
+    chosen: HeadCandidate
+    candidates: tuple[HeadCandidate, ...] = field(repr=False)
+    examples: int
+    seconds: float
+
+    @property
+    def original(self) -> HeadCandidate | None:
+        first = self.candidates[0]
+        return first if first.objective == "original layer" else None
+
+    def __str__(self) -> str:
+        ridge = "" if self.chosen.ridge is None else f", ridge {self.chosen.ridge:g}"
+        before = "" if self.original is None else f" (original layer {self.original.value:.4f})"
+        return f"{self.metric}: {self.chosen.value:.4f} on validation data{before} by {self.chosen.objective}{ridge}"
+
+
+@dataclass(frozen=True)
+class HeadFit:
+    """A fitted head.
+
+    Attributes:
+        layer: A plain ``nn.Linear`` on raw features.
+        record: How it was chosen.
+
+    Example:
+        >>> import torch, aimfor
+        >>> x = torch.randn(80, 2, generator=torch.Generator().manual_seed(0))
+        >>> fit = aimfor.HeadFitter("auroc", ridges=[0.1]).fit(x, (x[:, 0] > 0).long())
+        >>> tuple(fit(x).shape), fit.layer
+        ((80, 1), Linear(in_features=2, out_features=1, bias=True))
+    """
+
+    layer: nn.Linear
+    record: HeadRecord
+
+    def __call__(self, features: Tensor) -> Tensor:
+        scores: Tensor = self.layer(features)
+        return scores
+
+    def install(self, model: nn.Module, layer: str) -> None:
+        """Puts a copy of the layer in the place of the one of that name (see ``model.named_modules()``)."""
+        target = dict(model.named_modules()).get(layer)
+        if not isinstance(target, nn.Linear) or target.weight.shape != self.layer.weight.shape:
+            wanted = f"the name of an nn.Linear of shape {tuple(self.layer.weight.shape)}"
+            raise InputError("layer", repr(layer), wanted, "See model.named_modules().")
+        parent, _, name = layer.rpartition(".")
+        # A copy: training the network further must not change the fit.
+        new = copy.deepcopy(self.layer).to(device=target.weight.device, dtype=target.weight.dtype)
+        setattr(model.get_submodule(parent), name, new)
+
 
 RIDGES = (1.0, 0.1, 1e-2, 1e-3, 1e-4)
 
@@ -113,13 +196,14 @@ class HeadFitter:
             kept, held = held_out(targets, whole.kind, fraction, seed)
             extra = where if whole.kind == "lists" else weights
             parts = (features, targets) if extra is None else (features, targets, extra)
-            validation = tuple(part[held] for part in parts)
+            validation = tuple(tensor[held] for tensor in parts)
             features, targets = features[kept], targets[kept]
-            weights, where = (None if part is None else part[kept] for part in (weights, where))
+            weights, where = (None if tensor is None else tensor[kept] for tensor in (weights, where))
         candidates, layers = self.candidates(features, targets, weights, validation, original=original, where=where)
         best = max(range(len(candidates)), key=lambda i: (candidates[i].value, -i))
         seconds = time.perf_counter() - began
-        record = HeadRecord(repr(self.metric), candidates[best], tuple(candidates), _count(features, where), seconds)
+        count = int(where.sum()) if where is not None else features.shape[:-1].numel()
+        record = HeadRecord(repr(self.metric), candidates[best], tuple(candidates), count, seconds)
         return HeadFit(layers[best], record)
 
     def candidates(
@@ -165,19 +249,13 @@ class HeadFitter:
             first = next(iter(loader), None)
             if first is None:
                 raise InputError("loader", "no batch", "at least one batch of (inputs, targets)")
-            training, device = model.training, next(model.parameters()).device
-            model.eval()
-            try:
-                with torch.no_grad():
-                    layer = last_linear(model, batch_part(first, 0).to(device))
-            finally:
-                model.train(training)
+            layer = last_linear(model, batch_part(first, 0).to(next(model.parameters()).device))
         features, targets, third = collect(model, loader, layer)
         held: tuple[Tensor, ...] | float
         if isinstance(validation, int | float):
             held = validation
         else:
-            held = tuple(part for part in collect(model, validation, layer) if part is not None)
+            held = tuple(tensor for tensor in collect(model, validation, layer) if tensor is not None)
         lists = self.metric.layout == "lists"
         original = model.get_submodule(layer)
         assert isinstance(original, nn.Linear)
@@ -212,19 +290,17 @@ class HeadFitter:
         for objective in self._chosen_objectives(train):
             start, centre = self._start(objective, space, train, original, layers, candidates)
             for ridge in self.ridges:
-                found = minimise(objective, space, train.shape, start, centre, ridge, self.iterations, tolerance)
-                facts = {"convex": objective.convex, "gradient": found.gradient, "evaluations": found.evaluations}
-                add(space.to_layer(found.weight, found.bias), objective.name, ridge, **facts)
-                start = (found.weight, found.bias)
+                solution = minimise(objective, space, train.shape, start, centre, ridge, self.iterations, tolerance)
+                facts = {"convex": objective.convex, "gradient": solution.gradient, "evaluations": solution.evaluations}
+                add(space.to_layer(solution.weight, solution.bias), objective.name, ridge, **facts)
+                start = (solution.weight, solution.bias)
         return candidates, layers
 
     def _chosen_objectives(self, train: FeatureRows) -> list[HeadObjective]:
-        found = objectives_for(self.metric, train)
-        if self.objectives is None:
-            return found
-        for name in self.objectives:
-            checks.one_of("objectives", name, [objective.name for objective in found])
-        return [objective for objective in found if objective.name in self.objectives]
+        objectives = objectives_for(self.metric, train)
+        names = [objective.name for objective in objectives]
+        chosen = names if self.objectives is None else [checks.one_of("objectives", n, names) for n in self.objectives]
+        return [objective for objective in objectives if objective.name in chosen]
 
     def _start(
         self,
@@ -267,11 +343,6 @@ def _best_factor(objective: HeadObjective, space: Space, train: FeatureRows, wei
         factors = [2.0**power for power in range(-8, 9)]
         losses = [float(objective.loss(factor * scores)) for factor in factors]
     return factors[min(range(len(losses)), key=losses.__getitem__)]
-
-
-def _count(features: Tensor, where: Tensor | None) -> int:
-    """Rows that were fitted on; of ranked lists the items that count."""
-    return int(where.sum()) if where is not None else features.shape[:-1].numel()
 
 
 def _copy(layer: nn.Linear, rows: Tensor) -> nn.Linear:

@@ -37,62 +37,64 @@ class HeadObjective:
     smooth: bool = True
 
 
-def objectives_for(metric: Metric, part: FeatureRows) -> list[HeadObjective]:
+def objectives_for(metric: Metric, rows: FeatureRows) -> list[HeadObjective]:
     """The objectives tried for a metric on this data set, convex ones first.
 
     All pairs (squared hinge, O(n log n)) for every binary metric, because a ranking that is good everywhere is good
     at the top too; the top tenth of the negatives alone for metrics that live there; cross-entropy, plain and
     class-balanced; then the metric's own loss by its default engine, where that is not already in the list.
     """
-    if part.kind == "binary":
-        found = _binary(metric, part.batch)
-    elif part.kind == "multiclass":
-        found = _multiclass(metric, part.batch)
+    if rows.kind == "binary":
+        objectives = _binary(metric, rows.batch)
+    elif rows.kind == "multiclass":
+        objectives = _multiclass(metric, rows.batch)
     else:
-        found = [HeadObjective("listwise softmax", True, partial(_listwise, part.batch))]
+        objectives = [HeadObjective("listwise softmax", True, partial(_listwise, rows.batch))]
     if not isinstance(metric, HasPairs):
-        found += _own(metric, part)
-    return sorted(found, key=lambda objective: not objective.convex)
+        objectives += _own(metric, rows)
+    return sorted(objectives, key=lambda objective: not objective.convex)
 
 
-def _pairs(name: str, metric: Metric, batch: Batch, surrogate: str = "squared_hinge") -> HeadObjective:
-    engine = SortedEngine(surrogate)
+def _pairs(name: str, metric: Metric, batch: Batch) -> HeadObjective:
+    engine = SortedEngine("squared_hinge")
     smooth = getattr(metric, "max_fpr", None) in (None, 1, 1.0)
     return HeadObjective(name, True, lambda scores: engine(metric, replace(batch, scores=scores)).loss, smooth)
 
 
 def _binary(metric: Metric, batch: Batch) -> list[HeadObjective]:
     ranking = metric if isinstance(metric, HasPairs) else AUROC()
-    found = [_pairs("all pairs" if ranking == AUROC() else repr(ranking), ranking, batch)]
+    objectives = [_pairs("all pairs" if ranking == AUROC() else repr(ranking), ranking, batch)]
     if metric != AUROC():
         # A sum over the top of convex increasing terms is a maximum over subsets, hence convex as well.
-        found.append(_pairs("top pairs", AUROC(max_fpr=0.1), batch))
+        objectives.append(_pairs("top pairs", AUROC(max_fpr=0.1), batch))
     if isinstance(metric, CountMetric):
-        found.append(HeadObjective("soft counts", False, partial(_soft_counts, metric, batch)))
-    for name, balanced in (("cross-entropy", False), ("balanced cross-entropy", True)):
-        found.append(HeadObjective(name, True, partial(_binary_entropy, batch, _class_weights(batch, 2, balanced))))
-    return found
+        objectives.append(HeadObjective("soft counts", False, partial(_soft_counts, metric, batch)))
+    return objectives + _entropies(_binary_entropy, batch, 2)
 
 
 def _multiclass(metric: Metric, batch: Batch) -> list[HeadObjective]:
-    found = [_pairs("all pairs", metric, batch)] if isinstance(metric, HasPairs) else []
-    classes = int(batch.scores.shape[1])
-    for name, balanced in (("cross-entropy", False), ("balanced cross-entropy", True)):
-        found.append(
-            HeadObjective(name, True, partial(_softmax_entropy, batch, _class_weights(batch, classes, balanced)))
-        )
-    return found
+    pairs = [_pairs("all pairs", metric, batch)] if isinstance(metric, HasPairs) else []
+    return pairs + _entropies(_softmax_entropy, batch, int(batch.scores.shape[1]))
 
 
-def _own(metric: Metric, part: FeatureRows) -> list[HeadObjective]:
+def _entropies(loss: Callable[[Batch, Tensor, Tensor], Tensor], batch: Batch, classes: int) -> list[HeadObjective]:
+    return [
+        HeadObjective(name, True, partial(loss, batch, _class_weights(batch, classes, balanced)))
+        for name, balanced in (("cross-entropy", False), ("balanced cross-entropy", True))
+    ]
+
+
+def _own(metric: Metric, rows: FeatureRows) -> list[HeadObjective]:
     """The metric's own loss, by an engine that needs no memory (duals per example need their own loop)."""
     try:
         engine = metric.engine_for_logits().for_one_batch()
     except UnsupportedPairError:
-        return []
-    if engine is None:
-        return []
-    return [HeadObjective("metric", False, lambda scores: engine(metric, part.as_seen(scores)).loss)]
+        engine = None
+    return (
+        []
+        if engine is None
+        else [HeadObjective("metric", False, lambda scores: engine(metric, rows.as_seen(scores)).loss)]
+    )
 
 
 def _class_weights(batch: Batch, classes: int, balanced: bool) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...engine import Batch
-from ..form import LinearForm
+from ..engine import LinearForm
 from ..lists import Rows, rows_of
 
 

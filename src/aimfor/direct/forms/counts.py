@@ -24,7 +24,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from ..form import LinearForm
+from ..engine import LinearForm
 from ..lists import Lists, Rows, Sorted, mean_over_ties, sort_lists, within
 
 #: Cells of one block of the table: 8 MB for each temporary.
@@ -60,9 +60,9 @@ class CountRule:
         """Whether no decision on so many negatives alone changes the metric (F_β and IoU: 0, or 0/0)."""
         fp = negatives * torch.linspace(0.0, 1.0, 33, dtype=torch.float64, device=negatives.device)
         none = torch.zeros_like(fp)
-        known = self.measure(none, fp, none, negatives - fp)
-        known = known[~known.isnan()]
-        return not known.numel() or bool((known == known[0]).all())
+        values = self.measure(none, fp, none, negatives - fp)
+        values = values[~values.isnan()]
+        return not values.numel() or bool((values == values[0]).all())
 
 
 class CountForm(LinearForm):
@@ -186,13 +186,13 @@ def _side(scores: Tensor, group: Tensor, size: Tensor, allowed: Tensor) -> _Side
     through = gains.cumsum(0) - gains
     sums = through - through[first].repeat_interleave(size + 1)
     row = number.repeat_interleave(size + 1)
-    place = within(row, first)
-    above = (gains > 0) & (place < size[row])
+    position = within(row, first)
+    above = (gains > 0) & (position < size[row])
     predicted = torch.zeros_like(size).index_add_(0, row, above.long())
     # Prefix sums rise to the predicted count and fall after it, so the counts that may be optimal are one interval.
     kept = (sums[(first + predicted)][row] - sums <= allowed[row]).long()
-    before = kept * (place < predicted[row])
-    after = kept * (place > predicted[row])
+    before = kept * (position < predicted[row])
+    after = kept * (position > predicted[row])
     least = predicted - torch.zeros_like(size).index_add_(0, row, before)
     most = predicted + torch.zeros_like(size).index_add_(0, row, after)
     return _Side(gains, sums, first, size, predicted, least, most)
@@ -231,8 +231,8 @@ def _first_of_best(value: Tensor, row: Tensor, rows: int) -> Tensor:
     top = torch.full((rows,), float("-inf"), dtype=value.dtype, device=value.device)
     top = top.scatter_reduce(0, row, value, "amax")
     hit = (value == top[row]).nonzero().squeeze(1)
-    place = torch.full((rows,), value.numel(), dtype=torch.int64, device=value.device)
-    return place.scatter_reduce(0, row[hit], hit, "amin")
+    index = torch.full((rows,), value.numel(), dtype=torch.int64, device=value.device)
+    return index.scatter_reduce(0, row[hit], hit, "amin")
 
 
 def _table(up: _Side, down: _Side, reward: Tensor, factor: float, rule: CountRule) -> tuple[Tensor, Tensor]:
@@ -249,8 +249,8 @@ def _table_of_row(up: _Side, down: _Side, row: int, weight: float, rule: CountRu
     best, answer = -float("inf"), (0, 0)
     height = max(1, BLOCK // b.numel())
     for start in range(0, a.numel(), height):
-        part = slice(start, start + height)
-        value = up_sums[part, None] + down_sums + weight * rule.worth(a[part, None], b[None], p, q)
+        block = slice(start, start + height)
+        value = up_sums[block, None] + down_sums + weight * rule.worth(a[block, None], b[None], p, q)
         top = int(value.argmax())
         if float(value.view(-1)[top]) > best:
             best = float(value.view(-1)[top])

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ...ordering import ordered, shared_worth
-from ..form import LinearForm
+from ..engine import LinearForm
 
 
 class PositionForm(LinearForm):
@@ -78,8 +78,8 @@ class PositionForm(LinearForm):
         by_score = self._masked(self.scores.detach().double()).argsort(stable=True, dim=1, descending=True)
         by_gain = self._masked(self._gains).gather(1, by_score).argsort(stable=True, dim=1, descending=True)
         order = by_score.gather(1, by_gain)
-        places = torch.arange(order.shape[1], 0, -1, device=order.device).expand_as(order)
-        return self._coefficients(torch.zeros_like(self._gains).scatter_(1, order, places.double()))
+        ranks = torch.arange(order.shape[1], 0, -1, device=order.device).expand_as(order)
+        return self._coefficients(torch.zeros_like(self._gains).scatter_(1, order, ranks.double()))
 
     def auto_epsilon(self) -> float:
         """Relevant items move by ``ε · ΣD · gain / ideal``: on average by two standard deviations of the scores."""

@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from ..form import LinearForm
+from ..engine import LinearForm
 from ..interleave import PRECISION, interleave
 from ..lists import Rows, Sorted, last_of_ties, mean_over_ties, negatives_above, positives_above, sort_lists, to_rows
 
@@ -57,7 +57,7 @@ class RankingForm(LinearForm):
         lists = self._sorted.lists
         hits = last_of_ties(lists.rank(), lists.positives, lists.positive_list).double()
         return 1.0 - self._measure(
-            *(self._table(part) for part in (torch.ones_like(hits), hits, hits + self._not_below))
+            *(self._table(counts) for counts in (torch.ones_like(hits), hits, hits + self._not_below))
         )
 
     def _table(self, values: Tensor) -> Tensor:
@@ -99,8 +99,8 @@ class RankingForm(LinearForm):
         lists = self._sorted.lists
         if not lists.positives.numel():
             return 0.0
-        place = lists.rank().double()
-        depth = (place + self._not_below).square() / (place * lists.q.clamp_min(1)[lists.positive_list])
+        rank = lists.rank().double()
+        depth = (rank + self._not_below).square() / (rank * lists.q.clamp_min(1)[lists.positive_list])
         p, q = lists.p.double(), lists.q.double()
         random = ((p + q).square() / (2.0 * p * q).clamp_min(1.0))[lists.p > 0].mean()
         deviation = torch.cat((lists.positives, lists.negatives)).std(correction=0)
