@@ -179,13 +179,10 @@ def _contrastive(vectors: Tensor, y: Tensor) -> Tensor:
 
 
 def make_loss(way: str, metric: str, classes: int, width: int) -> Loss:
-    """Raises KeyError for a way without training."""
-    made: dict[str, Callable[[], Loss]] = {
-        "metric": lambda: RetrievalLoss(metric, temperature=0.05),
-        "contrastive": lambda: _contrastive,
-        "softmax": lambda: _Softmax(classes, width),
-    }
-    return made[way]()
+    """The loss of a way that trains."""
+    if way == "metric":
+        return RetrievalLoss(metric, temperature=0.05)
+    return _contrastive if way == "contrastive" else _Softmax(classes, width)
 
 
 def fit_embedding(
@@ -222,7 +219,7 @@ def fit_embedding(
     ways = [way for way in ways if kind == 2 or way != "whitened"]
     folds = class_folds(int(data.y.max()) + 1, seed, FOLDS[kind])
     key = _key(data, metric, steps, seed)
-    count = _Count(tell, stop, steps, (len(ways) - 1) * len(folds) + 1)
+    count = _Count(tell, stop, steps * ((len(ways) - 1) * len(folds) + 1))
     values: dict[tuple[str, int], list[float]] = {}
     for fold, (learn, held) in enumerate(folds):
         for way in ways:
@@ -259,13 +256,14 @@ def _checkpoints(way: str, steps: int) -> list[int]:
     return [0] if way in UNTRAINED else sorted({max(1, round(share * steps)) for share in CHECKPOINTS})
 
 
+@dataclass
 class _Count:
     """Steps done, for the live line, and whether to stop."""
 
-    def __init__(
-        self, tell: Callable[[int, int], None] | None, stop: Callable[[], bool], steps: int, cells: int
-    ) -> None:
-        self.tell, self.stop, self.total, self.done = tell, stop, steps * cells, 0
+    tell: Callable[[int, int], None] | None
+    stop: Callable[[], bool]
+    total: int
+    done: int = 0
 
     def step(self) -> None:
         self.done += 1
@@ -296,7 +294,9 @@ def _trained(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed * 1009 + 1)
         network = trainable(learn.x)
-        loss = make_loss(way, metric, classes, _width(network, learn.x))
+        with torch.no_grad():
+            width = int(network.eval()(learn.x[:1]).shape[1])
+        loss = make_loss(way, metric, classes, width)
     own = list(loss.parameters()) if isinstance(loss, nn.Module) else []
     optimizer = torch.optim.AdamW([*network.parameters(), *own], RATES[learn.x.ndim], weight_decay=1e-3)
     batches = _batches(learn.y, min(CLASSES, classes), seed)
@@ -313,11 +313,6 @@ def _batches(y: Tensor, classes: int, seed: int) -> Iterator[list[int]]:
         sampler.set_epoch(epoch)
         yield from sampler.epoch_batches()
         epoch += 1
-
-
-def _width(network: nn.Module, x: Tensor) -> int:
-    with torch.no_grad():
-        return int(network.eval()(x[:1]).shape[1])
 
 
 def _made(

@@ -56,7 +56,8 @@ def _section(compared: dict[str, Any], index: int) -> dict[str, Any]:
         "method": f"{compared['seeds']} paired seeds and splits ({train} training, {validation} validation, {test} "
         "test). The rival is, for each seed, the one that is best on validation rows. Thresholds come from validation "
         "rows, the ensemble's from out-of-fold rows. Intervals: corrected resampled t-test (Nadeau and Bengio), "
-        f"Bonferroni over {compared['comparisons']} comparisons; p-values: Holm.",
+        f"Bonferroni over {compared['comparisons']} comparisons; p-values: Holm. Peak MB: of the whole process while "
+        "it learned, libraries and data included; the largest over splits.",
         "certificate": certificate_section(getattr(_test_of(compared["example"]), "certificate", None)),
         "figure": safe_svg(figure),
         "panels": [safe_svg(svg) for svg in svgs],

@@ -26,10 +26,12 @@ _EMPTY: dict[str, Any] = {
 def render(**sections: Any) -> str:
     """The page. Raises `InputError` if it would not stay below 1.5 MB, or 5 MB with pictures."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
 
     folder = Path(__file__).with_name("templates")
     environment = Environment(autoescape=True, undefined=StrictUndefined, loader=FileSystemLoader(folder))
-    page = environment.get_template("page.html").render(**{**_EMPTY, **sections}).lstrip()
+    assets = {name: Markup((folder / name).read_text(encoding="utf8")) for name in ("style.css", "script.js")}
+    page = environment.get_template("page.html").render(**_EMPTY | sections, assets=assets).lstrip()
     most = MOST_BYTES_WITH_PICTURES if sections.get("sheets") else MOST_BYTES
     if len(page.encode()) > most:
         raise InputError("report", f"a page of {len(page.encode())} bytes", f"at most {most}")

@@ -24,11 +24,8 @@ CELLS = "cells"
 FILES = "files.json"
 #: What decides nothing: pages, logs, and what is not finished.
 _BESIDE = ("README.md", "report.html", "log.jsonl", "sheets.json", FINISHED, FILES, CELLS)
-#: Kinds as 0.2 called them.
-_EARLIER = {"many": "labels", "retrieval": "embedding"}
-#: Kinds that no ensemble on one column of classes makes.
-_OF_PICTURES = ("masks", "labels", "embedding")
-_ENSEMBLE = "one column of classes or a table"
+#: Kinds that no ensemble on one column of classes makes, and what is expected instead.
+_OF_PICTURES, _ENSEMBLE = ("masks", "labels", "embedding"), "one column of classes or a table"
 
 
 def fingerprint_of(*values: Any) -> str:
@@ -85,10 +82,9 @@ def _config(folder: Path) -> tuple[dict[str, Any], Settings]:
 def kind_of(folder: Path) -> str:
     """The kind of run, as `kinds.KINDS` calls it; empty for a folder that cannot be read: whoever opens it says why."""
     try:
-        kind = str(checkpoint.read_json(folder / "config.json").get("kind", "table"))
+        return str(checkpoint.read_json(folder / "config.json").get("kind", "table"))
     except InputError:
         return ""
-    return _EARLIER.get(kind, kind)
 
 
 def seal(folder: Path) -> None:

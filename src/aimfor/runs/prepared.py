@@ -29,6 +29,7 @@ from .folder import fingerprint_of
 
 #: Share of the rows that validate for who holds out no folds.
 ASIDE = 0.2
+Ids = NDArray[np.int64]
 
 
 @dataclass
@@ -46,11 +47,11 @@ class Prepared:
     #: The list of each row, where the table is one of ranked lists.
     lists: Tensor | None = None
 
-    def rows(self, numbers: NDArray[np.int64]) -> Rows:
+    def rows(self, numbers: Ids) -> Rows:
         """These rows, for a member to learn from or to score."""
         return Rows(self.x, self.ids, lists=self.lists).take(torch.from_numpy(numbers))
 
-    def clusters(self, rows: NDArray[np.int64]) -> Tensor | None:
+    def clusters(self, rows: Ids) -> Tensor | None:
         """Cluster ids of these rows, where clusters must stay whole."""
         whole = self.source.whole
         return None if whole is None else torch.from_numpy(np.unique(whole[rows], return_inverse=True)[1]).long()
@@ -106,13 +107,33 @@ def prepare(
     the floor needs rows that took no part in anything.
     ``work`` says how features of pictures are computed.
     """
-    objective = Objective.of(settings.metric)
-    if settings.query is not None:
-        objective = objective.by_list()
     work = work or Work()
     source = source or read_source(settings, work)
-    if settings.query is not None:
-        return _prepare_lists(settings, source, objective, ensemble)
+    objective, lists = Objective.of(settings.metric), None
+    if settings.query is None:
+        objective, labels, ids, parts = _split_classes(settings, source, objective, ensemble)
+    else:
+        objective = objective.by_list()
+        labels, ids, parts, lists = _split_lists(settings, source, objective, ensemble)
+    backbone = settings.model if is_backbone(settings.model) else ""
+    if backbone and source.kind == "table":
+        raise InputError("--model", f"{backbone} for a table", "pictures", "Leave --model out.")
+    work.hashes = source.hashes
+    how: dict[str, Any] = {"backbone": backbone, "side": settings.image_size, "work": work}
+    encoder = fit_encoder(source, parts.train, settings.requested, numbered=ensemble, **how)
+    x = torch.from_numpy(encode(encoder, source))
+    if ensemble and source.images is not None:
+        source.notes.append(WORTH)
+    if isinstance(encoder, TableEncoder) and lists is None:
+        encoder.notes += near_perfect(encoder, x.numpy()[parts.train], ids[parts.train])
+    numbers = None if lists is None else torch.from_numpy(lists)
+    return Prepared(source, objective, labels, torch.from_numpy(ids), parts, encoder, x, settings, numbers)
+
+
+def _split_classes(
+    settings: Settings, source: Source, objective: Objective, ensemble: bool
+) -> tuple[Objective, Labels, Ids, Split]:
+    """The metric on these classes; class ids, and parts that have some of every class."""
     assert source.labels is not None
     if source.labels.ndim > 1:  # these are `labels`
         raise InputError("target", f"{len(source.label_names)} labels at once", "one column of classes")
@@ -124,37 +145,22 @@ def prepare(
     take_copies(source, ids)
     aside = aside_for(objective, ids) if ensemble else ASIDE
     shares: dict[str, Any] = {"holdout": settings.holdout, "aside": aside, "whole": source.whole}
-    parts = split(ids, settings.seed, source.test, times=source.times, **shares)
-    backbone = settings.model if is_backbone(settings.model) else ""
-    if backbone and source.kind == "table":
-        raise InputError("--model", f"{backbone} for a table", "pictures", "Leave --model out.")
-    work.hashes = source.hashes
-    how: dict[str, Any] = {"backbone": backbone, "side": settings.image_size, "work": work}
-    encoder = fit_encoder(source, parts.train, settings.requested, numbered=ensemble, **how)
-    x = torch.from_numpy(encode(encoder, source))
-    if ensemble and source.images is not None:
-        source.notes.append(WORTH)
-    if isinstance(encoder, TableEncoder):
-        encoder.notes += near_perfect(encoder, x.numpy()[parts.train], ids[parts.train])
-    return Prepared(source, objective, labels, torch.from_numpy(ids), parts, encoder, x, settings)
+    return objective, labels, ids, split(ids, settings.seed, source.test, times=source.times, **shares)
 
 
-def _prepare_lists(settings: Settings, source: Source, objective: Objective, ensemble: bool) -> Prepared:
-    """Grades for classes, and parts that keep queries whole."""
+def _split_lists(
+    settings: Settings, source: Source, objective: Objective, ensemble: bool
+) -> tuple[Labels, Ids, Split, Ids]:
+    """Grades for classes, the list of each row, and parts that keep queries whole."""
     assert settings.query is not None
     assert source.labels is not None
     assert source.queries is not None
     if settings.positive is not None:
         raise InputError("--positive", repr(settings.positive), "none with --query: the target holds grades")
     if source.whole is not None:
-        raise InputError(
-            "--cluster", repr(settings.cluster), "none with --query: queries are what stays together there"
-        )
+        expected = "none with --query: queries are what stays together there"
+        raise InputError("--cluster", repr(settings.cluster), expected)
     lists = list_numbers(source.queries, settings.query)
     labels, grades = grades_of(source.labels, objective)
     how: dict[str, Any] = {"holdout": settings.holdout, "validation": not ensemble}
-    parts = split_lists(lists, grades, settings.seed, source.test, **how)
-    encoder = fit_encoder(source, parts.train, settings.requested, numbered=ensemble)
-    x = torch.from_numpy(encode(encoder, source))
-    ids, numbers = torch.from_numpy(grades), torch.from_numpy(lists)
-    return Prepared(source, objective, labels, ids, parts, encoder, x, settings, numbers)
+    return labels, grades, split_lists(lists, grades, settings.seed, source.test, **how), lists

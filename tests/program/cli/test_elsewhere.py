@@ -7,6 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from aimfor.data import executors
@@ -102,3 +103,14 @@ def test_memory_that_nobody_tells_is_left_out(monkeypatch: pytest.MonkeyPatch) -
     one = {"test": {"metric": 0.5}, "validation": 0.5, "seconds": 1.0, "megabytes": None}
     assert plan._numbers([one, one])["megabytes"] is None
     assert plan._numbers([one, {**one, "megabytes": 3.0}])["megabytes"] == 3.0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a peak cannot be started anew")
+def test_the_peak_of_a_worker_is_of_what_it_does_now() -> None:
+    np.ones(300 << 17)  # 300 MB that an earlier cell had
+    before = executors.peak_megabytes()
+    executors.reset_peak()
+    after = executors.peak_megabytes()
+    assert before is not None
+    assert after is not None
+    assert 1.0 < after < before - 250

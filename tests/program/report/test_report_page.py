@@ -309,6 +309,6 @@ def test_rows_of_a_wide_table_are_cards_on_a_phone(comparison: Path, open_page: 
     first = tab.locator("table.comparison tr").nth(1).locator("td")
     names = [cell.get_attribute("data-name") for cell in first.all()]
     assert names[0] == "model"
-    assert names[-2:] == ["seconds", "extra MB"]
+    assert names[-2:] == ["seconds", "peak MB"]
     places = [one.bounding_box()["y"] for one in first.all() if one.is_visible()]
     assert places == sorted(set(places))  # one below the other

@@ -174,7 +174,7 @@ def test_a_run_of_an_older_version_is_refused_in_one_line(folder: Path, tmp_path
     assert refused.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("kind", ["masks", "many"])
+@pytest.mark.parametrize("kind", ["masks", "labels"])
 @pytest.mark.parametrize("option", [["--evaluate"], ["--json"], ["--id", "name"]])
 def test_options_that_mean_nothing_for_a_run_are_refused(tmp_path: Path, kind: str, option: list[str]) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"kind": kind}))

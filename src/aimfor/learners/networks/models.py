@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -22,7 +23,7 @@ class Clip(nn.Module):
 
 def linear(shape: Shape, outputs: int, hidden: int, dropout: float) -> nn.Module:
     """One affine layer."""
-    return nn.Sequential(Clip(), nn.Flatten(), nn.Linear(_size(shape), outputs))
+    return nn.Sequential(Clip(), nn.Flatten(), nn.Linear(math.prod(shape), outputs))
 
 
 def mlp(shape: Shape, outputs: int, hidden: int, dropout: float) -> nn.Module:
@@ -30,7 +31,7 @@ def mlp(shape: Shape, outputs: int, hidden: int, dropout: float) -> nn.Module:
     return nn.Sequential(
         Clip(),
         nn.Flatten(),
-        nn.Linear(_size(shape), hidden),
+        nn.Linear(math.prod(shape), hidden),
         nn.ReLU(),
         nn.Dropout(dropout),
         nn.Linear(hidden, hidden),
@@ -38,10 +39,6 @@ def mlp(shape: Shape, outputs: int, hidden: int, dropout: float) -> nn.Module:
         nn.Dropout(dropout),
         nn.Linear(hidden, outputs),
     )
-
-
-def _size(shape: Shape) -> int:
-    return int(torch.tensor(shape).prod())
 
 
 class GroupNorm(nn.GroupNorm):

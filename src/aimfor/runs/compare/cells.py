@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from ... import __version__
-from ...data.executors import peak_megabytes, status_megabytes
+from ...data.executors import peak_megabytes, reset_peak
 from ...data.features import Work
 from ...data.settings import Settings
 from ...targets.evaluate import evaluate
@@ -52,10 +52,10 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     torch.set_num_threads(1)
     settings, name = Settings(**cell["settings"]), str(cell["entrant"])
     ready = _ready(settings, name == ENSEMBLE.name, str(cell.get("features", "")))
-    before = _resetpeak_megabytes()
+    reset_peak()
     began = time.monotonic()
     outcome = run_entrant(name, ready)
-    seconds, after = time.monotonic() - began, peak_megabytes()
+    seconds, megabytes = time.monotonic() - began, peak_megabytes()
     test = _evaluated(ready, outcome)
     return {
         "entrant": name,
@@ -65,7 +65,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
         "threshold": outcome.threshold,
         "ensemble": outcome.facts.get("ensemble"),
         "seconds": seconds,
-        "megabytes": None if before is None or after is None else max(0.0, after - before),
+        "megabytes": megabytes,
         "rows": [len(ready.parts.train), len(ready.parts.validation), len(ready.parts.test)],
         "classes": ready.labels.classes,
         "notes": [*ready.notes, *outcome.facts.get("notes", [])],
@@ -85,13 +85,3 @@ def why_not(entrant: Entrant) -> str | None:
     """A sentence when this entrant cannot run here, else None."""
     needs = "lightgbm" if entrant.name in (LAMBDARANK, "pointwise_trees") else entrant.name
     return None if installed(needs) else f"the package {PACKAGES[needs]} is not installed"
-
-
-def _resetpeak_megabytes() -> float | None:
-    """Starts the peak anew where Linux allows it; returns the memory in use, in MB, or None where nobody tells."""
-    try:
-        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
-            file.write("5")
-        return status_megabytes("VmRSS")
-    except OSError:
-        return peak_megabytes()
