@@ -160,7 +160,6 @@ def _read_npz(path: Path, name: str, target: str | None, labelled: bool) -> Sour
         raise InputError(
             "data", f"{path.name}, which cannot be read ({error})", "an npz file of plain arrays"
         ) from None
-    arrays, target = _joined(arrays, target)
     key = _feature_key(path, arrays, target)
     features = arrays.pop(key)
     n = len(features)
@@ -178,19 +177,6 @@ def _read_npz(path: Path, name: str, target: str | None, labelled: bool) -> Sour
         source.notes.append(f"the array 'train' of {path.name} sets {int(source.test.sum())} rows aside for testing")
     source.extras = {extra: from_array(extra, values) for extra, values in arrays.items() if values.shape == (n,)}
     return source
-
-
-def _joined(arrays: dict[str, Array], target: str | None) -> tuple[dict[str, Array], str | None]:
-    """``X_train``, ``y_train``, ``X_test``, ``y_test`` as one ``X``, one ``y`` and the mask ``train``."""
-    names = [name for name in ("train", "val", "valid", "test") if {f"X_{name}", f"y_{name}"} <= arrays.keys()]
-    if "train" not in names or (target is not None and target not in ("y", "y_train")):
-        return arrays, target
-    x, y = ([arrays[f"{kind}_{name}"] for name in names] for kind in "Xy")
-    if len({rows.shape[1:] for rows in x}) > 1 or any(len(a) != len(b) for a, b in zip(x, y, strict=True)):
-        return arrays, target
-    mask = np.concatenate([np.full(len(rows), name != "test") for name, rows in zip(names, x, strict=True)])
-    rest = {name: array for name, array in arrays.items() if name == "feature_names"}
-    return {"X": np.concatenate(x), "y": np.concatenate(y), "train": mask, **rest}, "y"
 
 
 def _feature_key(path: Path, arrays: dict[str, Array], target: str | None) -> str:

@@ -19,7 +19,8 @@ from torch.nn import functional
 
 from ..data.components import Components, in_blocks
 from ..retrieval import RetrievalLoss
-from ..targets.identities import depth_of, query_values
+from ..targets.identities import query_values
+from ..targets.objective import depth_of
 from .ensemble.cells import MemoryStore, Store
 from .networks.loop import descend, never_stop
 from .networks.models import build

@@ -20,8 +20,9 @@ from ..errors import InputError
 from ..learners.embedding import CLASSES, EXAMPLES, TITLES, EmbeddingFit, Examples, empty, fit_embedding, vectors_of
 from ..learners.ensemble import FolderStore
 from ..targets.folds import rows_of_each
-from ..targets.identities import Preprocessing, depth_of, gallery_of, query_values
+from ..targets.identities import Preprocessing, gallery_of, query_values
 from ..targets.intervals import bootstrap_interval
+from ..targets.objective import depth_of
 from .evaluation import Measured, NeighboursEvaluation, NeighboursPart
 from .folder import CELLS, fingerprint_of, finished_run
 from .kinds import Reading, Step, Stop, Task, Tell

@@ -21,7 +21,7 @@ from ..data.settings import Settings
 from ..data.source import Source
 from ..data.tables import memory_needed
 from ..errors import InputError
-from ..targets.identities import is_retrieval
+from ..targets.objective import is_retrieval
 
 if TYPE_CHECKING:
     from .evaluation import AnyEvaluation

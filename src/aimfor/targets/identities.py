@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +19,7 @@ from ..data.settings import Settings
 from ..data.source import Source
 from ..data.tables import check_size
 from ..errors import InputError
+from .objective import depth_of
 
 #: Side of small copies of the pictures where no backbone is named.
 SMALL = 32
@@ -29,7 +29,6 @@ TEST_CLASSES = 5
 LEAST, LEAST_TO_CHOOSE = 4, 6
 #: Similarities held at a time: 64 MB in float32.
 BLOCK = 1 << 24
-_NAME = re.compile(r"map@r|r_precision|recall@([1-9]\d*)")
 
 
 @dataclass(frozen=True)
@@ -143,17 +142,6 @@ class Nearest(NamedTuple):
 
     indices: Tensor
     cosines: Tensor
-
-
-def is_retrieval(metric: str) -> bool:
-    """Whether a name is a metric of neighbours: map@r, r_precision, recall@1, recall@10, …"""
-    return _NAME.fullmatch(metric) is not None
-
-
-def depth_of(metric: str) -> int:
-    """How many neighbours recall@k looks at; 1 for the others, which look as far as a class is large."""
-    match = _NAME.fullmatch(metric)
-    return int(match[1]) if match is not None and match[1] else 1
 
 
 def nearest(vectors: Tensor, k: int, *, block: int = BLOCK) -> Nearest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +22,8 @@ from ..metrics.curve import ROUNDING, just_below, threshold_curve
 
 #: Of the rows, for the test of a floor.
 LEAST_ASIDE, MOST_ASIDE = 0.05, 0.4
+#: Of metrics of neighbours, for embeddings.
+_NEIGHBOURS = re.compile(r"map@r|r_precision|recall@([1-9]\d*)")
 
 
 def aside_for(objective: Objective, ids: NDArray[np.int64]) -> float:
@@ -182,3 +185,14 @@ def _operating_point(metric: AtRate, batch: Batch) -> float:
     best, floored, floor = metric.rates(curve)
     index = int(torch.where(floored >= floor - ROUNDING, best, floored - 1.0).argmax())
     return float(just_below(curve.thresholds, index, beyond=0.5))
+
+
+def is_retrieval(metric: str) -> bool:
+    """Whether a name is a metric of neighbours: map@r, r_precision, recall@1, recall@10, …"""
+    return _NEIGHBOURS.fullmatch(metric) is not None
+
+
+def depth_of(metric: str) -> int:
+    """How many neighbours recall@k looks at; 1 for the others, which look as far as a class is large."""
+    match = _NEIGHBOURS.fullmatch(metric)
+    return int(match[1]) if match is not None and match[1] else 1

@@ -117,30 +117,6 @@ def test_npz_with_its_own_split_and_groups(tmp_path: Path) -> None:
     assert set(parts.train) | set(parts.validation) == set(range(70))
 
 
-@pytest.mark.parametrize("target", [None, "y", "y_train"])
-def test_npz_with_training_and_test_arrays(tmp_path: Path, target: str | None) -> None:
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(90, 3)), np.arange(90) % 3
-    parts = {
-        "X_train": x[:50],
-        "y_train": y[:50],
-        "X_test": x[70:],
-        "y_test": y[70:],
-        "X_val": x[50:70],
-        "y_val": y[50:70],
-    }
-    np.savez(tmp_path / "a.npz", **parts)
-    source = load(str(tmp_path / "a.npz"), target)
-    np.testing.assert_array_equal(source.columns["x1"].values, x[:, 1])
-    assert source.labels is not None
-    assert source.labels.tolist() == [str(one) for one in y]
-    assert source.test is not None
-    np.testing.assert_array_equal(source.test, np.arange(90) >= 70)
-    np.savez(tmp_path / "uneven.npz", X_train=x, y_train=y[:5])
-    with pytest.raises(InputError, match="target"):
-        load(str(tmp_path / "uneven.npz"), target)
-
-
 @pytest.mark.parametrize("positive", ["True", "true", "TRUE"])
 def test_truth_values_as_labels_however_they_are_spelled(tmp_path: Path, positive: str) -> None:
     import pandas as pd

@@ -10,7 +10,8 @@ from aimfor.errors import InputError, Interrupted
 from aimfor.learners.embedding import Examples, class_folds, fit_embedding, vectors_of
 from aimfor.learners.ensemble import MemoryStore
 from aimfor.retrieval import evaluate
-from aimfor.targets.identities import depth_of, is_retrieval, nearest, query_values
+from aimfor.targets.identities import nearest, query_values
+from aimfor.targets.objective import depth_of, is_retrieval
 
 
 def spoiled(classes: int, per_class: int = 6, seed: int = 0) -> Examples:
