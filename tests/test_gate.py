@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from aimfor import checks
-from aimfor.checks import batches, ragged, tensors
+from aimfor.checks import batches, tensors
 from aimfor.errors import InputError, ProbabilityWarning
 from aimfor.watch import ProbabilityWatch
 
@@ -161,8 +161,9 @@ REFUSED: dict[str, tuple[Call, tuple[str, str, str, str]]] = {
         for count in (3, 5)
     },
     "ragged: uneven lists": (
-        lambda: ragged._layout(torch.cat([torch.zeros(20_000), torch.arange(20_000)]).long()),
-        ("groups", "20000 lists, the longest of 20001 rows", f"at most {ragged.MOST} cells when padded to the longest",
+        lambda: batches._layout(torch.cat([torch.zeros(20_000), torch.arange(20_000)]).long()),
+        ("groups", "20000 lists, the longest of 20001 rows",
+         f"at most {batches.MOST_CELLS} cells when padded to the longest",
          "Put long and short lists into different batches."),
     ),
     "a list for a tensor": (
@@ -393,7 +394,7 @@ def test_probabilities_are_told_by_their_values_after_enough_of_them() -> None:
         watch, spoke = ProbabilityWatch(batches), []
         for number, scores in enumerate(rounds):
             try:
-                watch.look(scores, scores, threshold)
+                watch.observe(scores, scores, threshold)
             except ProbabilityWarning as warning:
                 spoke.append(number)
                 said.append(str(warning))

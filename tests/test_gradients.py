@@ -19,7 +19,7 @@ from aimfor.smooth import Ranking
 from samples import Sample, sample
 
 NAMES = [entry.example for entry in METRICS]
-READY: list[type[Engine] | None] = [engine for engine in ENGINES if engine.ready]
+READY: list[type[Engine] | None] = [engine for engine in ENGINES if engine.default_constructible]
 #: None is the metric's own default.
 CASES = [
     (name, engine)

@@ -21,7 +21,7 @@ from samples import Sample, perfect, sample
 
 NAMES = [entry.example for entry in METRICS]
 #: Engines that can be made without arguments; the others have tests of their own.
-READY: list[type[Engine]] = [engine for engine in ENGINES if engine.ready]
+READY: list[type[Engine]] = [engine for engine in ENGINES if engine.default_constructible]
 PAIRS = [(name, engine) for name in NAMES for engine in READY if engine().refuses(metric_from_name(name)) is None]
 SEEDS = range(draws(4, 40))
 

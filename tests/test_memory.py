@@ -22,7 +22,7 @@ PAIRS: list[tuple[str, type[Engine] | None]] = [
     (entry.example, engine)
     for entry in METRICS
     for engine in (None, *ENGINES)
-    if engine is None or (engine.ready and engine().refuses(metric_from_name(entry.example)) is None)
+    if engine is None or (engine.default_constructible and engine().refuses(metric_from_name(entry.example)) is None)
 ]
 
 

@@ -71,7 +71,7 @@ def every_pair() -> int:
     for name in [entry.example for entry in METRICS]:
         metric = metric_from_name(name)
         for engine in ENGINES:
-            if not engine.ready or engine().refuses(metric) is not None:
+            if not engine.default_constructible or engine().refuses(metric) is not None:
                 continue
             for one_list in (False, True) if metric.layout == "lists" else (False,):
                 whole = whole_input(metric.layout, one_list)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NO_SECOND = "inside torch.func a loss is differentiated once. torch.autograd.functional.hessian takes it twice."
 
-_Found = tuple[Tensor, Tensor, Tensor]
+_Outputs = tuple[Tensor, Tensor, Tensor]
 _modules: weakref.WeakValueDictionary[int, MetricLoss] = weakref.WeakValueDictionary()
 _counter = itertools.count()
 
@@ -63,13 +63,13 @@ def _loss_and_gradient(
 
 
 @_loss_and_gradient.register_fake
-def _(scores: Tensor, targets: Tensor, weights: Any, where: Any, index: Any, tick: Tensor, *rest: Any) -> _Found:
+def _(scores: Tensor, targets: Tensor, weights: Any, where: Any, index: Any, tick: Tensor, *rest: Any) -> _Outputs:
     dtype = scores.dtype if scores.dtype == torch.float64 else torch.float32
     gradient = torch.empty_like(scores, memory_format=torch.contiguous_format)
     return scores.new_empty((), dtype=dtype), gradient, torch.empty_like(tick)
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: _Found) -> None:
+def _save(ctx: Any, inputs: tuple[Any, ...], output: _Outputs) -> None:
     ctx.save_for_backward(output[1])
     ctx.set_materialize_grads(False)
 
@@ -165,7 +165,7 @@ class _Transformed(torch.autograd.Function):
     def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> Any:
         members = []
         for i in range(info.batch_size):
-            own = [one if at is None else one.select(at, i) for one, at in zip(inputs, in_dims, strict=True)]
+            own = [tensor if at is None else tensor.select(at, i) for tensor, at in zip(inputs, in_dims, strict=True)]
             members.append(_Transformed.apply(*own[:-1], own[-1].each_alone()))
         losses, gradients = zip(*members, strict=True)
         return (torch.stack(losses), torch.stack(gradients)), (0, 0)

@@ -122,6 +122,6 @@ def each_row(engine: Engine, metric: Metric, batch: Batch) -> EngineOutput:
 def rows(batch: Batch) -> Iterator[Batch]:
     """The lists or images of a batch, as batches of one."""
     for i in range(len(batch.scores)):
-        one = slice(i, i + 1)
-        weights, where = (None if part is None else part[one] for part in (batch.weights, batch.where))
-        yield Batch(batch.scores[one], batch.targets[one], weights, where)
+        row = slice(i, i + 1)
+        weights, where = (None if values is None else values[row] for values in (batch.weights, batch.where))
+        yield Batch(batch.scores[row], batch.targets[row], weights, where)

@@ -149,20 +149,20 @@ def _join(batch: Batch, sizes: list[tuple[int, int]], processes: Processes) -> B
     lengths = {length for _, length in sizes}
     batch = _padded(batch, max(lengths)) if len(lengths) > 1 else batch
     names = sorted(batch.groups)
-    parts = [batch.scores, batch.targets, batch.weights, batch.where, batch.index, *(batch.groups[n] for n in names)]
-    scores, targets, weights, where, index, *groups = gather(parts, counts, processes)
+    tensors = [batch.scores, batch.targets, batch.weights, batch.where, batch.index, *(batch.groups[n] for n in names)]
+    scores, targets, weights, where, index, *groups = gather(tensors, counts, processes)
     assert scores is not None
     assert targets is not None
-    labels = {name: part for name, part in zip(names, groups, strict=True) if part is not None}
+    labels = {name: tensor for name, tensor in zip(names, groups, strict=True) if tensor is not None}
     return Batch(scores, targets, weights, where, index, labels, joined=True, pixels=batch.pixels)
 
 
 def _join_one_list(batch: Batch, counts: list[int], processes: Processes) -> Batch:
     """Entry by entry."""
     per_list = _per_list(batch)
-    parts = [batch.scores, batch.targets, None if per_list else batch.weights, batch.where]
-    rows = gather([None if part is None else part[0] for part in parts], counts, processes)
-    scores, targets, weights, where = (None if part is None else part[None] for part in rows)
+    tensors = [batch.scores, batch.targets, None if per_list else batch.weights, batch.where]
+    rows = gather([None if tensor is None else tensor[0] for tensor in tensors], counts, processes)
+    scores, targets, weights, where = (None if tensor is None else tensor[None] for tensor in rows)
     assert scores is not None
     assert targets is not None
     if per_list:
@@ -194,16 +194,16 @@ def all_gather_numbers(numbers: list[int], processes: Processes) -> list[list[in
     own = torch.tensor(numbers, dtype=torch.int64, device=device)
     every = [torch.empty_like(own) for _ in range(processes.size())]
     dist.all_gather(every, own, group=processes.group)
-    return [one.tolist() for one in every]
+    return [numbers.tolist() for numbers in every]
 
 
 class _Gather(torch.autograd.Function):
     """Rows of all processes; backward sums the gradients of the first part over processes and returns the own slice."""
 
     @staticmethod
-    def forward(ctx: Any, counts: list[int], group: Any, *parts: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, counts: list[int], group: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.rank, ctx.counts, ctx.group = dist.get_rank(group), counts, group
-        joined = _exchange(parts, counts, group)
+        joined = _exchange(tensors, counts, group)
         ctx.mark_non_differentiable(*joined[1:])
         return tuple(joined)
 
@@ -216,28 +216,28 @@ class _Gather(torch.autograd.Function):
         return (None, None, own, *(None for _ in grads[1:]))
 
 
-def _exchange(parts: tuple[Tensor, ...], counts: list[int], group: Any) -> list[Tensor]:
+def _exchange(tensors: tuple[Tensor, ...], counts: list[int], group: Any) -> list[Tensor]:
     """All parts in one collective, as bytes: each has its place, with room for as many rows as any process holds."""
     longest, rank = max(counts), dist.get_rank(group)
-    widths = [math.prod(part.shape[1:]) * part.element_size() for part in parts]
+    widths = [math.prod(tensor.shape[1:]) * tensor.element_size() for tensor in tensors]
     ends = list(itertools.accumulate(-(-longest * width // 8) * 8 for width in widths))  # places that any type may use
     starts = [0, *ends[:-1]]
-    own = torch.zeros(ends[-1], dtype=torch.uint8, device=parts[0].device)
-    for part, start, width in zip(parts, starts, widths, strict=True):
-        own[start : start + counts[rank] * width] = part.detach().contiguous().view(-1).view(torch.uint8)
+    own = torch.zeros(ends[-1], dtype=torch.uint8, device=tensors[0].device)
+    for tensor, start, width in zip(tensors, starts, widths, strict=True):
+        own[start : start + counts[rank] * width] = tensor.detach().contiguous().view(-1).view(torch.uint8)
     every = [torch.empty_like(own) for _ in counts]
     dist.all_gather(every, own, group=group)
     joined = []
-    for part, start, width in zip(parts, starts, widths, strict=True):
-        pieces = [one[start : start + count * width] for one, count in zip(every, counts, strict=True)]
-        joined.append(torch.cat(pieces).view(part.dtype).view(sum(counts), *part.shape[1:]))
+    for tensor, start, width in zip(tensors, starts, widths, strict=True):
+        pieces = [received[start : start + count * width] for received, count in zip(every, counts, strict=True)]
+        joined.append(torch.cat(pieces).view(tensor.dtype).view(sum(counts), *tensor.shape[1:]))
     return joined
 
 
-def gather(parts: Sequence[Tensor | None], counts: list[int], processes: Processes) -> list[Tensor | None]:
+def gather(tensors: Sequence[Tensor | None], counts: list[int], processes: Processes) -> list[Tensor | None]:
     """Rows of all processes, in rank order; ``counts`` is how many each of them holds, and None stays None.
 
     Gradients flow to the first part alone.
     """
-    joined = iter(_Gather.apply(counts, processes.group, *(part for part in parts if part is not None)))
-    return [None if part is None else next(joined) for part in parts]
+    joined = iter(_Gather.apply(counts, processes.group, *(tensor for tensor in tensors if tensor is not None)))
+    return [None if tensor is None else next(joined) for tensor in tensors]

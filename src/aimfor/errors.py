@@ -75,16 +75,16 @@ def refusal(attempt: Callable[[], object], kind: type[AimforError] = AimforError
     return None
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str]) -> str:
     """'Did you mean …?' with the closest known name, or the list of them; nothing where none is known."""
-    known = list(known)
-    if not known:
+    names = list(names)
+    if not names:
         return ""
-    lowered = {one.lower(): one for one in known}
+    lowered = {name.lower(): name for name in names}
     near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
     if near:
         return f"Did you mean {lowered[near[0]]!r}?"
-    return "There are: " + ", ".join(known[:12]) + (", …" if len(known) > 12 else "") + "."
+    return "There are: " + ", ".join(names[:12]) + (", …" if len(names) > 12 else "") + "."
 
 
 def callers_level() -> int:

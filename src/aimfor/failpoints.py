@@ -19,11 +19,11 @@ passed: Counter[str] = Counter()
 
 def fail_point(name: str) -> None:
     """Passes the point of that name."""
-    asked = os.environ.get(VARIABLE)
-    if asked:
-        where, _, what = asked.rpartition("=")
+    setting = os.environ.get(VARIABLE)
+    if setting:
+        where, _, what = setting.rpartition("=")
         pattern, _, nth = where.partition(":")
         if fnmatchcase(name, pattern):
-            passed[asked] += 1
-            if passed[asked] == int(nth or 1):
+            passed[setting] += 1
+            if passed[setting] == int(nth or 1):
                 os.kill(os.getpid(), signal.Signals[what])

@@ -160,14 +160,14 @@ class MetricLoss(nn.Module):
             batch = self.metric.check(scores, targets, values=self.validate, limit=limit, **rest)
             return batch if self.class_weights is None else conventions.weighted(batch, self.class_weights)
 
-        alone = self.reduction == "none"  # a list's own loss needs nobody else's scores
-        if not alone and self.gather and self.training and torch.is_grad_enabled() and self._processes.size() > 1:
+        by_row = self.reduction == "none"  # a list's own loss needs nobody else's scores
+        if not by_row and self.gather and self.training and torch.is_grad_enabled() and self._processes.size() > 1:
             given = tuple(rest.get(name) is not None for name in ("weights", "where", "index", "groups"))
             batch = distributed.joined_batch(check, given, self._processes)
         else:
             batch = check()
         try:
-            solve = conventions.each_row if alone else Engine.__call__
+            solve = conventions.each_row if by_row else Engine.__call__
             engine = self.engine.for_batch_of(batch.targets.numel() // batch.pixels)
             output: EngineOutput = solve(engine, self.metric, batch)
         except InputError as error:
@@ -192,13 +192,13 @@ class MetricLoss(nn.Module):
     def _notice(self, scores: Tensor, batch: Batch, output: EngineOutput) -> None:
         """Warnings and counters; nothing here changes the loss."""
         checked = batch.scores if self.validate else None
-        self._probabilities.look(scores, checked, self.metric.decided_at(batch))
+        self._probabilities.observe(scores, checked, self.metric.decided_at(batch))
         if self.training and torch.is_grad_enabled():  # a loss outside the model is seldom told to evaluate
             wait = self.validate or output.unread is None
             self.counts.add(output, wait)
             if wait:
                 bank = getattr(self.engine, "bank", False) is None
-                self._degenerate.look(output, self.counts, self.metric, bank)
+                self._degenerate.observe(output, self.counts, self.metric, bank)
 
     def value(
         self,

@@ -92,7 +92,7 @@ class PULoss(nn.Module):
     def _seen(self, output: EngineOutput) -> EngineOutput:
         if self.training and torch.is_grad_enabled():
             self.counts.add(output)
-            self._watch.look(output, self.counts, self, False)
+            self._watch.observe(output, self.counts, self, False)
         return output
 
     def extra_repr(self) -> str:

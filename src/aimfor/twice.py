@@ -45,7 +45,7 @@ class Refused(torch.autograd.Function):
 def once(output: Tensor, reason: str, *inputs: Tensor | None) -> Tensor:
     """The same tensor, whose gradient with respect to the inputs cannot be differentiated again."""
     if output.requires_grad:
-        attached = [one for one in inputs if one is not None and one.requires_grad]
+        attached = [tensor for tensor in inputs if tensor is not None and tensor.requires_grad]
 
         def guard(gradient: Tensor) -> Tensor | None:
             return Refused.apply(gradient, reason, *attached) if torch.is_grad_enabled() else None
@@ -61,11 +61,13 @@ def unrecorded(reason: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
         @wraps(backward)
         def run(ctx: Any, *grads: Tensor) -> Any:
             with torch.no_grad():
-                found = backward(ctx, *grads)
+                gradients = backward(ctx, *grads)
             if not torch.is_grad_enabled():
-                return found
+                return gradients
             attached = [grad for grad in grads if grad.requires_grad]
-            return tuple(None if one is None else Refused.apply(one, reason, *attached) for one in found)
+            return tuple(
+                None if gradient is None else Refused.apply(gradient, reason, *attached) for gradient in gradients
+            )
 
         return run
 

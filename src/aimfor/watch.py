@@ -85,7 +85,7 @@ class DegenerateWatch:
     def __init__(self) -> None:
         self._hinted: set[str] = set()
 
-    def look(self, output: EngineOutput, counts: BatchCounts, metric: object, bank: bool) -> None:
+    def observe(self, output: EngineOutput, counts: BatchCounts, metric: object, bank: bool) -> None:
         """``bank``: the engine could rank against a bank of recent scores, and does not."""
         if output.status is Status.undefined_batch and DegenerateWatch.first_in_process:
             DegenerateWatch.first_in_process = False
@@ -135,7 +135,7 @@ class ProbabilityWatch:
         self._batches, self._count = 0, 0
         self._low, self._high = 1.0, 0.0
 
-    def look(self, scores: Tensor, checked: Tensor | None, threshold: float | None) -> None:
+    def observe(self, scores: Tensor, checked: Tensor | None, threshold: float | None) -> None:
         """``scores`` as they entered, and as the gate left them (None: their values are not read).
 
         ``threshold`` is where they are decided, None if they are not.

@@ -99,6 +99,6 @@ def test_bad_groups_are_named(groups: object, said: str) -> None:
 def test_groups_of_padded_lists_and_tables_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(aimfor.InputError, match="one score per row"):
         aimfor.AveragePrecision().value(torch.randn(2, 2), torch.ones(2, 2), groups=torch.arange(4))
-    monkeypatch.setattr("aimfor.checks.ragged.MOST", 5)
+    monkeypatch.setattr("aimfor.checks.batches.MOST_CELLS", 5)
     with pytest.raises(aimfor.InputError, match="different batches"):
         aimfor.AveragePrecision().value(torch.randn(4), torch.ones(4), groups=torch.tensor([0, 0, 1, 2]))

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from aimfor.metrics import METRICS
-from aimfor.metrics.pairwise_fbeta import PairwiseFBeta
+from aimfor.metrics.fbeta import PairwiseFBeta
 from paper import Options
 from paper.experiments.scratch import from_scratch, judging, loop
 from paper.experiments.scratch.problems import PROBLEMS, Problem, draw, labels_of

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import aimfor
-from aimfor.metrics.smooth_pairs import misordered
+from aimfor.metrics.pairs import misordered
 from aimfor.smooth import Correlation, MeanOfRatios, Ratio, balanced_entropy, decisions
 from aimfor.smooth.form import value_and_slopes
 

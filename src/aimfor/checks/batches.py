@@ -11,7 +11,6 @@ from torch import Tensor
 
 from ..engine import Batch
 from ..errors import InputError
-from .ragged import padded_lists
 from .tensors import (
     binary_values,
     blank_masked,
@@ -26,6 +25,7 @@ from .tensors import (
     pixels_of,
     relevance_values,
     reshape_like,
+    same_device,
     scores_and_targets,
     tensor,
     weights_like,
@@ -267,3 +267,64 @@ def _list_weights(weights: Any, rows: torch.Size, mask: Tensor | None, scores: T
     checked = weights_like(weights, rows, scores, False)
     assert checked is not None
     return checked if mask is None else torch.where(mask, checked, checked.new_zeros(()))
+
+
+#: Cells of the padded table: 0.5 GB in float64.
+MOST_CELLS = 1 << 26
+
+
+def padded_lists(
+    scores: Tensor, targets: Tensor, groups: Any, weights: Any, where: Any
+) -> tuple[Tensor, Tensor, Any, Tensor]:
+    """Rows ``(n,)`` as ``(b, longest)`` lists, one for each group id in rising order, with the mask of what is there.
+
+    Args:
+        scores: ``(n,)`` or ``(n, 1)``, attached to the graph.
+        targets: As scores.
+        groups: ``(n,)`` whole numbers: rows with the same number are one list.
+        weights: One per row, one per list in the order of the ids, or None.
+        where: As scores, or None.
+
+    Raises:
+        InputError: Group ids that are not one whole number per row, or lengths so uneven that the table is too large.
+    """
+    ids = tensor("groups", groups)
+    same_device("groups", ids, scores)
+    if core_shape(scores.shape) != core_shape(scores.shape[:1]):
+        raise InputError(
+            "scores",
+            f"shape {tuple(scores.shape)}",
+            "one score per row, (n,), with groups=",
+            "Leave groups= out for (b, l).",
+        )
+    n = scores.numel()
+    if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
+        raise InputError("groups", describe(ids), "whole numbers: rows with the same number are one list")
+    if ids.numel() != n:
+        raise InputError("groups", f"{ids.numel()} ids for {n} scores", "one group id per score")
+    targets = reshape_like("targets", targets, scores.shape).reshape(-1)
+    mask = mask_like(where, scores.shape, scores)
+    rows, there = _layout(ids.reshape(-1))
+    if weights is not None and tensor("weights", weights).numel() == n:
+        weights = torch.where(there, weights.reshape(-1)[rows], weights.new_zeros(()))
+    counted = there if mask is None else there & mask.reshape(-1)[rows]
+    return scores.reshape(-1)[rows], targets[rows], weights, counted
+
+
+def _layout(ids: Tensor) -> tuple[Tensor, Tensor]:
+    """``(b, longest)``: the row at each place of each list, and False where a list has ended."""
+    _, list_of, sizes = ids.unique(return_inverse=True, return_counts=True)
+    lists, longest = len(sizes), int(sizes.max()) if len(sizes) else 0
+    if lists * longest > MOST_CELLS:
+        raise InputError(
+            "groups",
+            f"{lists} lists, the longest of {longest} rows",
+            f"at most {MOST_CELLS} cells when padded to the longest",
+            "Put long and short lists into different batches.",
+        )
+    order = list_of.argsort(stable=True)
+    first = sizes.cumsum(0) - sizes
+    rows = ids.new_zeros((lists, longest), dtype=torch.int64)
+    column = torch.arange(len(ids), device=ids.device) - first[list_of[order]]
+    rows[list_of[order], column] = order
+    return rows, torch.arange(longest, device=ids.device) < sizes[:, None]

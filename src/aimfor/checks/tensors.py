@@ -123,13 +123,13 @@ def binary_values(targets: Tensor) -> None:
             return
     elif torch.equal(targets * targets, targets):
         return
-    found = targets.detach().unique()
-    listed = ", ".join(f"{float(v):g}" for v in found[:6]) + (", …" if found.numel() > 6 else "")
-    values = set(found[:3].tolist())
+    distinct = targets.detach().unique()
+    listed = ", ".join(f"{float(v):g}" for v in distinct[:6]) + (", …" if distinct.numel() > 6 else "")
+    values = set(distinct[:3].tolist())
     if values == {-1, 1} or values == {-1.0, 1.0}:
         remedy = "For labels in {-1, 1} pass (targets > 0)."
-    elif float(found[-1]) == 255 or values == {-1, 0, 1}:
-        remedy = f"To leave a label out pass ignore_index={255 if float(found[-1]) == 255 else -1}."
+    elif float(distinct[-1]) == 255 or values == {-1, 0, 1}:
+        remedy = f"To leave a label out pass ignore_index={255 if float(distinct[-1]) == 255 else -1}."
     elif not targets.is_floating_point() or bool((targets == targets.round()).all()):
         remedy = "For class ids use a multi-class metric (auroc_ovr, auc_mu), or pass (targets == positive_class)."
     else:

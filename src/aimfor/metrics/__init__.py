@@ -1,25 +1,20 @@
-"""WHAT: exact metrics and the forms each can take. One metric, one file."""
+"""WHAT: exact metrics and the forms each can take. A metric, or a family of them, is one file."""
 
-from .accuracy import Accuracy
+from .accuracy import Accuracy, BalancedAccuracy
 from .at_k import PrecisionAtK, RecallAtK
 from .at_r import HitAtK, MAPAtR, ReciprocalRank, RPrecision
-from .at_rate import AUPRC, PrecisionAtRecall, RecallAtPrecision, TPRAtFPR
+from .at_rate import AUPRC, EqualErrorRate, PrecisionAtRecall, RecallAtPrecision, TPRAtFPR
 from .auc_mu import AUCMu
 from .auroc import AUROC, AUROCOneVsRest
 from .average_precision import AveragePrecision
-from .balanced_accuracy import BalancedAccuracy
 from .base import Metric
-from .class_fbeta import ClassFBeta
-from .confusion import Confusion, CountMetric
-from .count_ratio import CountRatio
-from .equal_error import EqualErrorRate
-from .fbeta import FBeta
+from .confusion import Confusion, CountMetric, CountRatio
+from .fbeta import ClassFBeta, FBeta, PairwiseFBeta
 from .iou import IoU
 from .kappa import QuadraticKappa
 from .mcc import MCC
 from .multilabel import MultiLabel
 from .ndcg import NDCG
-from .pairwise_fbeta import PairwiseFBeta
 from .registry import ENGINES, METRICS, engines_for, metric_from_name, support
 
 __all__ = [

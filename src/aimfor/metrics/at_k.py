@@ -59,10 +59,10 @@ class _AtK(Metric, HasArgmax, HasSmooth):
 
         def measure(above: Tensor, relative: Tensor | float) -> Tensor:
             inside = there * soft_cut(above[0], self.k, relative)
-            found = (own * inside).sum(1)
+            hits = (own * inside).sum(1)
             if self.crowded:
-                found = found * room / inside.sum(1).clamp_min(torch.finfo(inside.dtype).tiny)
-            return mean_over_lists(found, defined, by_list)
+                hits = hits * room / inside.sum(1).clamp_min(torch.finfo(inside.dtype).tiny)
+            return mean_over_lists(hits, defined, by_list)
 
         return Ranking(
             batch.scores,
@@ -73,10 +73,12 @@ class _AtK(Metric, HasArgmax, HasSmooth):
             counted,
             has_cut=True,
             companion=pairwise(batch, hit),
-            exact=lambda: self._shown(batch, hit, worth, defined, by_list),
+            exact=lambda: self._exact_value(batch, hit, worth, defined, by_list),
         )
 
-    def _shown(self, batch: Batch, hit: Tensor, worth: Tensor, defined: Tensor, by_list: Tensor | None) -> LazyValue:
+    def _exact_value(
+        self, batch: Batch, hit: Tensor, worth: Tensor, defined: Tensor, by_list: Tensor | None
+    ) -> LazyValue:
         """The exact value, found when it is read."""
         there = (defined if by_list is None else defined * by_list).any()
         if there.is_cpu and not there:
@@ -148,10 +150,10 @@ def _mean_of_first(
     """The mean over lists of the worth of positives in the first k places; the tie at the last of them shares it."""
     keys = scores if where is None else scores.masked_fill(~where, -torch.inf)
     if k >= keys.shape[1]:
-        found = hit.sum(1).double()
+        hits = hit.sum(1).double()
     else:
         last = keys.topk(k, dim=1).values[:, -1:]
         above, tied = keys > last, keys == last
         share = (k - above.sum(1)) / tied.sum(1).double()
-        found = (hit & above).sum(1) + (hit & tied).sum(1) * share
-    return mean_over_lists(found * worth, defined, by_list)
+        hits = (hit & above).sum(1) + (hit & tied).sum(1) * share
+    return mean_over_lists(hits * worth, defined, by_list)

@@ -65,37 +65,37 @@ class _AtR(_OfLists):
         return engine_of_lists()
 
     def exact(self, batch: Batch) -> Tensor:
-        places, positives = places_of(batch)
-        worth = places.within(positives) * (places.precision if self.precise else 1.0)
+        tied, positives = places_of(batch)
+        worth = tied.within(positives) * (tied.precision if self.precise else 1.0)
         return mean_over_lists(worth.sum(1) / positives, positives > 0, list_weights(batch))
 
     def smooth_form(self, batch: Batch) -> Ranking:
         hit = _hits(batch)
         queries, by_list = queried_items(hit > 0), list_weights(batch)
-        alone = queries.counts is not None and len(hit) == 1 and by_list is None  # of one list all is a number
+        one_list = queries.counts is not None and len(hit) == 1 and by_list is None  # of one list all is a number
 
         def measure(above: Tensor, relative: Tensor | float) -> Tensor:
             own = queries.ones(torch.float64)
-            places, limit = above.sum(0), own.sum(1, keepdim=True)  # positives and others above an item
-            return self._of_places(own, above[0], places, soft_cut(places, limit, relative), by_list)
+            ranks, limit = above.sum(0), own.sum(1, keepdim=True)  # positives and others above an item
+            return self._of_ranks(own, above[0], ranks, soft_cut(ranks, limit, relative), by_list)
 
         def priced(above: Tensor, relative: Tensor | float) -> tuple[Number, Tensor]:
             """``Σ share · inside · precision / R`` and its derivatives."""
             limit: Tensor | float
             share: Tensor | float
-            if alone and queries.counts is not None:
+            if one_list and queries.counts is not None:
                 limit, share = float(queries.counts[0]), 1.0 / max(1, queries.counts[0])
             else:
                 own = queries.ones(torch.float64)
                 limit = own.sum(1, keepdim=True)
                 share = own * worth_of_lists(batch, limit[:, 0])
-            places = (above.sum(0) if self.precise else above[0]).clamp_min(1.0)
+            ranks = (above.sum(0) if self.precise else above[0]).clamp_min(1.0)
             width = cut_width(limit, relative)
-            inside = torch.sigmoid((limit + 0.5 - places) / width)
+            inside = torch.sigmoid((limit + 0.5 - ranks) / width)
             worth = inside * share
             off = inside.sub_(1.0).div_(width)
             if self.precise:
-                inverse = places.reciprocal()
+                inverse = ranks.reciprocal()
                 value = worth * above[0] * inverse
                 steep = off.sub_(inverse).mul_(value)
                 slopes = torch.stack((torch.addcmul(steep, worth, inverse), steep))
@@ -123,9 +123,9 @@ class _AtR(_OfLists):
             ones=counted is None and not self.precise,
         )
 
-    def _of_places(self, hit: Tensor, tp: Tensor, places: Tensor, inside: Tensor, by_list: Tensor | None) -> Tensor:
+    def _of_ranks(self, hit: Tensor, tp: Tensor, ranks: Tensor, inside: Tensor, by_list: Tensor | None) -> Tensor:
         """The definition: for each positive, positives and items at or above it, and whether it is in the first R."""
-        worth = hit * inside * (tp / places.clamp_min(1.0) if self.precise else 1.0)
+        worth = hit * inside * (tp / ranks.clamp_min(1.0) if self.precise else 1.0)
         positives = hit.sum(1)
         return mean_over_lists(worth.sum(1) / positives, positives > 0, by_list)
 
@@ -184,8 +184,8 @@ class HitAtK(_OfLists):
         checks.integer("k", self.k, at_least=1)
 
     def exact(self, batch: Batch) -> Tensor:
-        places, positives = places_of(batch)
-        return mean_over_lists(places.hit_within(self.k), positives > 0, list_weights(batch))
+        tied, positives = places_of(batch)
+        return mean_over_lists(tied.hit_within(self.k), positives > 0, list_weights(batch))
 
     def smooth_form(self, batch: Batch) -> Ranking:
         counted, hit = _there(batch)
@@ -216,8 +216,8 @@ class ReciprocalRank(_OfLists):
     """
 
     def exact(self, batch: Batch) -> Tensor:
-        places, positives = places_of(batch)
-        return mean_over_lists(places.reciprocal_rank(), positives > 0, list_weights(batch))
+        tied, positives = places_of(batch)
+        return mean_over_lists(tied.reciprocal_rank(), positives > 0, list_weights(batch))
 
     def smooth_form(self, batch: Batch) -> Ranking:
         hit, by_list = _hits(batch), list_weights(batch)

@@ -1,4 +1,4 @@
-"""The best operating point under a floor: precision at a recall, recall at a precision, and the threshold for it."""
+"""Operating points of a curve: the best of one rate under a floor for another, with its threshold; equal errors."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ..rates.engine import RateEngine
 from ..rates.form import Anchor, HasRates, grid, precision_at_recall, recall_at_precision, tpr_at_fpr
 from ..rates.problem import RateProblem
 from ..rates.statement import maximize
-from ..smooth import QUICK, HasSmooth, Ranking, queried_items
+from ..smooth import QUICK, HasSmooth, Ranking, SmoothEngine, queried_items
 from .base import Metric
-from .curve import ROUNDING, BestThreshold, Curve, counted, just_below, nan_like, threshold_curve
+from .curve import ROUNDING, BestThreshold, Curve, counted, just_below, nan_like, roc_points, threshold_curve
 from .programs import precision_program_form
 
 
@@ -85,10 +85,10 @@ class AtRate(Metric, HasRates, HasSmooth):
             curve = threshold_curve(counted(batch))
             if not self.defined(curve):
                 return nan_like(batch).to(scores.dtype)
-            best, place = self.allowed(curve).max(0)
+            best, position = self.allowed(curve).max(0)
             if not best > 0:
                 return torch.full_like(curve.positives, torch.inf, dtype=scores.dtype)
-            return just_below(curve.thresholds.to(scores.dtype), int(place))
+            return just_below(curve.thresholds.to(scores.dtype), int(position))
 
     def best_threshold(
         self, scores: Tensor, targets: Tensor, *, weights: Tensor | None = None, where: Tensor | None = None
@@ -251,8 +251,8 @@ class AUPRC(Metric, HasRates, HasSmooth):
             return nan_like(batch)
         recall, precision = curve.tp / curve.positives, _precision(curve)
         best = precision.flip(0).cummax(0).values.flip(0)  # the best precision at this recall or a higher one
-        places = torch.searchsorted(recall, recall.new_tensor(grid(self.points)) - ROUNDING)
-        return best[places].mean()
+        positions = torch.searchsorted(recall, recall.new_tensor(grid(self.points)) - ROUNDING)
+        return best[positions].mean()
 
     def anchors(self) -> tuple[Anchor, ...]:
         return tuple(precision_at_recall(recall) for recall in grid(self.points))
@@ -311,3 +311,48 @@ def _precision(curve: Curve) -> Tensor:
     """tp / (tp + fp), and 0 where no weight is decided positive."""
     decided = curve.tp + curve.fp
     return torch.where(decided > 0, curve.tp / decided, 0.0)
+
+
+@dataclass(frozen=True)
+class EqualErrorRate(Metric, HasSmooth):
+    """*One minus* the equal error rate: the true positive rate at the threshold where it equals the true negative rate.
+
+    Values here are better when higher, and a loss is one minus the value: the loss is the equal error rate. It is where
+    the ROC curve, a straight line between its points, meets the diagonal from (0, 1) to (1, 0). Undefined (NaN) without
+    positives or without negatives. For pairs of embeddings the scores are their similarities, and a target is 1 where
+    both are of one identity: `aimfor.retrieval.pair_scores`.
+
+    Example:
+        >>> import torch, aimfor
+        >>> scores, targets = torch.tensor([4.0, 3.0, 2.0, 1.0]), torch.tensor([1, 0, 1, 0])
+        >>> 1 - float(aimfor.metrics.EqualErrorRate().value(scores, targets))
+        0.5
+    """
+
+    layout: ClassVar[str] = "binary"
+    order_only: ClassVar[bool] = True
+    remembers: ClassVar[str] = "scores"
+    copies_tie: ClassVar[bool] = True
+
+    def exact(self, batch: Batch) -> Tensor:
+        curve = threshold_curve(batch)
+        if not _both(curve):
+            return nan_like(batch)
+        fpr, tpr = roc_points(curve)
+        position = int((tpr + fpr >= 1.0).to(torch.uint8).argmax())  # at least 1: the curve begins at (0, 0)
+        low, high = tpr[position - 1] + fpr[position - 1], tpr[position] + fpr[position]
+        return tpr[position - 1] + (1.0 - low) / (high - low) * (tpr[position] - tpr[position - 1])
+
+    def smooth_form(self, batch: Batch) -> Ranking:
+        def best(curve: Curve, relative: Tensor | float) -> Tensor:
+            return torch.minimum(curve.tp / curve.positives, 1.0 - curve.fp / curve.negatives).amax()
+
+        return curve_ranking(batch, best, _both, has_cut=False)
+
+    def default_engine(self) -> Engine:
+        """Half of it the logistic loss of pairs, as for average precision."""
+        return SmoothEngine(0.5, anchor=0.5, anchor_temperature=0.5)
+
+
+def _both(curve: Curve) -> Tensor:
+    return torch.minimum(curve.positives, curve.negatives) > 0

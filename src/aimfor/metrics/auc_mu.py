@@ -18,7 +18,7 @@ from ..smooth import QUICK, ByClasses, SmoothEngine, SmoothForm
 from ..sorted import SIDE_BY_SIDE, PairForm, PairProblem, SortedEngine
 from .auroc import mean_of_problems
 from .curve import nan_like
-from .of_pairs import OfPairs
+from .pairs import OfPairs
 
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -137,12 +137,12 @@ class AUCMu(OfPairs):
         classes, pairs = torch.tensor(present, device=device), _pairs(len(present), device)
         # Sorted by membership, each class has its own examples first; what follows is padding of weight 0.
         inside, members = (batch.targets == classes.unsqueeze(-1)).sort(stable=True, descending=True)
-        rows, inside = (part[:, :longest][pairs.t()].flatten(1) for part in (members, inside))
+        rows, inside = (table[:, :longest][pairs.t()].flatten(1) for table in (members, inside))
         columns = classes[pairs]
         if self.partition is None:
             # Both columns by one look-up: its backward pass fills one matrix, not two.
-            place = rows * batch.scores.shape[1] + columns.unsqueeze(-1)
-            own, others = batch.scores.reshape(-1).index_select(0, place.reshape(-1)).view(place.shape).unbind(0)
+            cells = rows * batch.scores.shape[1] + columns.unsqueeze(-1)
+            own, others = batch.scores.reshape(-1).index_select(0, cells.reshape(-1)).view(cells.shape).unbind(0)
             scores = own - others
         else:
             costs = torch.as_tensor(self.partition, dtype=batch.scores.dtype, device=device)

@@ -13,7 +13,7 @@ from ..engine import Batch
 from ..rates.form import Anchor, HasRates, grid, tpr_at_fpr
 from ..sorted import SIDE_BY_SIDE, PairForm, PairProblem
 from .curve import Curve, nan_like, roc_points, threshold_curve
-from .of_pairs import OfPairs
+from .pairs import OfPairs
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class AUROCOneVsRest(OfPairs):
         weights, classes = batch.effective_weights(), batch.scores.shape[1]
         if batch.scores.numel() <= SIDE_BY_SIDE:
             positive = batch.targets == torch.arange(classes, device=batch.targets.device)[:, None]
-            weights, fresh = (None if part is None else part.expand(positive.shape) for part in (weights, fresh))
+            weights, fresh = (None if rows is None else rows.expand(positive.shape) for rows in (weights, fresh))
             problem = PairProblem(batch.scores.t().contiguous(), positive, weights, fresh, scale=1.0 / classes)
             return PairForm(batch.scores, (problem,))
         problems = tuple(

@@ -50,7 +50,7 @@ class Metric(ABC):
         """
         with torch.no_grad():
             batch = self.check(scores, targets, weights=weights, where=where, groups=groups)
-            ProbabilityWatch(batches=1).look(scores, batch.scores, self.decided_at(batch))
+            ProbabilityWatch(batches=1).observe(scores, batch.scores, self.decided_at(batch))
             return self.exact(batch)
 
     def best_threshold(

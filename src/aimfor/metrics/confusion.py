@@ -14,13 +14,23 @@ import torch
 from torch import Tensor
 
 from .. import checks
-from ..direct import ArgmaxForm, CountForm, CountRule, HasArgmax, rows_of
+from ..direct import ArgmaxForm, ClassForm, CountForm, CountRule, HasArgmax, rows_of
 from ..engine import Batch, Engine
 from ..errors import InputError
-from ..smooth import QUICK, Correlation, Decisions, HasSmooth, MeanOfRatios, Ratio, SmoothEngine, SmoothForm
+from ..smooth import (
+    QUICK,
+    ClassDecisions,
+    Correlation,
+    Decisions,
+    HasSmooth,
+    MeanOfRatios,
+    Ratio,
+    SmoothEngine,
+    SmoothForm,
+)
 from .base import Metric
 from .curve import BestThreshold, best_on_curve
-from .programs import RatioOfCounts
+from .programs import Coefficients, RatioOfCounts
 
 
 class ConfusionCounts(NamedTuple):
@@ -149,6 +159,44 @@ class CountMetric(Metric, HasArgmax, HasSmooth):
         checks.number("threshold", self.threshold)
 
 
+class DecidedByClass(CountMetric):
+    """A metric of counts, whose value for ``(n, c)`` scores is a mean of right decisions over shares of examples."""
+
+    curved: ClassVar[bool] = True
+    span: ClassVar[float | None] = 1.0
+
+    @staticmethod
+    @abstractmethod
+    def of_class_counts(tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
+        """The metric of the counts of each class against the rest, ``(c,)``."""
+
+    @abstractmethod
+    def rivals(self, mass: Tensor, batch: Batch) -> Tensor:
+        """What an example's mass is divided by to be its share of the metric."""
+
+    def check(self, scores: Any, targets: Any, **rest: Any) -> Batch:
+        return check_by_shape(scores, targets, **rest)
+
+    def exact(self, batch: Batch) -> Tensor:
+        return super().exact(batch) if batch.scores.ndim == 1 else self.of_class_counts(*class_counts(batch))
+
+    def smooth_form(self, batch: Batch) -> SmoothForm:
+        if batch.scores.ndim == 1:
+            return super().smooth_form(batch)
+        weights = batch.effective_weights()
+        mass = None if weights is None else weights[None]
+        return ClassDecisions(batch.scores, batch.scores[None], batch.targets[None], mass, self.of_class_counts)
+
+    def argmax_form(self, batch: Batch) -> ArgmaxForm:
+        """Of several classes: the 0-1 loss with each example's share."""
+        if batch.scores.ndim == 1:
+            return super().argmax_form(batch)
+        weights = batch.effective_weights()
+        mass = batch.scores.new_ones(batch.targets.shape) if weights is None else weights
+        share = mass / self.rivals(mass, batch).clamp_min(torch.finfo(mass.dtype).tiny)
+        return ClassForm(batch.scores, batch.targets, share, 1.0 - self.exact(batch))
+
+
 @dataclass(frozen=True)
 class Confusion(CountMetric):
     """Any function of the weighted counts of decisions at ``score > threshold``.
@@ -194,3 +242,37 @@ class Confusion(CountMetric):
 
     def __repr__(self) -> str:
         return f"Confusion(name={self.name!r}, threshold={self.threshold})"
+
+
+@dataclass(frozen=True)
+class CountRatio(RatioOfCounts, CountMetric):
+    """Any ratio of linear functions of the counts: precision, specificity, Tversky's index, balanced costs, …
+
+    Args:
+        numerator: Coefficients of (tp, fp, fn, tn).
+        denominator: The same, below the line.
+        name: How the metric prints.
+        threshold: Scores above it are decided positive.
+
+    Example:
+        >>> import torch, aimfor
+        >>> tversky = aimfor.CountRatio((1, 0, 0, 0), (1, 0.3, 0.7, 0), name="tversky")
+        >>> round(float(tversky.value(torch.tensor([2.0, -1.0, 0.5, -3.0]), torch.tensor([1, 1, 0, 0]))), 6)
+        0.5
+    """
+
+    numerator: Coefficients
+    denominator: Coefficients
+    name: str = "ratio"
+    threshold: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for line in ("numerator", "denominator"):
+            given = getattr(self, line)
+            if not isinstance(given, (tuple, list)) or len(given) != 4:
+                raise InputError(line, repr(given), "four numbers, for (tp, fp, fn, tn)")
+            object.__setattr__(self, line, tuple(checks.number(line, float(k)) for k in given))
+
+    def lines(self) -> tuple[Coefficients, Coefficients]:
+        return self.numerator, self.denominator

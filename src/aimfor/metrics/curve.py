@@ -52,15 +52,15 @@ def roc_points(curve: Curve) -> tuple[Tensor, Tensor]:
     return torch.cat((zero, curve.fp)) / curve.negatives, torch.cat((zero, curve.tp)) / curve.positives
 
 
-def just_below(thresholds: Tensor, place: int, beyond: float = 0.0) -> Tensor:
+def just_below(thresholds: Tensor, position: int, beyond: float = 0.0) -> Tensor:
     """A value t with ``score > t`` for the scores down to ``thresholds[place]`` and no others, in thresholds' dtype.
 
     It lies halfway to the next threshold, or ``beyond`` below the last.
     """
-    chosen = thresholds[place]
-    if place + 1 == thresholds.numel():
+    chosen = thresholds[position]
+    if position + 1 == thresholds.numel():
         return torch.minimum(chosen - beyond, torch.nextafter(chosen, torch.full_like(chosen, -torch.inf)))
-    following = thresholds[place + 1]
+    following = thresholds[position + 1]
     middle = (0.5 * chosen.double() + 0.5 * following.double()).to(chosen.dtype)
     return middle if middle < chosen else following  # neighbouring floats have nothing between them
 
@@ -93,16 +93,16 @@ def best_on_curve(of_counts: Callable[..., Tensor], batch: Batch) -> BestThresho
     the least likely to be chance.
     """
     curve = threshold_curve(counted(batch))
-    tp, fp = (torch.cat((one.new_zeros(1), one)) for one in (curve.tp, curve.fp))
+    tp, fp = (torch.cat((counts.new_zeros(1), counts)) for counts in (curve.tp, curve.fp))
     values = of_counts(tp, fp, curve.positives - tp, curve.negatives - fp)
     best = values.nan_to_num(-torch.inf).max()
     if not best > -torch.inf or (not curve.positives > 0 and best == 0):
         return None
-    places = (values >= best - ROUNDING).nonzero().reshape(-1)
-    place = int(places[len(places) // 2])
+    positions = (values >= best - ROUNDING).nonzero().reshape(-1)
+    position = int(positions[len(positions) // 2])
     thresholds = curve.thresholds
-    found = just_below(thresholds, place - 1, beyond=0.5) if place else thresholds[0] + 0.5
-    return BestThreshold(found, values[place])
+    threshold = just_below(thresholds, position - 1, beyond=0.5) if position else thresholds[0] + 0.5
+    return BestThreshold(threshold, values[position])
 
 
 def nan_like(batch: Batch) -> Tensor:

@@ -40,8 +40,8 @@ class TiedPlaces(NamedTuple):
 
     def within(self, sizes: Tensor) -> Tensor:
         """``(b, l)`` the chances of each list's first places, as many as ``(b,)`` sizes say."""
-        places = torch.arange(self.chance.shape[1], device=sizes.device)
-        return self.chance * (places < sizes[:, None])
+        ranks = torch.arange(self.chance.shape[1], device=sizes.device)
+        return self.chance * (ranks < sizes[:, None])
 
     def hit_within(self, k: int) -> Tensor:
         """``(b,)`` the probability of a hit among the first k places."""
@@ -51,8 +51,8 @@ class TiedPlaces(NamedTuple):
     def reciprocal_rank(self) -> Tensor:
         """``(b,)`` the mean of one over the place of the first hit."""
         before = torch.cat((self.none_yet.new_ones(len(self.none_yet), 1), self.none_yet), 1)
-        places = torch.arange(1, before.shape[1], device=before.device)
-        return ((before[:, :-1] - before[:, 1:]) / places).sum(1)
+        ranks = torch.arange(1, before.shape[1], device=before.device)
+        return ((before[:, :-1] - before[:, 1:]) / ranks).sum(1)
 
 
 def tied_places(
@@ -64,14 +64,14 @@ def tied_places(
     """
     if not hit.shape[1]:
         return TiedPlaces(hit, hit, hit)
-    first, last, found = first_places(descending), last_places(descending), hit.cumsum(1)
-    before = (found - hit).gather(1, first)
+    first, last, hits_to_here = first_places(descending), last_places(descending), hit.cumsum(1)
+    before = (hits_to_here - hit).gather(1, first)
     ends = (last == hit.shape[1] - 1).double()
     size = (last - first + 1) + ends * torch.as_tensor(beyond, device=hit.device).reshape(-1, 1)
-    hits = found.gather(1, last) - before + ends * torch.as_tensor(hits_beyond, device=hit.device).reshape(-1, 1)
-    places = torch.arange(hit.shape[1], device=hit.device)
-    within = places - first
-    precision = (before + 1.0 + within * (hits - 1.0) / (size - 1.0).clamp_min(1.0)) / (places + 1.0)
+    hits = hits_to_here.gather(1, last) - before + ends * torch.as_tensor(hits_beyond, device=hit.device).reshape(-1, 1)
+    ranks = torch.arange(hit.shape[1], device=hit.device)
+    within = ranks - first
+    precision = (before + 1.0 + within * (hits - 1.0) / (size - 1.0).clamp_min(1.0)) / (ranks + 1.0)
     none_yet = (1.0 - hits / (size - within)).clamp_min(0.0).cumprod(1)
     return TiedPlaces(hits / size, precision, none_yet)
 

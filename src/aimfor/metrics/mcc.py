@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from ..direct import ArgmaxForm
 from ..engine import Batch
 from ..errors import InputError
-from ..smooth import ClassDecisions, Correlation, SmoothForm
-from .confusion import CountMetric, binary_counts, check_by_shape, class_counts
+from ..smooth import Correlation
+from .confusion import DecidedByClass, binary_counts, class_counts
 
 
 @dataclass(frozen=True)
-class MCC(CountMetric):
+class MCC(DecidedByClass):
     """Matthews' correlation coefficient: at ``score > threshold``, or by the highest of ``(n, c)`` scores.
 
     ``(tp·tn − fp·fn) / √((tp + fp)(tp + fn)(tn + fp)(tn + fn))``, and for several classes Gorodkin's R_K. From −1 to 1;
@@ -41,10 +40,8 @@ class MCC(CountMetric):
     threshold: float = 0.0
 
     lowest: ClassVar[float] = -1.0
+    curved: ClassVar[bool] = False
     span: ClassVar[float | None] = 2.0
-
-    def check(self, scores: Any, targets: Any, **rest: Any) -> Batch:
-        return check_by_shape(scores, targets, **rest)
 
     def of_counts(self, tp: Tensor, fp: Tensor, fn: Tensor, tn: Tensor) -> Tensor:
         return _correlation(tp * tn - fp * fn, (tp + fp) * (tn + fn), (tp + fn) * (tn + fp))
@@ -69,19 +66,9 @@ class MCC(CountMetric):
         value = self.of_class_counts(*counts) if several else self.of_counts(*counts)
         return torch.where(torch.stack(counts).sum() > 0, value.nan_to_num(0.0), torch.nan)
 
-    def smooth_form(self, batch: Batch) -> SmoothForm:
-        if batch.scores.ndim == 1:
-            return super().smooth_form(batch)
-        weights = batch.effective_weights()
-        mass = None if weights is None else weights[None]
-        return ClassDecisions(batch.scores, batch.scores[None], batch.targets[None], mass, self.of_class_counts)
-
-    def argmax_form(self, batch: Batch) -> ArgmaxForm:
-        if batch.scores.ndim == 1:
-            return super().argmax_form(batch)
-        raise InputError(
-            "scores", f"{batch.scores.shape[1]} classes", "one score per example", "Leave the engine out for classes."
-        )
+    def rivals(self, mass: Tensor, batch: Batch) -> Tensor:
+        came = f"{batch.scores.shape[1]} classes"
+        raise InputError("scores", came, "one score per example", "Leave the engine out for classes.")
 
 
 def _correlation(covariance: Tensor, of_decisions: Tensor, of_truth: Tensor) -> Tensor:

@@ -19,8 +19,8 @@ from .average_precision import AveragePrecision
 from .base import Metric
 from .confusion import CountMetric, binary_counts, something_to_find
 from .curve import BestThreshold, nan_like
+from .pairs import balanced_rows
 from .programs import RatioOfCounts
-from .smooth_pairs import balanced_rows
 
 AVERAGES = ("macro", "micro", "samples")
 
@@ -100,8 +100,8 @@ class MultiLabel(Metric, HasSmooth):
         for number in range(len(rows.scores)):
             weights = None if rows.weights is None else rows.weights[number]
             values.append(self.metric.exact(Batch(rows.scores[number], rows.targets[number], weights)))  # type: ignore[union-attr]
-        found = torch.stack(values) if values else nan_like(batch)[None]
-        return _weighted_mean(found, self._of_examples(batch))
+        each = torch.stack(values) if values else nan_like(batch)[None]
+        return _weighted_mean(each, self._of_examples(batch))
 
     def smooth_form(self, batch: Batch) -> SmoothForm:
         rows = self._rows(batch)
@@ -133,8 +133,10 @@ class MultiLabel(Metric, HasSmooth):
             batch = checks.multilabel(scores, targets, weights=weights)
             weights = None if batch.weights is None else batch.weights[:, 0]
             columns = zip(batch.scores.t(), batch.targets.t(), strict=True)
-            found = [self.metric.best_of(Batch(one, positive, weights)).threshold for one, positive in columns]
-        return torch.stack(found)
+            thresholds = [
+                self.metric.best_of(Batch(column, positive, weights)).threshold for column, positive in columns
+            ]
+        return torch.stack(thresholds)
 
     def best_threshold(
         self, scores: Tensor, targets: Tensor, *, weights: Tensor | None = None, where: Tensor | None = None
@@ -176,10 +178,10 @@ class MultiLabel(Metric, HasSmooth):
         if weights is not None:
             weights = weights.expand_as(scores)
 
-        def rows(part: Tensor | None) -> Tensor | None:
-            if part is None or self.average == "samples":
-                return part
-            return part.t() if self.average == "macro" else part.reshape(1, -1)
+        def rows(table: Tensor | None) -> Tensor | None:
+            if table is None or self.average == "samples":
+                return table
+            return table.t() if self.average == "macro" else table.reshape(1, -1)
 
         return Batch(rows(scores), rows(batch.targets), rows(weights))  # type: ignore[arg-type]
 

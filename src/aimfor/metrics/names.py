@@ -95,19 +95,19 @@ def canonical(text: str) -> str:
     beta = re.fullmatch(r"f_?(?:beta_?)?(\d+(?:\.\d+)?)", plain)
     if beta is not None:
         return "f1" if float(beta[1]) == 1.0 else f"fbeta={beta[1]}"
-    for pattern, registered in _SPELLINGS:
-        plain = re.sub(pattern, registered, plain)
+    for pattern, spelling in _SPELLINGS:
+        plain = re.sub(pattern, spelling, plain)
     return plain
 
 
-def hint(text: str, known: Iterable[str]) -> str:
+def hint(text: str, registered: Iterable[str]) -> str:
     """Where to go for an unknown name: by what it means, else by how it is spelt, else nothing."""
     plain = canonical(text)
     for pattern, sentence in _HINTS:
         if re.fullmatch(pattern, plain):
             return sentence
     number = re.search(r"(?<=[@=])[\d.]+$", plain)  # of 'recal@10' keep the ten
-    names = known if number is None else [re.sub(r"(?<=[@=])[\d.]+$", number[0], name) for name in known]
+    names = registered if number is None else [re.sub(r"(?<=[@=])[\d.]+$", number[0], name) for name in registered]
     spelt = {**{name: name for name in names}, **ALIASES}
     near = list(dict.fromkeys(spelt[name] for name in difflib.get_close_matches(plain, spelt, n=6, cutoff=0.6)))[:3]
     return f"Did you mean {' or '.join(map(repr, near))}?" if near else ""

@@ -21,20 +21,20 @@ def pair_program_form(form: PairForm, margin: float) -> LPForm:
 
     With fixed scores ``z_ij = max(0, margin − (f_i − f_j))``: the sorted engine's hinge is the closed form.
     """
-    parts = [part for part in (_split(problem) for problem in form.single()) if part is not None]
-    weight = sum(problem.scale for problem, *_ in parts)
+    defined = [pairs for pairs in (_split(problem) for problem in form.single()) if pairs is not None]
+    weight = sum(problem.scale for problem, *_ in defined)
     total = sum(problem.scale for problem in form.single())
 
     def tasks() -> tuple[LPTask, ...]:
-        return tuple(_task(part, margin, part[0].scale * total / weight) for part in parts)
+        return tuple(_task(pairs, margin, pairs[0].scale * total / weight) for pairs in defined)
 
-    return LPForm(form.scores, tasks, lambda: SortedEngine("hinge", margin).solve(form).loss, bool(parts))
-
-
-_Part = tuple[PairProblem, Tensor, Tensor, Tensor, Tensor]
+    return LPForm(form.scores, tasks, lambda: SortedEngine("hinge", margin).solve(form).loss, bool(defined))
 
 
-def _split(problem: PairProblem) -> _Part | None:
+_Pairs = tuple[PairProblem, Tensor, Tensor, Tensor, Tensor]
+
+
+def _split(problem: PairProblem) -> _Pairs | None:
     """Scores and masses of the positives and negatives that count; None without both."""
     mass = torch.ones_like(problem.scores) if problem.weights is None else problem.weights
     mass, positive = mass.detach().double(), problem.positive.bool()
@@ -47,8 +47,8 @@ def _split(problem: PairProblem) -> _Part | None:
     return problem, problem.scores[high].double(), problem.scores[low].double(), high_mass[high], low_mass[low]
 
 
-def _task(part: _Part, margin: float, scale: float) -> LPTask:
-    _, high, low, a, b = part
+def _task(pairs: _Pairs, margin: float, scale: float) -> LPTask:
+    _, high, low, a, b = pairs
     rows = PairRows(high.new_zeros(high.numel() + low.numel(), 0), high.numel())
     cost = (a[:, None] * b[None, :]).reshape(-1)
     gaps = (high[:, None] - low[None, :] - margin).reshape(-1)
@@ -57,7 +57,7 @@ def _task(part: _Part, margin: float, scale: float) -> LPTask:
 
 
 def ratio_program_form(
-    batch: Batch, cut: float, numerator: Coefficients, denominator: Coefficients, margin: float, threshold: str
+    batch: Batch, decided_at: float, numerator: Coefficients, denominator: Coefficients, margin: float, threshold: str
 ) -> LPForm:
     """A ratio of lines in (tp, fp, fn, tn) as a bound from scores; ``cut`` is where decisions are made."""
     weights = batch.effective_weights()
@@ -70,7 +70,7 @@ def ratio_program_form(
         # fn = positives − tp and tn = negatives − fp leave two free counts.
         return k[2] * positives + k[3] * negatives, k[0] - k[2], k[1] - k[3]
 
-    scores = batch.scores.double() - cut
+    scores = batch.scores.double() - decided_at
     problem = RatioProblem(scores[high], scores[low], mass[high], mass[low], line(numerator), line(denominator))
     return ratio_form(problem, batch.scores, margin, threshold)
 
@@ -94,8 +94,8 @@ def precision_program_form(batch: Batch, recall: float, margin: float) -> LPForm
         return 1.0 - needed / (needed + false)
 
     def closed() -> Tensor:
-        cut = _recalling(f, a, needed, margin)
-        return loss((b * (1.0 + (g - cut) / margin).clamp_min(0.0)).sum()).to(batch.scores.dtype)
+        level = _recalling(f, a, needed, margin)
+        return loss((b * (1.0 + (g - level) / margin).clamp_min(0.0)).sum()).to(batch.scores.dtype)
 
     def tasks() -> tuple[LPTask, ...]:
         p, q = f.numel(), g.numel()
@@ -120,17 +120,17 @@ def _recalling(f: Tensor, mass: Tensor, needed: float, margin: float) -> Tensor:
     """The largest s with ``Σ mass · min(1, (f − s)/margin) >= needed``, attached to the graph of f."""
     # The sum is concave in s, so Newton's steps from above stay above the root and pass a corner each.
     with torch.no_grad():
-        cut = f.max()
+        level = f.max()
         for _ in range(2 * f.numel() + 2):
-            short = f - cut <= margin
-            gap = (mass * ((f - cut) / margin).clamp_max(1.0)).sum() - needed
+            short = f - level <= margin
+            gap = (mass * ((f - level) / margin).clamp_max(1.0)).sum() - needed
             if gap >= -1e-13 * needed:
                 break
-            cut = cut + gap * margin / mass[short].sum()
-        short = f - cut <= margin * (1.0 + 1e-12)
+            level = level + gap * margin / mass[short].sum()
+        short = f - level <= margin * (1.0 + 1e-12)
     # One more step, attached, is the root's own derivative.
-    partial = (mass * (f - cut) / margin)[short].sum() + mass[~short].sum()
-    return cut + (partial - partial.detach()) * margin / mass[short].sum()
+    partial = (mass * (f - level) / margin)[short].sum() + mass[~short].sum()
+    return level + (partial - partial.detach()) * margin / mass[short].sum()
 
 
 class RatioOfCounts(HasProgram):

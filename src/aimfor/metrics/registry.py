@@ -17,25 +17,21 @@ from ..lp import LPEngine
 from ..rates.engine import RateEngine
 from ..smooth import SmoothEngine
 from ..sorted.engine import SortedEngine
-from .accuracy import Accuracy
+from .accuracy import Accuracy, BalancedAccuracy
 from .at_k import PrecisionAtK, RecallAtK
 from .at_r import HitAtK, MAPAtR, ReciprocalRank, RPrecision
-from .at_rate import AUPRC, PrecisionAtRecall, RecallAtPrecision, TPRAtFPR
+from .at_rate import AUPRC, EqualErrorRate, PrecisionAtRecall, RecallAtPrecision, TPRAtFPR
 from .auc_mu import AUCMu
 from .auroc import AUROC, AUROCOneVsRest
 from .average_precision import AveragePrecision
-from .balanced_accuracy import BalancedAccuracy
 from .base import Metric
-from .class_fbeta import ClassFBeta
-from .equal_error import EqualErrorRate
-from .fbeta import FBeta
+from .fbeta import ClassFBeta, FBeta, PairwiseFBeta
 from .iou import IoU
 from .kappa import QuadraticKappa
 from .mcc import MCC
 from .multilabel import MultiLabel
 from .names import canonical, hint
 from .ndcg import NDCG
-from .pairwise_fbeta import PairwiseFBeta
 
 
 @dataclass(frozen=True)
@@ -110,10 +106,10 @@ def metric_from_name(text: str) -> Metric:
         return whole[0].make()
     begun = [entry for entry in METRICS if entry.prefix and name.startswith(entry.prefix)]
     if begun:  # of "precision@" and "precision@recall=" the longer one
-        entry = max(begun, key=lambda one: len(one.prefix))
+        entry = max(begun, key=lambda candidate: len(candidate.prefix))
         return entry.make(_parse(name, entry))
-    known = [entry.example for entry in METRICS]
-    raise InputError("metric", repr(text), "one of " + ", ".join(known), hint(text, known))
+    names = [entry.example for entry in METRICS]
+    raise InputError("metric", repr(text), "one of " + ", ".join(names), hint(text, names))
 
 
 def _parse(text: str, entry: Entry) -> float:

@@ -1,8 +1,7 @@
 """Retrieval: embeddings whose neighbours should be of their own class, trained and judged by the lists' metric."""
 
-from .classes import ClassAnchor
 from .evaluate import evaluate
-from .loss import RetrievalLoss
+from .loss import ClassAnchor, RetrievalLoss
 from .pairs import pair_scores
 
 __all__ = ["ClassAnchor", "RetrievalLoss", "evaluate", "pair_scores"]

@@ -54,70 +54,70 @@ def evaluate(
         1.0
     """
     with torch.no_grad():
-        found = gate.check(embeddings, labels, references, reference_labels, similarity)
-        length = len(found.references) - int(found.own)
-        for one in k:
-            if checks.integer("k", one, at_least=1) > length:
-                raise InputError("k", repr(one), f"at most {length}, the length of the lists")
-        sizes = _positives(found)
+        search = gate.check(embeddings, labels, references, reference_labels, similarity)
+        length = len(search.references) - int(search.own)
+        for depth in k:
+            if checks.integer("k", depth, at_least=1) > length:
+                raise InputError("k", repr(depth), f"at most {length}, the length of the lists")
+        sizes = _positives(search)
         kept = (sizes > 0).nonzero().squeeze(1)
-        names = ["map@r", "r_precision", *(f"recall@{one}" for one in k)]
+        names = ["map@r", "r_precision", *(f"recall@{depth}" for depth in k)]
         if not len(kept):
             return dict.fromkeys(names, float("nan")) | {"without": float(len(sizes))}
         deepest = max(int(sizes.max()), *k) if k else int(sizes.max())
         sums = torch.zeros(len(names), dtype=torch.float64)
-        for rows in kept.split(max(1, block // max(1, len(found.references)))):
-            sums += _evaluated(_nearest(found, rows, deepest), sizes[rows], k)
+        for rows in kept.split(max(1, block // max(1, len(search.references)))):
+            sums += _evaluated(_nearest(search, rows, deepest), sizes[rows], k)
         values = (sums / len(kept)).tolist()
         return dict(zip(names, values, strict=True)) | {"without": float(len(sizes) - len(kept))}
 
 
-def _positives(found: gate.Queries) -> Tensor:
+def _positives(search: gate.Queries) -> Tensor:
     """``(n,)`` how many positives each query's list has."""
-    known, counts = found.reference_labels.unique(return_counts=True)
-    if not len(known):
-        return torch.zeros_like(found.labels)
-    at = torch.searchsorted(known, found.labels).clamp_max(len(known) - 1)
-    return torch.where(known[at] == found.labels, counts[at], 0) - int(found.own)
+    classes, counts = search.reference_labels.unique(return_counts=True)
+    if not len(classes):
+        return torch.zeros_like(search.labels)
+    at = torch.searchsorted(classes, search.labels).clamp_max(len(classes) - 1)
+    return torch.where(classes[at] == search.labels, counts[at], 0) - int(search.own)
 
 
-def _nearest(found: gate.Queries, rows: Tensor, depth: int) -> TiedPlaces:
+def _nearest(search: gate.Queries, rows: Tensor, depth: int) -> TiedPlaces:
     """The first places of each list; a tie may go on beyond them."""
-    scores = found.queries[rows] @ found.references.t()
-    if found.own:
+    scores = search.queries[rows] @ search.references.t()
+    if search.own:
         scores[torch.arange(len(rows), device=rows.device), rows] = -torch.inf
     nearest, at = scores.topk(depth, dim=1)
-    labels = found.labels[rows, None]
-    hit = (found.reference_labels[at] == labels).double()
+    labels = search.labels[rows, None]
+    hit = (search.reference_labels[at] == labels).double()
     lowest = nearest[:, -1:]
     tied = scores == lowest
     beyond = tied.sum(1) - (nearest == lowest).sum(1)
     hits_beyond: Tensor | float = 0.0
     if bool(beyond.any()):
-        same = (found.reference_labels == labels) & tied
+        same = (search.reference_labels == labels) & tied
         hits_beyond = same.sum(1) - (hit * (nearest == lowest)).sum(1)
     return tied_places(nearest, hit, beyond, hits_beyond)
 
 
-def _evaluated(places: TiedPlaces, sizes: Tensor, k: Sequence[int]) -> Tensor:
+def _evaluated(tied: TiedPlaces, sizes: Tensor, k: Sequence[int]) -> Tensor:
     """Sums over the rows of each metric."""
-    inside, sizes = places.within(sizes), sizes.double()
-    sums = [((inside * places.precision).sum(1) / sizes).sum(), (inside.sum(1) / sizes).sum()]
-    sums += [places.hit_within(one).sum() for one in k]
+    inside, sizes = tied.within(sizes), sizes.double()
+    sums = [((inside * tied.precision).sum(1) / sizes).sum(), (inside.sum(1) / sizes).sum()]
+    sums += [tied.hit_within(depth).sum() for depth in k]
     return torch.stack(sums).cpu()
 
 
-def evaluate_metric(metric: Metric, found: gate.Queries, block: int = BLOCK) -> Tensor:
+def evaluate_metric(metric: Metric, search: gate.Queries, block: int = BLOCK) -> Tensor:
     """Any metric of lists, as its own `exact` has it; lists without a positive are left out."""
-    sizes = _positives(found)
+    sizes = _positives(search)
     kept = (sizes > 0).nonzero().squeeze(1)
     total = torch.zeros((), dtype=torch.float64)
-    for rows in kept.split(max(1, block // max(1, 8 * len(found.references)))):
-        scores = found.queries[rows] @ found.references.t()
+    for rows in kept.split(max(1, block // max(1, 8 * len(search.references)))):
+        scores = search.queries[rows] @ search.references.t()
         there = torch.ones_like(scores, dtype=torch.bool)
-        if found.own:
+        if search.own:
             there[torch.arange(len(rows), device=rows.device), rows] = False
-        same = (found.labels[rows, None] == found.reference_labels) & there
+        same = (search.labels[rows, None] == search.reference_labels) & there
         batch = Batch(scores, same, where=there)
         total += len(rows) * metric.exact(batch).cpu()
     return total / len(kept) if len(kept) else torch.full((), torch.nan, dtype=torch.float64)

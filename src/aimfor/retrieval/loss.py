@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from .. import checks, distributed
 from ..bank import ScoreBank
@@ -18,7 +19,6 @@ from ..smooth import HasSmooth
 from ..smooth.form import Softness
 from ..twice import once
 from . import gate
-from .classes import ClassAnchor
 from .evaluate import evaluate_metric
 
 #: Similarities in one block of lists.
@@ -139,28 +139,28 @@ class RetrievalLoss(nn.Module):
             )
 
         def check() -> tuple[gate.Queries, Batch]:
-            found = gate.check(embeddings, labels, references, reference_labels, self.similarity)
-            if together and not found.own:
+            search = gate.check(embeddings, labels, references, reference_labels, self.similarity)
+            if together and not search.own:
                 raise InputError(
                     "references",
                     f"some, while {self._processes.size()} processes train together",
                     "none: the lists are the joined batch of all processes",
                     "Use gather=False for lists of references of each process's own.",
                 )
-            given = checks.index_like(index, len(found.reference_labels), found.queries, True)
-            return found, Batch(found.references, found.reference_labels, index=given)
+            given = checks.index_like(index, len(search.reference_labels), search.queries, True)
+            return search, Batch(search.references, search.reference_labels, index=given)
 
         if together:
             batch = distributed.joined_batch(lambda: check()[1], (index is not None,), self._processes)
-            found = gate.Queries(batch.scores, batch.targets, batch.scores, batch.targets, True)
+            search = gate.Queries(batch.scores, batch.targets, batch.scores, batch.targets, True)
         else:
-            found, batch = check()
-        joined, exists = found, None
+            search, batch = check()
+        joined, exists = search, None
         if self.memory is not None and learning:
             more, _ = self.memory.join(batch)
-            joined = replace(found, references=more.scores, reference_labels=more.targets)
+            joined = replace(search, references=more.scores, reference_labels=more.targets)
             exists = None if more.weights is None else more.weights > 0
-        output = self._anchored(self._solve(joined, exists), embeddings, found.labels)
+        output = self._anchored(self._solve(joined, exists), embeddings, search.labels)
         if self.memory is not None and learning:
             self.memory.push(batch)
         return output
@@ -173,13 +173,13 @@ class RetrievalLoss(nn.Module):
         loss = (1.0 - self.anchor) * output.loss + self.anchor * entropy
         return EngineOutput(loss, stats={**output.stats, "entropy": float(entropy.detach())})
 
-    def _solve(self, found: gate.Queries, exists: Tensor | None) -> EngineOutput:
-        lists = list_counts(found, exists)
+    def _solve(self, search: gate.Queries, exists: Tensor | None) -> EngineOutput:
+        lists = list_counts(search, exists)
         stats = {"lists": int(lists.sum()), "without": int((~lists).sum())}
         if not stats["lists"]:
-            return undefined(found.queries, stats)
-        loss = _Lists.apply(found.queries, found.references, found, exists, lists, self.metric, self.temperature)
-        loss = once(loss, "the retrieval loss finds its gradient block by block.", found.queries, found.references)
+            return undefined(search.queries, stats)
+        loss = _Lists.apply(search.queries, search.references, search, exists, lists, self.metric, self.temperature)
+        loss = once(loss, "the retrieval loss finds its gradient block by block.", search.queries, search.references)
         return EngineOutput(loss, stats=stats)
 
     def value(
@@ -191,8 +191,8 @@ class RetrievalLoss(nn.Module):
     ) -> Tensor:
         """The exact metric: a float64 scalar, NaN where no list has a positive."""
         with torch.no_grad():
-            found = gate.check(embeddings, labels, references, reference_labels, self.similarity)
-            return evaluate_metric(self.metric, found)
+            search = gate.check(embeddings, labels, references, reference_labels, self.similarity)
+            return evaluate_metric(self.metric, search)
 
     def extra_repr(self) -> str:
         memory = "" if self.memory is None else f", memory={self.memory.size}"
@@ -214,26 +214,27 @@ def _class_anchor(share: float, classes: int | None, size: int | None) -> ClassA
     return ClassAnchor(classes, size)  # type: ignore[arg-type]
 
 
-def list_counts(found: gate.Queries, exists: Tensor | None) -> Tensor:
+def list_counts(search: gate.Queries, exists: Tensor | None) -> Tensor:
     """``(n,)`` True where a list has both a positive and a negative."""
-    present = found.reference_labels if exists is None else found.reference_labels[exists]
-    known, counts = present.unique(return_counts=True)
-    at = torch.searchsorted(known, found.labels).clamp_max(max(len(known) - 1, 0))
-    same = torch.where(known[at] == found.labels, counts[at], 0) if len(known) else torch.zeros_like(found.labels)
-    return (same - int(found.own) > 0) & (len(present) - same > 0)
+    present = search.reference_labels if exists is None else search.reference_labels[exists]
+    classes, counts = present.unique(return_counts=True)
+    at = torch.searchsorted(classes, search.labels).clamp_max(max(len(classes) - 1, 0))
+    own = classes[at] == search.labels if len(classes) else None
+    same = torch.zeros_like(search.labels) if own is None else torch.where(own, counts[at], 0)
+    return (same - int(search.own) > 0) & (len(present) - same > 0)
 
 
-def blocks_of_lists(found: gate.Queries, kept: Tensor, exists: Tensor | None, block: int) -> Any:
+def blocks_of_lists(search: gate.Queries, kept: Tensor, exists: Tensor | None, block: int) -> Any:
     """Row numbers, and for them ``(b, m)``: which references are of the same class, and which are in the list."""
-    m = len(found.references)
+    m = len(search.references)
     rows = kept.nonzero().squeeze(1)
     for some in rows.split(max(1, block // max(m, 1))):
         there = torch.ones(len(some), m, dtype=torch.bool, device=rows.device)
         if exists is not None:
             there &= exists
-        if found.own:
+        if search.own:
             there[torch.arange(len(some), device=rows.device), some] = False
-        yield some, found.labels[some, None] == found.reference_labels, there
+        yield some, search.labels[some, None] == search.reference_labels, there
 
 
 class _Lists(torch.autograd.Function):
@@ -244,7 +245,7 @@ class _Lists(torch.autograd.Function):
         ctx: Any,
         queries: Tensor,
         references: Tensor,
-        found: gate.Queries,
+        search: gate.Queries,
         exists: Tensor | None,
         kept: Tensor,
         metric: HasSmooth,
@@ -253,7 +254,7 @@ class _Lists(torch.autograd.Function):
         queries, references = queries.detach(), references.detach()
         total, of_queries, of_references = 0.0, torch.zeros_like(queries), torch.zeros_like(references)
         everyone = int(kept.sum())
-        for rows, same, there in blocks_of_lists(found, kept, exists, BLOCK):
+        for rows, same, there in blocks_of_lists(search, kept, exists, BLOCK):
             with torch.enable_grad():
                 scores = (queries[rows] @ references.t()).requires_grad_()
                 batch = Batch(scores, same & there, where=there)
@@ -270,3 +271,45 @@ class _Lists(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         of_queries, of_references = ctx.saved_tensors
         return of_queries * grad, of_references * grad, None, None, None, None, None
+
+
+class ClassAnchor(nn.Module):
+    """A last layer over the training classes and its cross-entropy, which sees all of them, not the batch's alone.
+
+    Args:
+        classes: Number of training classes, >= 2; labels are 0 to ``classes − 1``.
+        size: Length of an embedding.
+
+    Shape:
+        ``(embeddings (n, size), labels (n,))`` to a scalar.
+
+    Raises:
+        InputError: Too few classes, embeddings of another length, or a label that is no training class.
+
+    Example:
+        >>> import torch
+        >>> from aimfor.retrieval import ClassAnchor
+        >>> ClassAnchor(3, 4)(torch.zeros(2, 4), torch.tensor([0, 2])).shape
+        torch.Size([])
+    """
+
+    def __init__(self, classes: int, size: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(checks.integer("size", size, at_least=1), checks.integer("classes", classes, at_least=2))
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        classes, size = self.layer.weight.shape
+        if embeddings.shape[1] != size:
+            raise InputError("embeddings", f"vectors of length {embeddings.shape[1]}", f"length {size}, which is size=")
+        outside = (labels < 0) | (labels >= classes)
+        if bool(outside.any()):
+            raise InputError(
+                "labels",
+                f"the class {int(labels[outside][0])}",
+                f"0 to {classes - 1}, the training classes (classes={classes})",
+                "Number the training classes from 0: labels.unique(return_inverse=True)[1].",
+            )
+        # Float64 embeddings stay so; half precision is computed in the layer's.
+        x = embeddings.to(torch.promote_types(embeddings.dtype, self.layer.weight.dtype))
+        scores = functional.linear(x, self.layer.weight.to(x), self.layer.bias.to(x))
+        return functional.cross_entropy(scores, labels)

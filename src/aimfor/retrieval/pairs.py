@@ -37,10 +37,10 @@ def pair_scores(
         >>> same.tolist(), float(aimfor.metric_from_name("eer").value(scores, same))
         ([True, False, False], 1.0)
     """
-    found = gate.check(embeddings, labels, references, reference_labels, similarity)
-    scores = found.queries @ found.references.t()
-    same = found.labels[:, None] == found.reference_labels
-    if not found.own:
+    search = gate.check(embeddings, labels, references, reference_labels, similarity)
+    scores = search.queries @ search.references.t()
+    same = search.labels[:, None] == search.reference_labels
+    if not search.own:
         return scores.reshape(-1), same.reshape(-1)
     first, second = torch.triu_indices(len(same), len(same), 1, device=same.device).unbind(0)
     return scores[first, second], same[first, second]

@@ -88,8 +88,8 @@ class SortedEngine(Engine):
         for problem in form.problems:
             loss, mass = _PairMean.apply(problem.scores, problem, self.surrogate, self.margin)
             everything += problem.scale * problem.count
-            found = mass.count_nonzero()
-            count = int(found) if found.is_cpu else found  # elsewhere the host would have to wait
+            nonzero = mass.count_nonzero()
+            count = int(nonzero) if nonzero.is_cpu else nonzero  # elsewhere the host would have to wait
             if isinstance(count, Tensor) or count:
                 terms.append(loss)
                 defined, weight = defined + count, weight + problem.scale * count

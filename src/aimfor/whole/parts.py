@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
 from .. import checks
 from ..errors import InputError
-from .replay import Forward, Part
+from .replay import Forward, ReplayedPart
 
 
 def in_parts(
@@ -64,19 +64,19 @@ def in_parts(
     n = _common_length(inputs)
     parts = -(-n // rows)
     forward = Forward(model, scores, parts)
-    found = []
+    scored = []
     with forward.first_pass():
         for number in range(parts):
             # As equal as they can be: BatchNorm has no statistics of a last part of one row.
             start, stop = n * number // parts, n * (number + 1) // parts
-            pieces = _cut(inputs, start, stop)
+            pieces = _sliced(inputs, start, stop)
             if torch.is_grad_enabled() and parts > 1:
                 with set_checkpoint_early_stop(False):  # the second pass must reach the scores, to be compared
-                    again = Part(forward, stop - start, len(inputs))
-                    found.append(checkpoint(again, *pieces, *forward.devices(), use_reentrant=False))
+                    again = ReplayedPart(forward, stop - start, len(inputs))
+                    scored.append(checkpoint(again, *pieces, *forward.devices(), use_reentrant=False))
             else:
-                found.append(forward(stop - start, *pieces))
-    joined = torch.cat(found)
+                scored.append(forward(stop - start, *pieces))
+    joined = torch.cat(scored)
     if joined.requires_grad and parts > 1:
         joined.register_hook(_once)
     return joined
@@ -94,10 +94,10 @@ def _once(gradient: Tensor) -> None:
 
 def _common_length(inputs: tuple[Any, ...]) -> int:
     lengths: dict[str, int] = {}
-    for place, given in enumerate(inputs):
+    for position, given in enumerate(inputs):
         named = given.items() if isinstance(given, Mapping) else [(None, given)]
         for key, value in named:
-            name = f"inputs[{place}]" + ("" if key is None else f"[{key!r}]")
+            name = f"inputs[{position}]" + ("" if key is None else f"[{key!r}]")
             if not isinstance(value, Tensor) or value.ndim == 0:
                 raise InputError(
                     name,
@@ -120,7 +120,7 @@ def _size(named: tuple[str, int]) -> int:
     return named[1]
 
 
-def _cut(inputs: tuple[Any, ...], start: int, stop: int) -> list[Any]:
+def _sliced(inputs: tuple[Any, ...], start: int, stop: int) -> list[Any]:
     return [
         {key: value[start:stop] for key, value in given.items()} if isinstance(given, Mapping) else given[start:stop]
         for given in inputs

@@ -18,8 +18,7 @@ from torch.utils.checkpoint import CheckpointError
 
 from .. import checks
 from ..errors import InputError
-from .norms import NORMS, BatchNorm, PartMeans, kept
-from .processes import same_number_of_parts
+from .modules import NORMS, BatchNorm, PartMeans, kept, same_number_of_parts
 
 
 class Forward:
@@ -47,26 +46,26 @@ class Forward:
             self._know(called)
         else:
             output = self.model(*pieces)
-        found = output if self.scores is None else self.scores(output)
-        if not isinstance(found, Tensor):
+        scores = output if self.scores is None else self.scores(output)
+        if not isinstance(scores, Tensor):
             raise InputError(
                 "scores",
-                checks.describe(found),
+                checks.describe(scores),
                 "a tensor, one row of scores per input row",
                 "Say where they are in the output: scores=lambda output: output.logits.",
             )
-        if found.ndim == 0 or found.shape[0] != length:
+        if scores.ndim == 0 or scores.shape[0] != length:
             raise InputError(
                 "model",
-                f"scores of shape {tuple(found.shape)} for a part of {length} rows",
+                f"scores of shape {tuple(scores.shape)} for a part of {length} rows",
                 "one row of scores per input row",
                 "squeeze() also removes the rows of a part of one: use squeeze(1), after in_parts.",
             )
-        layout = found.shape[1:], found.dtype
+        layout = scores.shape[1:], scores.dtype
         if self.layout not in (None, layout):
             raise InputError("model", "scores of another shape or dtype in a later part", "the same in each part")
         self.layout = layout
-        return found
+        return scores
 
     def _know(self, modules: list[nn.Module]) -> None:
         self.modules = modules
@@ -129,7 +128,7 @@ class Forward:
             raise _other_scores("other operations") from None
 
 
-class Part:
+class ReplayedPart:
     """One part for `checkpoint`: called once for its scores, and again for their gradient."""
 
     def __init__(self, forward: Forward, length: int, inputs: int) -> None:
@@ -139,13 +138,13 @@ class Part:
     def __call__(self, *pieces: Any) -> Tensor:
         pieces = pieces[: self.inputs]
         if self.first is None:
-            found = self.forward(self.length, *pieces)
-            self.first = found.detach()
-            return found
+            scores = self.forward(self.length, *pieces)
+            self.first = scores.detach()
+            return scores
         with self.forward.again():
-            found = self.forward(self.length, *pieces)
-            self._compare(found.detach(), self.first)
-        return found
+            scores = self.forward(self.length, *pieces)
+            self._compare(scores.detach(), self.first)
+        return scores
 
     @staticmethod
     def _compare(second: Tensor, first: Tensor) -> None:
@@ -180,10 +179,10 @@ def _called_modules() -> Iterator[list[nn.Module]]:
         if id(module) not in called:
             called.update((id(child), child) for child in module.modules())
 
-    found: list[nn.Module] = []
+    modules: list[nn.Module] = []
     handle = register_module_forward_pre_hook(note)
     try:
-        yield found
+        yield modules
     finally:
         handle.remove()
-        found += called.values()
+        modules += called.values()

@@ -1,4 +1,4 @@
-"""Pair problems as soft ranks: the share of negatives above each positive."""
+"""What metrics that are means over ordered pairs share: their linear program, and their soft ranks."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from ..engine import Number
+from ..engine import Batch, Engine, Number
+from ..lp import HasProgram, LPForm
 from ..ordering import of_first, of_last, ordered, runs_of
-from ..smooth import Ranking, SmoothForm, SmoothSum, balanced_entropy, queried_items
+from ..smooth import HasSmooth, Ranking, SmoothForm, SmoothSum, balanced_entropy, queried_items
 from ..smooth.form import (
     Later,
     LazyValue,
@@ -22,9 +23,11 @@ from ..smooth.form import (
     wants_gradient,
     with_gradient,
 )
-from ..sorted import PairForm, PairProblem
+from ..sorted import HasPairs, PairForm, PairProblem, SortedEngine
 from ..sorted.kernels import top_fraction
+from .base import Metric
 from .lists import rows_of_numbers
+from .programs import pair_program_form
 
 ANCHOR_ONLY = "the anchor of balanced labels is differentiated once. SmoothEngine(1.0), without an anchor, has one."
 
@@ -34,7 +37,7 @@ def pair_ranking(form: PairForm) -> SmoothForm:
     if len(form.problems) == 1:
         (problem,) = form.problems
         return _rows(problem, problem.scale * problem.count)
-    return SmoothSum(form.scores, tuple((one.scale * one.count, _rows(one, 1.0)) for one in form.problems))
+    return SmoothSum(form.scores, tuple((single.scale * single.count, _rows(single, 1.0)) for single in form.problems))
 
 
 def balanced_rows(form: PairForm) -> SmoothForm:
@@ -111,7 +114,7 @@ class PairRows(SmoothForm):
 
 
 def _rows(problem: PairProblem, scale: float, balanced: bool = False) -> PairRows:
-    scores, positive = (part.reshape(problem.count, -1) for part in (problem.scores, problem.positive))
+    scores, positive = (row.reshape(problem.count, -1) for row in (problem.scores, problem.positive))
     if problem.weights is None:
         a = rows_of_numbers(positive, torch.float64)
         b = 1.0 - a
@@ -141,3 +144,16 @@ def misordered(scores: Tensor, a: Tensor, b: Tensor) -> Tensor:
     if runs_of(ascending) is not None:
         below = 0.5 * (of_first(ascending, below - b) + of_last(ascending, below))
     return (a * (whole - below)).sum(1)
+
+
+class OfPairs(Metric, HasPairs, HasProgram, HasSmooth):
+    """A metric with a `pair_form`: its linear program and its soft ranks are those of the pairs."""
+
+    def program_form(self, batch: Batch, margin: float, threshold: str) -> LPForm:
+        return pair_program_form(self.pair_form(batch), margin)
+
+    def smooth_form(self, batch: Batch) -> SmoothForm:
+        return pair_ranking(self.pair_form(batch))
+
+    def default_engine(self) -> Engine:
+        return SortedEngine()
