@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +34,28 @@ def draw(targets: Tensor, size: int, balanced: bool, generator: torch.Generator)
         count = size // len(present) + (number < size % len(present))
         picked.append(members[torch.randint(len(members), (count,), generator=generator)])
     return torch.cat(picked)
+
+
+def by_epochs(
+    model: nn.Module,
+    x: Tensor,
+    loss: Callable[[Tensor, Tensor], Tensor],
+    end_epoch: Callable[[], None],
+    seed: int,
+    *,
+    epochs: int,
+    batch: int,
+    rate: float,
+) -> nn.Module:
+    """Adam over shuffled batches, for objectives with a state: ``loss`` takes scores and the rows they belong to."""
+    optimizer, generator = torch.optim.Adam(model.parameters(), lr=rate), torch.Generator().manual_seed(seed)
+    for _ in range(epochs):
+        for rows in torch.randperm(len(x), generator=generator).split(batch):
+            optimizer.zero_grad()
+            loss(squeezed(model(x[rows])), rows).backward()
+            optimizer.step()
+        end_epoch()
+    return model
 
 
 def train(task: Contest, method: Contender, rate: float, budget: Budget, seed: int) -> list[Checkpoint]:

@@ -15,8 +15,8 @@ TITLE = "Actions in VOC 2012 as printed, on features of a pretrained network (So
 #: As printed, in percent.
 PAPER = {"logistic": 64.8, "hinge": 63.6, "direct AP": 66.7}
 SETTING = """3,133 persons of the official train list, crops padded by 16 pixels; 2,140 of the val list, read once. The
-whole training part is one batch, 300 iterations of Adam; learning rate (two or three) and ε (four) of every method are
-chosen on a third of the training images by mean average precision, anew for each seed. The network is
+whole training part is one batch, 300 iterations of Adam; learning rate (three or four) and ε (two or five) of every
+method are chosen on a third of the training images by mean average precision, anew for each seed. The network is
 EfficientNet-Lite0, frozen, with one linear layer per action; the paper fine-tunes AlexNet. Differences are from
 logistic, paired over actions (the mean over seeds of each) and, after it, over seeds."""
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aimfor.lagrangian.bound import f_beta
+from aimfor import FBeta
 
 from ...data.mask_data import MaskTask
 from ...experiment import Cell, Options, Result
@@ -163,14 +163,15 @@ def _details(
     _, baseline, _ = bench.test(best[plain], MAIN)
     _, papers, node = bench.test(best[PAPER], MAIN)
     _, ours, _ = bench.test(bench.best(candidates, MAIN), MAIN)
+    decided_by = {plain: baseline, PAPER: papers, "default": ours}
 
-    def f1(masks: Tensor) -> float:
-        return f_beta(rule(masks).double() - 0.5, big, 1.0)
+    def f1(scores: Tensor) -> float:
+        return float(FBeta(1.0).value(scores.double(), big).nan_to_num())  # 0 where nothing is big, nor said to be
 
     return {
         "curves": curves,
         "alpha": float(best[PAPER].name.split(" + ")[1].split()[0]),
-        "size_f1": {plain: f1(baseline), PAPER: f1(papers), "default": f1(ours), "node": f_beta(node, big, 1.0)},
+        "size_f1": {**{name: f1(rule(masks).float() - 0.5) for name, masks in decided_by.items()}, "node": f1(node)},
         "node_train": best[PAPER].facts,
         "pictures": pictures(task.test, {"cross-entropy": baseline, "ours": ours}, show) if show else None,
     }

@@ -20,6 +20,7 @@ from aimfor.metrics import AUROC, PrecisionAtRecall, RecallAtPrecision
 
 from ...data.tables import table
 from ...experiment import Cell, Experiment, Options, Result, data_folder
+from ...protocol.training import by_epochs
 from ...report.pages import report_of
 from ...report.scoreboard import markdown
 from ...report.statistics import paired
@@ -36,14 +37,7 @@ Step = Callable[[Tensor, Tensor], Tensor]
 def trained(x: Tensor, y: Tensor, loss: Step, end_epoch: Callable[[], None], seed: int) -> nn.Module:
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(x.shape[1], 64), nn.ReLU(), nn.Linear(64, 1))
-    optimizer, draw = torch.optim.Adam(model.parameters(), lr=RATE), torch.Generator().manual_seed(seed)
-    for _ in range(EPOCHS):
-        for index in torch.randperm(len(x), generator=draw).split(BATCH):
-            optimizer.zero_grad()
-            loss(model(x[index]).squeeze(1), index).backward()
-            optimizer.step()
-        end_epoch()
-    return model
+    return by_epochs(model, x, loss, end_epoch, seed, epochs=EPOCHS, batch=BATCH, rate=RATE)
 
 
 def cells(options: Options) -> list[Cell]:

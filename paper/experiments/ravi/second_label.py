@@ -25,6 +25,7 @@ from aimfor.rates import accuracy, fpr
 
 from ...data import voc
 from ...experiment import Cell, Experiment, Options, Result, data_folder
+from ...protocol.training import by_epochs
 from ...report.pages import report_of
 from ...report.scoreboard import markdown
 from ...report.statistics import mean_and_gap
@@ -63,14 +64,7 @@ def trained(task: str, part: Data, loss: Loss, end_epoch: Callable[[], None], se
     torch.manual_seed(seed)
     outputs, hidden, epochs, batch = SIZES[task]
     model = nn.Sequential(nn.Linear(part[0].shape[1], hidden), nn.ReLU(), nn.Linear(hidden, outputs + 1))
-    optimizer, draw = torch.optim.Adam(model.parameters(), lr=RATE), torch.Generator().manual_seed(seed)
-    for _ in range(epochs):
-        for rows in torch.randperm(len(part[0]), generator=draw).split(batch):
-            optimizer.zero_grad()
-            loss(model(part[0][rows]), rows).backward()
-            optimizer.step()
-        end_epoch()
-    return model
+    return by_epochs(model, part[0], loss, end_epoch, seed, epochs=epochs, batch=batch, rate=RATE)
 
 
 def _entropy(scores: Tensor, y: Tensor) -> Tensor:

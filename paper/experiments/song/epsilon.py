@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from aimfor import AveragePrecision, DirectEngine, MetricLoss
+from aimfor import DirectEngine
 
 from ...data import voc
 from ...data.tables import stratified, table
@@ -28,7 +28,7 @@ from ...report.scoreboard import markdown
 from ...report.statistics import paired
 from ..ours import meng_features
 from .action_features import features
-from .multilabel import entropies, lists, mean_ap
+from .multilabel import entropies, lists, mean_ap, ranked
 
 SHARES = (0.03, 0.1, 0.3, 1.0, 3.0)
 AUTO, ENTROPY = "auto", "cross-entropy"
@@ -52,15 +52,14 @@ def unit(scores: Tensor, relevant: Tensor, where: Tensor) -> float:
 
 def direct(share: float | None) -> Callable[[Tensor, Tensor], Tensor]:
     """Average precision by the direct engine, at a share of the unit of the scores at hand; None: ``"auto"``."""
+    if share is None:
+        return ranked(DirectEngine(AUTO, 1))
     at = [1.0]
-    loss_fn = MetricLoss(AveragePrecision(), DirectEngine("auto" if share is None else lambda step: at[0], 1))
+    by_engine = ranked(DirectEngine(lambda step: at[0], 1))
 
     def loss(scores: Tensor, y: Tensor) -> Tensor:
-        ranked, relevant, where = lists(scores, y)
-        if share is not None:
-            at[0] = share * unit(ranked, relevant, where)
-        value: Tensor = loss_fn(ranked, relevant, where=where)
-        return value
+        at[0] = share * unit(*lists(scores, y))
+        return by_engine(scores, y)
 
     return loss
 

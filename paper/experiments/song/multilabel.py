@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from aimfor import AveragePrecision, MetricLoss
+from aimfor import AveragePrecision, Engine, MetricLoss
 from aimfor.direct import DirectEngine
 from aimfor.refit import HeadFitter
 from aimfor.refit.features import collect, last_linear
@@ -87,20 +87,20 @@ def weighted(train: Tensor) -> Loss:
     return lambda scores, targets, rows: entropies(scores, targets, weight=ratio.to(scores))
 
 
+def ranked(engine: Engine) -> Callable[[Tensor, Tensor], Tensor]:
+    """The mean over labels of average precision, by an engine."""
+    loss_fn = MetricLoss(AveragePrecision(), engine)
+
+    def loss(scores: Tensor, targets: Tensor) -> Tensor:
+        by_label, relevant, where = lists(scores, targets)
+        value: Tensor = loss_fn(by_label, relevant, where=where)
+        return value
+
+    return loss
+
+
 def direct(epsilon: float | str = "auto", sign: int | None = None, mode: str = "direct") -> Callable[[Tensor], Loss]:
-    """The mean of average precision itself, by the engine "direct"."""
-
-    def make(_: Tensor) -> Loss:
-        loss_fn = MetricLoss(AveragePrecision(), DirectEngine(epsilon, sign, mode))
-
-        def loss(scores: Tensor, targets: Tensor, rows: Tensor) -> Tensor:
-            ranked, relevant, where = lists(scores, targets)
-            value: Tensor = loss_fn(ranked, relevant, where=where)
-            return value
-
-        return loss
-
-    return make
+    return plain(ranked(DirectEngine(epsilon, sign, mode)))
 
 
 def libauc_ap(train: Tensor) -> Loss:
