@@ -38,7 +38,7 @@ from ..ours import meng_features
 MARGIN = 0.01
 MENG, HINGE, SQUARED, PLAIN = "pairs, ramp (the paper's)", "pairs, hinge", "pairs, squared (ours)", "cross-entropy"
 #: A contrast fixed beforehand: our loss on the batches that LibAUC draws, everything else alike.
-BALANCED = "pairs, squared, balanced batches"
+BALANCED, AUCM = "pairs, squared, balanced batches", "LibAUC AUCM"
 METRICS = {"positives": ("auroc",), "drop": ("auroc_ovr", "auc_mu")}
 
 
@@ -69,7 +69,7 @@ def contenders(binary: bool) -> tuple[Contender, ...]:
         Contender(HINGE, _squashed(MetricLoss(metric, SortedEngine("hinge", MARGIN)), squash)),
         Contender(SQUARED, squared),
     )
-    named = (*ppd.rivals(), *libauc.rivals("LibAUC AUCM")) if binary else ()
+    named = (*ppd.rivals(), *libauc.rivals(AUCM)) if binary else ()
     return (*RIVALS, *papers, *named)
 
 
@@ -142,6 +142,9 @@ def lines(results: list[dict[str, Any]]) -> list[str]:
         rows.append(("− cross-entropy", "", "", *last))
         head = (f"{metric}, {seeds} seeds", "CE, the paper's", "Meng, the paper's", *methods)
         page += [markdown(head, rows), ""]
+        if {BALANCED, AUCM} <= set(methods):
+            gap = paired(*(differences(results, metric, method) for method in (BALANCED, AUCM)))
+            page += [f"The contrast: {BALANCED} − {AUCM} {gap}.", ""]
     return page
 
 
