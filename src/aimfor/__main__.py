@@ -6,7 +6,6 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
-from importlib.resources import files
 
 from . import __version__
 
@@ -64,6 +63,8 @@ def _support(rest: list[str]) -> int:
     if rest:
         print(f"aimfor: support takes no arguments, but got {' '.join(rest)}", file=sys.stderr)
         return 2
+    from importlib.resources import files
+
     # The stored copy spares the user the import of torch; a test holds it equal to the live table.
     print(files("aimfor").joinpath("support.txt").read_text(encoding="utf-8"), end="")
     return 0

@@ -230,7 +230,7 @@ def test_a_process_without_a_class_keeps_up_with_the_others(tmp_path: Path) -> N
 def test_parts_of_a_large_batch_add_up_to_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     (scores, targets), found = sample(), []
     for block in (1 << 17, 55):  # 5 points: all scores at once, or 11 at a time
-        monkeypatch.setattr("aimfor.rates.proxies.BLOCK", block)
+        monkeypatch.setattr("aimfor.rates.prices.BLOCK", block)
         loss_fn, leaf = aimfor.MetricLoss("auprc@5", aimfor.RateEngine(every=1)), scores.clone().requires_grad_()
         loss = loss_fn(leaf, targets)
         loss.backward()

@@ -17,8 +17,7 @@ from ..engine import Batch, Engine
 from ..lp import HasProgram, LPForm
 from ..rates.engine import RateEngine
 from ..rates.form import Anchor, HasRates, grid, precision_at_recall, recall_at_precision, tpr_at_fpr
-from ..rates.problem import RateProblem
-from ..rates.statement import maximize
+from ..rates.problem import RateProblem, maximize
 from ..smooth import QUICK, HasSmooth, Ranking, SmoothEngine, queried_items
 from .base import Metric
 from .curve import ROUNDING, BestThreshold, Curve, counted, just_below, nan_like, roc_points, threshold_curve

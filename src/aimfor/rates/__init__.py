@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from .duals import Ascent, DualOptimizer, MomentumAscent, NuPI
     from .engine import RateEngine
     from .iterates import Iterates, Mixture
-    from .problem import RateProblem
-    from .statement import maximize, minimize
+    from .problem import RateProblem, maximize, minimize
 
 #: What trains, and the module it lives in.
 _HOME = {
@@ -62,8 +61,8 @@ _HOME = {
     "Iterates": "iterates",
     "Mixture": "iterates",
     "RateProblem": "problem",
-    "maximize": "statement",
-    "minimize": "statement",
+    "maximize": "problem",
+    "minimize": "problem",
 }
 
 __all__ = [

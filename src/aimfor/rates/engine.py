@@ -16,7 +16,7 @@ from ..engine import Batch, Engine, EngineOutput, undefined
 from ..twice import once
 from .duals import Ascent
 from .form import Anchor, HasRates, RateForm
-from .proxies import PROXIES, PricedDecisions, blocks
+from .prices import PROXIES, PricedDecisions, blocks
 
 #: Columns of the state, one row for each anchor: what is learned, then what has been counted since the last step.
 THRESHOLD, MULTIPLIER, TPS, FPS, POSITIVES, NEGATIVES, SLOPE, CALLS, STEPS = range(9)
@@ -45,7 +45,7 @@ class RateEngine(Engine):
     own mean gradient. For groups, several constraints, decisions and certificates use `aimfor.maximize`.
 
     Args:
-        proxy: ``logistic``, ``hinge`` or ``sigmoid`` (see `aimfor.rates.proxies`).
+        proxy: ``logistic``, ``hinge`` or ``sigmoid`` (see `aimfor.rates.prices`).
         temperature: Scores are divided by it before the proxy.
         dual_rate: Step size of the multipliers.
         threshold_rate: Step size of the thresholds.
@@ -189,8 +189,8 @@ class RateEngine(Engine):
 
     def set_extra_state(self, state: Tensor) -> None:
         # A state of 0.1 has not counted its steps.
-        filled = unfilled(state)
-        self._state = functional.pad(filled, (0, STEPS + 1 - filled.shape[1]))
+        state = unfilled(state)
+        self._state = functional.pad(state, (0, STEPS + 1 - state.shape[1]))
 
     def extra_repr(self) -> str:
         return f"proxy={self.proxy!r}, temperature={self.temperature:g}, every={self.every}"

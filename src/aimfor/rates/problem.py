@@ -1,4 +1,4 @@
-"""RateProblem: a loss whose minimum is the best objective under the constraints."""
+"""``aimfor.maximize(recall, subject_to=[precision >= 0.9])``: a loss whose minimum is the best objective under them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from ..errors import InputError
 from ..twice import once
 from .counting import counts_from_state, counts_state, encoded, reduced, tallied
 from .duals import DualOptimizer, dual_optimizer
-from .prices import objective_terms, prices, proxy_slack
-from .proxies import PROXIES, PricedDecisions, proxy
+from .prices import PROXIES, PricedDecisions, objective_terms, prices, proxy, proxy_slack
 from .saved import as_tensor, from_tensor
 
 
@@ -140,7 +139,7 @@ class RateProblem(Problem, nn.Module):
         if stale or self._prices[0].numel() != 2 * levels.combinations:  # type: ignore[index]
             counts = self._basis.on(self._basis.levels.union(levels))
             terms = objective_terms(self.objective, counts, self._known_shares(counts))
-            inequalities = self._parts(counts)
+            inequalities = self._inequalities(counts)
             multipliers = {inequality.name: self._multiplier(inequality) for inequality in inequalities}
             sign = 1.0 if self.direction == "maximize" else -1.0
             made = prices(sign, terms, inequalities, multipliers, counts)
@@ -165,7 +164,7 @@ class RateProblem(Problem, nn.Module):
         self.calls_in_epoch = 0
 
     def _dual_step(self, counts: Counts) -> None:
-        for inequality in self._parts(counts):
+        for inequality in self._inequalities(counts):
             slack = self._seen_slack(inequality, counts)
             if math.isfinite(slack):  # a group without examples in the window says nothing
                 self.multipliers[inequality.name] = self.dual.step(
@@ -177,7 +176,7 @@ class RateProblem(Problem, nn.Module):
         self._prices = None
         self.multiplier_steps += 1
 
-    def _parts(self, counts: Counts) -> list[Inequality]:
+    def _inequalities(self, counts: Counts) -> list[Inequality]:
         return [
             tightened(inequality, counts, self.held_out, len(self.constraints))
             for inequality in all_inequalities(self.constraints, counts.levels)
@@ -257,3 +256,81 @@ class RateProblem(Problem, nn.Module):
 def _is_time(call: int) -> bool:
     """At 1, 2, …, 10 and then whenever the number of calls has grown by a tenth: the same on every process."""
     return call <= 10 or int(math.log(call, 1.1)) != int(math.log(call - 1, 1.1))
+
+
+def maximize(
+    objective: Expression,
+    subject_to: Sequence[Constraint] | Constraint = (),
+    *,
+    proxy: str = "auto",
+    temperature: float | None = None,
+    dual: str | DualOptimizer = "nupi",
+    dual_rate: float = 1.0,
+    dual_every: int = 0,
+    dual_rates: str = "exact",
+    initial: float | None = None,
+    held_out: int = 0,
+) -> RateProblem:
+    """The problem of making a rate as large as possible while others keep their bounds.
+
+    Args:
+        objective: A rate, a linear combination of rates, or ``rate.worst("group")``.
+        subject_to: Constraints such as ``precision >= 0.9``, ``fpr.gap("sex") <= 0.02``.
+        proxy: What stands in for a decision in the primal step: ``logistic``, ``sigmoid`` or ``hinge``. ``auto``
+            (default) is logistic, but sigmoid at temperature 0.5 where a constraint bounds a difference of rates: a
+            convex proxy bounds both sides of it from above, and all scores are pulled to 0.
+        temperature: Scores are divided by it before the proxy; 1 unless ``auto`` says otherwise.
+        dual: ``nupi`` (default), ``plain``, ``momentum``, or a `DualOptimizer`.
+        dual_rate: Step size of the multipliers, in units of (multiplier per unit of violation).
+        dual_every: Take a dual step every so many calls as well; 0 (default) only in `end_epoch`.
+        dual_rates: ``exact`` 0-1 rates in the dual step (default), or the ``proxy``: the plain Lagrangian.
+        initial: Multiplier that constraints start with; by default 1 for a bound on one rate, 0 for a difference.
+        held_out: Number of examples that the certificate will have. Training then aims inside each bound by the margin
+            that a certificate of that size asks for; 0 (default) aims at the bounds themselves.
+
+    Returns:
+        An ``nn.Module``: call it as a loss, call `end_epoch` once per epoch, and call `decide` and `certificate` on
+        held-out data.
+
+    Raises:
+        InputError: Contradictory constraints, a gap as objective, options out of range.
+
+    Example:
+        >>> import torch, aimfor
+        >>> from aimfor.rates import recall, precision, fpr
+        >>> problem = aimfor.maximize(recall, subject_to=[precision >= 0.9, fpr.gap("sex") <= 0.02])
+        >>> problem
+        maximize    recall
+        subject to  precision >= 0.9
+                    gap(fpr, sex) <= 0.02
+        >>> scores = torch.tensor([1.5, -0.5, 0.3, -2.0], requires_grad=True)
+        >>> loss = problem(scores, torch.tensor([1, 0, 1, 0]), groups={"sex": torch.tensor([0, 0, 1, 1])})
+        >>> loss.backward()
+        >>> problem.end_epoch()
+    """
+    return RateProblem("maximize", **locals())  # the arguments, which are those of RateProblem by the same names
+
+
+def minimize(
+    objective: Expression,
+    subject_to: Sequence[Constraint] | Constraint = (),
+    *,
+    proxy: str = "auto",
+    temperature: float | None = None,
+    dual: str | DualOptimizer = "nupi",
+    dual_rate: float = 1.0,
+    dual_every: int = 0,
+    dual_rates: str = "exact",
+    initial: float | None = None,
+    held_out: int = 0,
+) -> RateProblem:
+    """As `maximize`, for a rate that should be small.
+
+    Example:
+        >>> import aimfor
+        >>> from aimfor.rates import error_rate, positive_rate
+        >>> aimfor.minimize(error_rate, positive_rate.gap("sex") <= 0.05)
+        minimize    error_rate
+        subject to  gap(positive_rate, sex) <= 0.05
+    """
+    return RateProblem("minimize", **locals())  # the arguments, which are those of RateProblem by the same names
