@@ -17,7 +17,7 @@ from aimfor.constraints.expressions import Constraint
 from aimfor.constraints.inequalities import inequalities_of
 from aimfor.decisions.binomial import log_tail, lower_bound, upper_bound, wilson_bound, wilson_lower
 from aimfor.decisions.certificate import bounds, certify
-from aimfor.decisions.exact import Claim
+from aimfor.decisions.exact import supported
 from aimfor.errors import InputError
 from aimfor.rates import RateProblem, Verdict, fp, fpr, positive_rate, precision, recall
 
@@ -233,7 +233,7 @@ def test_a_gap_is_bounded_more_sharply_than_by_the_union_of_two_intervals() -> N
     assert finding.value + 0.015 < finding.high < high - 0.01
     for bound, accepted in ((finding.high + 1e-3, True), (finding.high - 1e-3, False)):
         parts = inequalities_of(fpr.gap("sex") <= bound, counts.levels)
-        assert all(Claim(part).passes(counts, 0.05) for part in parts) == accepted  # the bound inverts the exact test
+        assert all(supported(part, counts, 0.05) for part in parts) == accepted  # the bound inverts the exact test
     low = stats.beta.ppf(0.0125, 80, 921) - stats.beta.ppf(1 - 0.0125, 31, 970)
     assert finding.low == pytest.approx(low, abs=1e-10)
 
@@ -245,7 +245,7 @@ def test_both_bounds_on_a_sum_of_two_rates_invert_the_exact_test() -> None:
     assert finding.low < finding.value < finding.high
 
     def accepted(constraint: Constraint) -> bool:
-        return all(Claim(part).passes(counts, 0.05) for part in inequalities_of(constraint, counts.levels))
+        return all(supported(part, counts, 0.05) for part in inequalities_of(constraint, counts.levels))
 
     assert [accepted(left >= finding.low + step) for step in (-1e-3, 1e-3)] == [True, False]
     assert [accepted(left <= finding.high + step) for step in (-1e-3, 1e-3)] == [False, True]

@@ -13,7 +13,7 @@ from aimfor.constraints.counts import Counts, Levels
 from aimfor.constraints.expressions import Constraint, Rate
 from aimfor.constraints.inequalities import disjoint, inequalities_of
 from aimfor.decisions.binomial import BETWEEN, accepts, contrast_bound, critical_z, lower_bound, upper_bound
-from aimfor.decisions.exact import Claim, Share, divergence, mean_passes, share_passes, tail_probability
+from aimfor.decisions.exact import Share, divergence, mean_passes, share_passes, supported, tail_probability
 from aimfor.rates import accuracy, error_rate, fn, fp, fpr, positive_rate, precision, recall
 
 FN_SHARE, FP_SHARE = Rate("fn_share", (2,), (0, 1, 2, 3)), Rate("fp_share", (1,), (0, 1, 2, 3))
@@ -29,7 +29,7 @@ def by_sex(*rows: tuple[float, float, float, float]) -> Counts:
 
 
 def passes(constraint: Constraint, counts: Counts, alpha: float = 0.05) -> bool:
-    return all(Claim(part).passes(counts, alpha) for part in inequalities_of(constraint, counts.levels))
+    return all(supported(part, counts, alpha) for part in inequalities_of(constraint, counts.levels))
 
 
 @pytest.mark.parametrize("bound", [0.001, 0.1, 0.5, 0.9, 0.999])

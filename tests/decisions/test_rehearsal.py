@@ -193,7 +193,7 @@ def test_a_sequence_accepted_to_its_end_hands_its_error_on() -> None:
     def accepted(tp: list[float], sequences: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
         table = np.array([[k, 60.0 - k, 50.0, 300.0] for k in tp])
         made = Path(path.thresholds, path.power, path.goal, path.counts, sequences, path.survey)
-        return accepted_steps(task, made, Counts(levels, table), levels, 0.05)
+        return accepted_steps(task, made, Counts(levels, table), 0.05)
 
     # 51 of 60 have p = 0.045 (accepted at 0.05, not at 0.025), 56 are clear, 40 hopeless.
     assert 0.025 < stats.binom.sf(50, 60, 0.75) <= 0.05

@@ -78,7 +78,6 @@ def _parser() -> Words:
 
 def _decide(given: Namespace, made_by: str) -> int:
     from .decide import answer, page
-    from .decide.request import Request
 
     to_stdout = given.out == Path("-")
     folder = given.out or _new(Path("decisions") / given.data.name.split(".")[0])
@@ -86,7 +85,7 @@ def _decide(given: Namespace, made_by: str) -> int:
         result = _planned(given)
     else:
         options = {name: value for name, value in vars(given).items() if name not in ("json", "out")}
-        result = answer.answer(Request(**options))
+        result = answer.answer(answer.Request(**options))
     lines = result.lines()
     if not to_stdout:
         lines.append(f"page: {page.write(result, folder, made_by)}")

@@ -1,9 +1,11 @@
 """The language of rates and constraints: ``precision >= 0.9``, ``fpr.gap("sex") <= 0.05``, on tables of counts."""
 
 from .expressions import Constraint, Rate
-from .fairness import demographic_parity, equal_opportunity, equalized_odds
 from .named import (
     accuracy,
+    demographic_parity,
+    equal_opportunity,
+    equalized_odds,
     error_rate,
     fn,
     fnr,

@@ -89,32 +89,21 @@ def mean_passes(total: float, trials: float, bound: float, alpha: float) -> bool
     return math.e * tail_probability(Share(math.floor(total + 1e-9), trials, bound)) <= alpha
 
 
-@dataclass(frozen=True)
-class Claim:
-    """One inequality, taken apart once so that it can be tested at many thresholds."""
-
-    inequality: Inequality
-
-    def passes(self, counts: Counts, alpha: float) -> bool:
-        """Whether these counts (of one threshold) support the inequality at level ``alpha``."""
-        terms, constant = self._in_shares(counts)
-        if any(float(rate.trials(counts)) <= 0 for _, rate in terms):
-            return False
-        if len({(rows_of(rate), rate.conditions) for _, rate in terms}) == 1:
-            return _mean_claim(terms, constant, counts, alpha)
-        if len(terms) == 2 and disjoint(terms[0][1], terms[1][1]):
-            return _contrast_claim(terms, constant, counts, alpha)
-        return _union_claim(terms, constant, counts, alpha)
-
-    def _in_shares(self, counts: Counts) -> tuple[Terms, float]:
-        """Bounds on counts become bounds on shares of the rows at hand."""
-        terms = tuple(
-            (c * float(rate.trials(counts)), Rate(rate.name, rate.numerator, ALL_CELLS, rate.conditions))
-            if rate.is_count
-            else (c, rate)
-            for c, rate in self.inequality.terms
-        )
-        return terms, self.inequality.constant
+def supported(inequality: Inequality, counts: Counts, alpha: float) -> bool:
+    """Whether these counts (of one threshold) support the inequality at level ``alpha``."""
+    terms = tuple(
+        (c * float(rate.trials(counts)), Rate(rate.name, rate.numerator, ALL_CELLS, rate.conditions))
+        if rate.is_count  # a bound on a count is one on the share of the rows at hand
+        else (c, rate)
+        for c, rate in inequality.terms
+    )
+    if any(float(rate.trials(counts)) <= 0 for _, rate in terms):
+        return False
+    if len({(rows_of(rate), rate.conditions) for _, rate in terms}) == 1:
+        return _mean_claim(terms, inequality.constant, counts, alpha)
+    if len(terms) == 2 and disjoint(terms[0][1], terms[1][1]):
+        return _contrast_claim(terms, inequality.constant, counts, alpha)
+    return _union_claim(terms, inequality.constant, counts, alpha)
 
 
 def _mean_claim(terms: Terms, constant: float, counts: Counts, alpha: float) -> bool:
@@ -168,28 +157,34 @@ def _union_claim(terms: Terms, constant: float, counts: Counts, alpha: float) ->
 BETTING = 0.65
 
 
-def accepted_steps(task: DecisionTask, path: Path, counts: Counts, levels: Levels, alpha: float) -> tuple[int, ...]:
-    """Steps that some start's sequence of tests reaches and accepts."""
-    claims = [Claim(inequality) for inequality in all_inequalities(task.constraints, levels)]
-
-    def passes(step: int, level: float) -> bool:
-        at = Counts(levels, counts.table[step])
-        return all(claim.passes(at, level) for claim in claims)
-
-    return _walked(path, alpha, passes)
-
-
-def accepted_by_clusters(
-    task: DecisionTask, path: Path, calibrate: Rows, learn: Rows, codes: Array, levels: Levels, alpha: float
+def accepted_steps(
+    task: DecisionTask,
+    path: Path,
+    counts: Counts,
+    alpha: float,
+    clusters_of: Callable[[Array], Clusters] | None = None,
 ) -> tuple[int, ...]:
-    """The same, by tests that count clusters."""
-    inequalities = all_inequalities(task.constraints, levels)
+    """Steps that some start's sequence of tests reaches and accepts; by tests that count clusters where there are."""
+    inequalities = all_inequalities(task.constraints, counts.levels)
 
     def passes(step: int, level: float) -> bool:
-        clusters = clusters_at(task, path.thresholds[step], calibrate, learn, codes, levels)
-        return all(clusters.passes(inequality, level) for inequality in inequalities)
+        if clusters_of is not None:
+            clusters = clusters_of(path.thresholds[step])
+            return all(clusters.passes(inequality, level) for inequality in inequalities)
+        at = Counts(counts.levels, counts.table[step])
+        return all(supported(inequality, at, level) for inequality in inequalities)
 
-    return _walked(path, alpha, passes)
+    accepted: set[int] = set()
+    handed_on = 0.0
+    for sequence in path.sequences:
+        level = alpha / len(path.sequences) + handed_on
+        handed_on = level
+        for step in sequence:
+            if not passes(step, level):
+                handed_on = 0.0
+                break
+            accepted.add(step)
+    return tuple(sorted(accepted))
 
 
 def clusters_at(
@@ -208,20 +203,6 @@ def _above(task: DecisionTask, thresholds: Array, rows: Rows, levels: Levels) ->
     if task.per_group is None:
         return np.asarray(rows.scores > thresholds[0])
     return np.asarray(rows.scores > thresholds[np.searchsorted(levels.of(task.per_group), rows.groups[task.per_group])])
-
-
-def _walked(path: Path, alpha: float, passes: Callable[[int, float], bool]) -> tuple[int, ...]:
-    accepted: set[int] = set()
-    handed_on = 0.0
-    for sequence in path.sequences:
-        level = alpha / len(path.sequences) + handed_on
-        handed_on = level
-        for step in sequence:
-            if not passes(step, level):
-                handed_on = 0.0
-                break
-            accepted.add(step)
-    return tuple(sorted(accepted))
 
 
 def worth_in_rows(task: DecisionTask, calibrate: Rows, learn: Rows, codes: Array, levels: Levels) -> int:

@@ -32,7 +32,7 @@ from .binomial import lower_bound, normal_quantile
 from .certificate import bounds, certify, plain_value, sense_of
 from .clusters import Clusters
 from .decision import Decision, Guarantee
-from .exact import accepted_by_clusters, accepted_steps, clusters_at, worth_in_rows
+from .exact import accepted_steps, clusters_at, worth_in_rows
 from .independence import copies
 from .path import Aim, Path, counts_at, learned_path
 from .price import Price, constant_counts, halving, kept_bounds, nearly_constant, rounded, shortfall
@@ -125,22 +125,21 @@ def _run(task: DecisionTask, learn: Rows, calibrate: Rows, alpha: float) -> Run:
             "No threshold is within four standard errors of them: loosen a bound, or improve the scores.",
         )
     counts = counts_at(path.thresholds, calibrate, codes, levels, task.per_group)
-    if calibrate.cluster is None:
-        accepted = accepted_steps(task, path, counts, levels, alpha)
-    else:
-        accepted = accepted_by_clusters(task, path, calibrate, learn, codes, levels, alpha)
+
+    def clustered(thresholds: Array) -> Clusters:
+        return clusters_at(task, thresholds, calibrate, learn, codes, levels)
+
+    clusters_of = None if calibrate.cluster is None else clustered
+    accepted = accepted_steps(task, path, counts, alpha, clusters_of)
     surveyed = counts_at(path.survey.thresholds, calibrate, codes, levels, task.per_group)
     repeated = copies(calibrate) if task.both_classes and calibrate.cluster is None else 0
     pooled = Counts(levels, counts.table + path.counts.table)
     goals = objective_value(task.objective, pooled, task.sign)[list(accepted)]
     chosen = accepted[int(goals.argmax())] if accepted else None
 
-    def clustered(thresholds: Array) -> Clusters:
-        return clusters_at(task, thresholds, calibrate, learn, codes, levels)
-
     return Run(
         path, counts, rows, len(learn), accepted, chosen, float(goals.max(initial=-math.inf)), alpha, surveyed,
-        repeated, None if calibrate.cluster is None else clustered,
+        repeated, clusters_of,
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from ..constraints.counts import FN, FP, TN, TP, Array, Counts
 from ..constraints.expressions import Constraint, Expression, Gap, Rate, Worst
 from ..constraints.inequalities import Inequality, all_inequalities, inequalities_of, rows_of
 from .binomial import normal_quantile, tail_deviate
-from .exact import Claim
+from .exact import supported
 from .sweep import MISPLACED, objective_value
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def shortfall(
         needed = f"About {rounded(more)} more labelled rows like the {round(given)} at hand would be needed."
     if clustered:
         return Shortfall(None, (), None, "Label more clusters; further rows of the same ones count for less.")
-    eased, step = supported(constraints, path.survey, surveyed, alpha)
+    eased, step = hardest(constraints, path.survey, surveyed, alpha)
     today = tuple(map(repr, eased))
     possible = f"Today one could guarantee {' and '.join(today)}." if today else "No easier bound holds today either."
     return Shortfall(more, today, step, f"{needed} {possible}")
@@ -206,7 +206,7 @@ def _times(inequalities: Sequence[Inequality], path: Path, counts: Counts, alpha
     return None
 
 
-def supported(
+def hardest(
     constraints: Sequence[Constraint], survey: Survey, counts: Counts, alpha: float
 ) -> tuple[tuple[Constraint, ...], int | None]:
     """The hardest bounds that these rows support, and the step of the survey at which they hold.
@@ -234,7 +234,7 @@ def supported(
             continue
         step = int(power.argmax())
         at = Counts(levels, counts.table[step])
-        if not all(Claim(inequality).passes(at, alpha) for inequality in inequalities):
+        if not all(supported(inequality, at, alpha) for inequality in inequalities):
             break
         held = (eased, step)
     return held

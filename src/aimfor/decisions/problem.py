@@ -13,10 +13,9 @@ import numpy as np
 
 from ..checks import one_of
 from ..constraints.counts import Array, Counts, Levels, encode, no_counts, tally
-from ..constraints.expressions import Constraint, Expression
+from ..constraints.expressions import Constraint, Expression, refuse_constant, refuse_ends
 from ..constraints.inequalities import attributes_of, checked_constraints, checked_objective
 from ..constraints.parse import parse_constraint, parse_objective
-from ..constraints.reachable import refuse_constant, refuse_ends
 from ..errors import InputError, nearest
 from .band import Band, band
 from .binomial import lower_bound
