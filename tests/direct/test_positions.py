@@ -10,7 +10,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 
 import aimfor
-from aimfor.direct.forms.positions import shared_discounts, shared_first
+from aimfor.direct.forms.ranking import shared_discounts, shared_first
 
 CASES = pytest.mark.parametrize(
     ("sign", "k", "gain"), list(itertools.product([1, -1], [None, 1, 3], ["linear", "exponential"]))

@@ -4,8 +4,7 @@ from ..schedule import Decay
 from .engine import ArgmaxForm, DirectEngine, HasArgmax, LinearForm
 from .forms.classes import ClassForm, class_rows, mean_shares
 from .forms.counts import CountForm, CountRule
-from .forms.positions import PositionForm
-from .forms.ranking import RankingForm
+from .forms.ranking import PositionForm, RankingForm
 from .interleave import ap_interleave, ndcg_interleave
 from .lists import Rows, rows_of
 from .structured import StructuredLoss

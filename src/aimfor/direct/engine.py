@@ -96,8 +96,6 @@ class HasArgmax(ABC):
 
 NO_SECOND = "the direct gradient is a difference of two outputs, which are constants to it. SmoothEngine() has one."
 
-MODES = ("direct", "hinge", "perceptron")
-
 
 class DirectEngine(Engine):
     """The true metric loss forwards, and backwards the gradient that tends to its expectation's as ε → 0.
@@ -165,7 +163,7 @@ class DirectEngine(Engine):
             checks.number("epsilon", epsilon, above=0)
         self.epsilon = epsilon
         self.sign = sign if sign is None else checks.one_of("sign", sign, (*SIGNS, "both"))
-        self.mode = checks.one_of("mode", mode, MODES)
+        self.mode = checks.one_of("mode", mode, ("direct", "hinge", "perceptron"))
         if mode != "direct" and sign not in (None, 1):
             raise InputError("sign", repr(sign), f"+1: mode {mode!r} has no negative version")
         self.register_buffer("step", torch.zeros((), dtype=torch.int64), persistent=callable(epsilon))

@@ -245,7 +245,8 @@ def ap_interleave(
     References:
         Song, Schwing, Zemel, Urtasun, Training deep neural networks via direct loss minimization, 2016.
     """
-    lists, shape = _checked(positives, negatives, positives_where, negatives_where, epsilon, sign)
+    lists, shape = _to_lists(positives, negatives, positives_where, negatives_where)
+    epsilon, sign = checks.number("epsilon", epsilon, above=0), checks.one_of("sign", sign, SIGNS)
     return _to_rows(interleave(lists, 0.5 * epsilon * lists.q.double(), PRECISION, sign), lists, shape)
 
 
@@ -270,7 +271,8 @@ def ndcg_interleave(
         >>> ndcg_interleave(torch.tensor([2.0, 0.5]), torch.tensor([1.0, 0.0, -1.0]), epsilon=3.0, sign=-1)
         tensor([0, 0])
     """
-    lists, shape = _checked(positives, negatives, positives_where, negatives_where, epsilon, sign)
+    lists, shape = _to_lists(positives, negatives, positives_where, negatives_where)
+    epsilon, sign = checks.number("epsilon", epsilon, above=0), checks.one_of("sign", sign, SIGNS)
     p, q = lists.p.double(), lists.q.double()
     ranks = torch.arange(1, int(lists.p.max()) + 1 if p.numel() else 1, dtype=p.dtype, device=p.device)
     discounts = torch.cat((p.new_zeros(1), (1.0 / torch.log2(1.0 + ranks)).cumsum(0)))
@@ -278,24 +280,10 @@ def ndcg_interleave(
     return _to_rows(interleave(lists, 0.5 * epsilon * p * q / ideal, DISCOUNT, sign), lists, shape)
 
 
-def _checked(
-    positives: Tensor,
-    negatives: Tensor,
-    positives_where: Tensor | None,
-    negatives_where: Tensor | None,
-    epsilon: float,
-    sign: int,
-) -> tuple[Lists, torch.Size]:
-    """The lists and the shape that they came in; ε and sign are what they must be."""
-    lists, shape = _to_lists(positives, negatives, positives_where, negatives_where)
-    checks.number("epsilon", epsilon, above=0)
-    checks.one_of("sign", sign, SIGNS)
-    return lists, shape
-
-
 def _to_lists(
     positives: Tensor, negatives: Tensor, positives_where: Tensor | None, negatives_where: Tensor | None
 ) -> tuple[Lists, torch.Size]:
+    """The lists, and the shape that the positives came in."""
     shape = checks.tensor("positives", positives).shape
     up, up_where = _rows("positives", positives, positives_where)
     down, down_where = _rows("negatives", negatives, negatives_where)

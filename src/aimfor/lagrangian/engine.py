@@ -19,9 +19,6 @@ from .groups import checked_index, group_labels
 from .history import History, diagnose
 from .schedule import Schedule, schedule
 
-MODES = ("ravi", "ravi-full", "venkatesh")
-PROJECTIONS = ("exact", "batch", "sampled")
-
 
 class LagrangianEngine(Engine):
     """Ravi's reparameterized dual ascent for F_β, on scores of an auxiliary output.
@@ -108,7 +105,7 @@ class LagrangianEngine(Engine):
         sampling: str = "uniform",
     ) -> None:
         super().__init__()
-        self.mode = checks.one_of("mode", mode, MODES)
+        self.mode = checks.one_of("mode", mode, ("ravi", "ravi-full", "venkatesh"))
         self.surrogate = checks.one_of("surrogate", surrogate, SURROGATES)
         self.penalty = checks.number("penalty", penalty, at_least=0)
         self.primal = checks.one_of("primal", primal, ("own", "optimizer"))
@@ -119,7 +116,7 @@ class LagrangianEngine(Engine):
         if gamma_step is not None and mode != "venkatesh":
             raise InputError("gamma_step", repr(gamma_step), f"None: mode {mode!r} projects, it has no γ")
         self.inner = inner if callable(inner) else checks.integer("inner", inner, at_least=1)
-        self.projection = checks.one_of("projection", projection, PROJECTIONS)
+        self.projection = checks.one_of("projection", projection, ("exact", "batch", "sampled"))
         self.sample = checks.integer("sample", sample, at_least=1)
         self.sampling = checks.one_of("sampling", sampling, ("uniform", "stratified"))
         groups = group_labels(labels)

@@ -15,19 +15,8 @@ from .duals import Duals
 
 #: What a row holds; the meaning of each stands in `History`.
 COLUMNS = (
-    "epoch",
-    "sum_tau",
-    "epsilon",
-    "mu",
-    "lambda_min",
-    "lambda_max",
-    "cap_violation",
-    "margin_violation",
-    "value",
-    "bound",
-    "f_beta",
-    "dual_step",
-    "projections",
+    *("epoch", "sum_tau", "epsilon", "mu", "lambda_min", "lambda_max", "cap_violation", "margin_violation"),
+    *("value", "bound", "f_beta", "dual_step", "projections"),
 )
 
 

@@ -6,9 +6,8 @@ from .head import LPHead, LPHeadOutput
 from .operators.sketched import Sketch
 from .operators.structured import PairRows
 from .predict import BlackBox, Oracle, Perturbed, PerturbedFenchelYoung, SPOPlus
-from .public import LinearProgram, choose_epsilon, solve
+from .public import LinearProgram, LPSolution, choose_epsilon, solve
 from .ratio import RatioProblem, best_threshold, ratio_form
-from .solution import LPSolution
 from .solvers.base import Method, Residuals
 from .solvers.highs import Highs
 from .solvers.interior import InteriorPoint

@@ -109,10 +109,9 @@ class LPHead(nn.Module):
     def _fbeta(self, high: Tensor, low: Tensor) -> tuple[Tensor, Tensor, Tensor, Status]:
         arguments = fbeta_head_program(high, low, self.beta, self.limit)
         s = solve(**arguments, gradient=self.gradient)
-        p, q, d = len(high), len(low), high.shape[1]
+        p, q = len(high), len(low)
         unit = s.x[p + q].clamp_min(torch.finfo(s.x.dtype).tiny)
         weight, bias = s.x[p + q + 2 :] / unit, s.x[p + q + 1] / unit
-        assert weight.numel() == d
         return 1.0 - (1.0 + self.beta**2) / (1.0 + s.value), weight, bias, s.status
 
     def extra_repr(self) -> str:

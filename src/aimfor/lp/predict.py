@@ -151,9 +151,6 @@ class _Mean(torch.autograd.Function):
         return torch.where(along.isfinite(), along * z, 0.0).mean(0) / ctx.sigma, None, None, None
 
 
-ON_FAILURE = ("raise", "skip")
-
-
 class Oracle(nn.Module):
     """``x*(c) = argmin c·x`` over a fixed set, by whatever solves it: a `LinearProgram`, or a function of yours.
 
@@ -193,7 +190,7 @@ class Oracle(nn.Module):
             raise InputError("solver", repr(solver), "a LinearProgram, or a function from costs to a solution")
         self.solver, self.batched, self.feasible = solver, batched, feasible
         self.gradient = None if gradient is None else instance("gradient", gradient, CostRule, "BlackBox(10.0)")
-        self.on_failure = checks.one_of("on_failure", on_failure, ON_FAILURE)
+        self.on_failure = checks.one_of("on_failure", on_failure, ("raise", "skip"))
 
     def forward(self, costs: Tensor) -> Tensor:
         """Solutions for ``(…, v)`` costs, in their shape and dtype."""

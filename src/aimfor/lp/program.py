@@ -320,23 +320,17 @@ def largest(a: Tensor) -> Tensor:
     return a.abs().amax(1) if a.shape[1] else a.new_zeros(a.shape[0])
 
 
-def equilibrate(program: Standard, passes: int = 2) -> tuple[Standard, Scaling]:
+def equilibrate(program: Standard) -> tuple[Standard, Scaling]:
     """Rows and columns to a largest entry near one (Ruiz), then costs and right-hand sides to size one.
 
     Tolerances measured after this mean the same whatever the units, and rows of sizes 1e-6 and 1e6 live together.
     """
     operator = program.operator
-    rows, equality_rows, columns = (_root(size) for size in operator.largest())
+    rows, equality_rows, columns = (positive(size).rsqrt() for size in operator.largest())
     scaled = operator.scaled(rows, equality_rows, columns)
-    for step in range(1, passes):
-        sizes = scaled.largest()
-        last = step == passes - 1
-        more_rows, more_equality, more_columns = (_root(size) for size in sizes)
-        if last:  # rows end at exactly one
-            more_columns = torch.ones_like(more_columns)
-            more_rows, more_equality = more_rows.square(), more_equality.square()
-        scaled = scaled.scaled(more_rows, more_equality, more_columns)
-        rows, equality_rows, columns = rows * more_rows, equality_rows * more_equality, columns * more_columns
+    more_rows, more_equality = (positive(size).reciprocal() for size in scaled.largest()[:2])  # they end at one
+    scaled = scaled.scaled(more_rows, more_equality, torch.ones_like(columns))
+    rows, equality_rows = rows * more_rows, equality_rows * more_equality
     b, bound_columns = program.c.shape[0], operator.bounds.columns
     columns = columns.expand(b, -1)
     bound_rows = torch.where(operator.bounds.coefficients != 0, 1.0 / columns[:, bound_columns], 1.0)
@@ -350,11 +344,6 @@ def equilibrate(program: Standard, passes: int = 2) -> tuple[Standard, Scaling]:
 def positive(size: Tensor) -> Tensor:
     """The size itself, and 1 for zero: a divisor that is always safe."""
     return torch.where(size > 0, size, 1.0)
-
-
-def _root(size: Tensor) -> Tensor:
-    """1/√size, and 1 for an empty row or column."""
-    return positive(size).rsqrt()
 
 
 def _typical(rhs: Tensor) -> Tensor:

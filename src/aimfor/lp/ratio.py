@@ -30,8 +30,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from .engine import LPForm, LPTask
-from .public import solve
-from .solution import LPSolution
+from .public import LPSolution, solve
 from .solvers.highs import available
 
 Line = tuple[float, float, float]
@@ -106,7 +105,9 @@ def ratio_form(problem: RatioProblem, scores: Tensor, margin: float, threshold: 
     def tasks() -> tuple[LPTask, ...]:
         if hopeless:
             # Every feasible point has t = 0: the bound is the trivial one, and only the closed form has a gradient.
-            return (LPTask(_trivial(problem), lambda value: _beyond(problem, margin).to(value.dtype) + 0.0 * value),)
+            unit = problem.high.new_ones(1)
+            trivial = {"c": unit * 0.0, "A": unit[None], "b": unit}
+            return (LPTask(trivial, lambda value: _beyond(problem, margin).to(value.dtype) + 0.0 * value),)
         arguments = ratio_program(problem, margin, threshold)
         return (LPTask(arguments, lambda value: 1.0 + value),)
 
@@ -145,11 +146,6 @@ def _beyond(problem: RatioProblem, margin: float) -> Tensor:
     slope = (a1 * below - c1 * (a0 + a2 * negatives)) / below**2 if below > 0 else 0.0
     trivial = (a0 + a2 * fp) / (c0 + c2 * fp).clamp_min(torch.finfo(tp.dtype).tiny)
     return 1.0 - trivial - slope * tp
-
-
-def _trivial(problem: RatioProblem) -> dict[str, Tensor]:
-    unit = problem.high.new_ones(1)
-    return {"c": unit * 0.0, "A": unit[None], "b": unit}
 
 
 def ratio_program(problem: RatioProblem, margin: float, threshold: str) -> dict[str, Any]:

@@ -51,11 +51,7 @@ def last_linear(model: nn.Module, inputs: Tensor) -> str:
             "model", f"a {type(model).__name__} that runs no nn.Linear", "a network with a linear last layer"
         )
     name, scores = calls[-1]
-    if (
-        not isinstance(output, Tensor)
-        or output.numel() != scores.numel()
-        or not torch.equal(output.flatten(), scores.flatten())
-    ):
+    if not isinstance(output, Tensor) or not torch.equal(output.flatten(), scores.flatten()):
         raise InputError(
             "model",
             f"a network with further layers after its last linear layer {name!r}",
@@ -100,8 +96,7 @@ def batch_part(batch: Any, position: int) -> Tensor:
             f"batches of type {type(batch).__name__}",
             "tuples of tensors (inputs, targets[, weights or where])",
         )
-    tensor: Tensor = batch[position]
-    return tensor
+    return batch[position]  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -185,13 +180,12 @@ def _lists(features: Tensor, batch: Batch, name: str) -> FeatureRows:
     return FeatureRows("lists", rows, batch, batch, to_lists, 1)
 
 
-def row_counts(features: FeatureRows) -> Tensor:
-    """Each row's share in mean, deviation and covariance: every class counts alike, as it does among pairs."""
-    batch = features.batch
-    if features.kind == "lists":
-        return torch.ones(features.rows.shape[0], dtype=torch.float64, device=features.rows.device)
-    labels = batch.targets.long()
-    given = batch.effective_weights()
-    mass = torch.ones_like(labels, dtype=torch.float64) if given is None else given.double()
-    totals = torch.zeros(int(labels.max()) + 1, dtype=torch.float64, device=labels.device).index_add_(0, labels, mass)
-    return mass / totals.clamp_min(torch.finfo(torch.float64).tiny)[labels]
+def class_weights(batch: Batch, balanced: bool) -> Tensor:
+    """One weight per example, float64, with sum 1; each class has the same total, as among pairs, when ``balanced``."""
+    labels, given = batch.targets.long(), batch.effective_weights()
+    weights = torch.ones_like(labels, dtype=torch.float64) if given is None else given.double()
+    if balanced:
+        totals = torch.zeros(int(labels.max()) + 1, dtype=torch.float64, device=labels.device)
+        totals.index_add_(0, labels, weights)
+        weights = weights / totals.clamp_min(torch.finfo(torch.float64).tiny)[labels]
+    return weights / weights.sum()

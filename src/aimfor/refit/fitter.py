@@ -17,7 +17,7 @@ from ..metrics.base import Metric
 from ..metrics.confusion import CountMetric
 from ..metrics.registry import metric_from_name
 from .choose import best_shift, held_out
-from .features import FeatureRows, batch_part, collect, last_linear, make_rows, row_counts
+from .features import FeatureRows, batch_part, class_weights, collect, last_linear, make_rows
 from .minimise import Space, make_space, minimise
 from .objectives import HeadObjective, objectives_for
 
@@ -90,8 +90,7 @@ class HeadFit:
     record: HeadRecord
 
     def __call__(self, features: Tensor) -> Tensor:
-        scores: Tensor = self.layer(features)
-        return scores
+        return self.layer(features)  # type: ignore[no-any-return]
 
     def install(self, model: nn.Module, layer: str) -> None:
         """Puts a copy of the layer in the place of the one of that name (see ``model.named_modules()``)."""
@@ -103,9 +102,6 @@ class HeadFit:
         # A copy: training the network further must not change the fit.
         new = copy.deepcopy(self.layer).to(device=target.weight.device, dtype=target.weight.dtype)
         setattr(model.get_submodule(parent), name, new)
-
-
-RIDGES = (1.0, 0.1, 1e-2, 1e-3, 1e-4)
 
 
 class HeadFitter:
@@ -148,7 +144,7 @@ class HeadFitter:
         self,
         metric: Metric | str,
         *,
-        ridges: Sequence[float] = RIDGES,
+        ridges: Sequence[float] = (1.0, 0.1, 1e-2, 1e-3, 1e-4),
         iterations: int = 100,
         tolerance: float | None = None,
         objectives: Sequence[str] | None = None,
@@ -201,9 +197,8 @@ class HeadFitter:
             weights, where = (None if tensor is None else tensor[kept] for tensor in (weights, where))
         candidates, layers = self.candidates(features, targets, weights, validation, original=original, where=where)
         best = max(range(len(candidates)), key=lambda i: (candidates[i].value, -i))
-        seconds = time.perf_counter() - began
         count = int(where.sum()) if where is not None else features.shape[:-1].numel()
-        record = HeadRecord(repr(self.metric), candidates[best], tuple(candidates), count, seconds)
+        record = HeadRecord(repr(self.metric), candidates[best], tuple(candidates), count, time.perf_counter() - began)
         return HeadFit(layers[best], record)
 
     def candidates(
@@ -225,7 +220,29 @@ class HeadFitter:
         validation_rows = make_rows(
             self.metric, "validation", validation[0], validation[1], weighed, mask, original, train.outputs
         )
-        return self._candidates(train, validation_rows, original)
+        blank = train.rows.new_ones(len(train.rows))
+        space = make_space(train.rows, blank if train.kind == "lists" else class_weights(train.batch, balanced=True))
+        tolerance = self.tolerance
+        if tolerance is None:
+            tolerance = 1e-5 if space.z.dtype == torch.float64 else 1e-4
+        candidates: list[HeadCandidate] = []
+        layers: list[nn.Linear] = []
+
+        def add(layer: nn.Linear, name: str, ridge: float | None = None, **facts: Any) -> None:
+            candidates.append(HeadCandidate(name, ridge, self._value(layer, validation_rows), **facts))
+            layers.append(layer)
+
+        if original is not None:
+            add(_copy(original, train.rows), "original layer")
+        for objective in self._chosen_objectives(train):
+            start, centre = self._start(objective, space, train, original, layers, candidates)
+            for ridge in self.ridges:
+                solution = minimise(objective, space, train.shape, start, centre, ridge, self.iterations, tolerance)
+                facts = {"gradient": solution.gradient, "evaluations": solution.evaluations}
+                layer = space.to_layer(solution.weight, solution.bias)
+                add(layer, objective.name, ridge, convex=objective.convex, **facts)
+                start = (solution.weight, solution.bias)
+        return candidates, layers
 
     def from_model(
         self,
@@ -251,50 +268,16 @@ class HeadFitter:
                 raise InputError("loader", "no batch", "at least one batch of (inputs, targets)")
             layer = last_linear(model, batch_part(first, 0).to(next(model.parameters()).device))
         features, targets, third = collect(model, loader, layer)
-        held: tuple[Tensor, ...] | float
-        if isinstance(validation, int | float):
-            held = validation
-        else:
-            held = tuple(tensor for tensor in collect(model, validation, layer) if tensor is not None)
-        lists = self.metric.layout == "lists"
+        held = validation
+        if not isinstance(held, int | float):
+            held = tuple(tensor for tensor in collect(model, held, layer) if tensor is not None)
+        weights, where = (None, third) if self.metric.layout == "lists" else (third, None)
         original = model.get_submodule(layer)
         assert isinstance(original, nn.Linear)
-        fit = self.fit(
-            features,
-            targets,
-            None if lists else third,
-            validation=held,
-            original=original,
-            where=third if lists else None,
-        )
+        fit = self.fit(features, targets, weights, validation=held, original=original, where=where)
         if install:
             fit.install(model, layer)
         return fit
-
-    def _candidates(
-        self, train: FeatureRows, validation_rows: FeatureRows, original: nn.Linear | None
-    ) -> tuple[list[HeadCandidate], list[nn.Linear]]:
-        space = make_space(train.rows, row_counts(train))
-        tolerance = self.tolerance
-        if tolerance is None:
-            tolerance = 1e-5 if space.z.dtype == torch.float64 else 1e-4
-        candidates: list[HeadCandidate] = []
-        layers: list[nn.Linear] = []
-
-        def add(layer: nn.Linear, name: str, ridge: float | None = None, **facts: Any) -> None:
-            candidates.append(HeadCandidate(name, ridge, self._value(layer, validation_rows), **facts))
-            layers.append(layer)
-
-        if original is not None:
-            add(_copy(original, train.rows), "original layer")
-        for objective in self._chosen_objectives(train):
-            start, centre = self._start(objective, space, train, original, layers, candidates)
-            for ridge in self.ridges:
-                solution = minimise(objective, space, train.shape, start, centre, ridge, self.iterations, tolerance)
-                facts = {"convex": objective.convex, "gradient": solution.gradient, "evaluations": solution.evaluations}
-                add(space.to_layer(solution.weight, solution.bias), objective.name, ridge, **facts)
-                start = (solution.weight, solution.bias)
-        return candidates, layers
 
     def _chosen_objectives(self, train: FeatureRows) -> list[HeadObjective]:
         objectives = objectives_for(self.metric, train)
@@ -340,9 +323,8 @@ def _best_factor(objective: HeadObjective, space: Space, train: FeatureRows, wei
     """The scale of the original layer that suits the loss best: a network's scores have no fixed unit."""
     with torch.no_grad():
         scores = train.shape(space.z @ weight.to(space.z.dtype).T + bias.to(space.z.dtype))
-        factors = [2.0**power for power in range(-8, 9)]
-        losses = [float(objective.loss(factor * scores)) for factor in factors]
-    return factors[min(range(len(losses)), key=losses.__getitem__)]
+        factors = (2.0**power for power in range(-8, 9))
+        return min(factors, key=lambda factor: float(objective.loss(factor * scores)))
 
 
 def _copy(layer: nn.Linear, rows: Tensor) -> nn.Linear:

@@ -98,17 +98,10 @@ def minimise(
     iterations: int,
     tolerance: float,
 ) -> Solution:
-    """Minimises ``objective(shape(z wᵀ + b)) + (ridge / 2) ‖w − centre‖²`` over ``(w, b)``.
+    """Minimises ``objective(shape(z wᵀ + b)) + (ridge / 2) ‖w − centre‖²`` over ``(w, b)`` from ``start``.
 
-    Args:
-        objective: The loss of the scores.
-        space: Features in standardised coordinates.
-        shape: Brings ``(n, k)`` scores into the layout the objective takes.
-        start: Where to begin, ``(k, d)`` and ``(k,)``.
-        centre: Where the ridge pulls to, ``(k, d)``.
-        ridge: Above 0.
-        iterations: At most this many L-BFGS steps.
-        tolerance: On the largest entry of the preconditioned gradient.
+    ``shape`` brings ``(n, k)`` scores into the layout the objective takes; ``tolerance`` is on the largest entry of the
+    preconditioned gradient.
     """
     scale = (space.eigenvalues + ridge).rsqrt()
     turn = space.eigenvectors

@@ -16,7 +16,7 @@ from ..metrics.auroc import AUROC
 from ..metrics.base import Metric
 from ..metrics.confusion import CountMetric
 from ..sorted import HasPairs, SortedEngine
-from .features import FeatureRows
+from .features import FeatureRows, class_weights
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,9 @@ class HeadObjective:
 
 
 def objectives_for(metric: Metric, rows: FeatureRows) -> list[HeadObjective]:
-    """The objectives tried for a metric on this data set, convex ones first.
+    """The objectives tried for a metric on this data set (see `HeadFitter`), convex ones first.
 
-    All pairs (squared hinge, O(n log n)) for every binary metric, because a ranking that is good everywhere is good
-    at the top too; the top tenth of the negatives alone for metrics that live there; cross-entropy, plain and
-    class-balanced; then the metric's own loss by its default engine, where that is not already in the list.
+    All pairs for every binary metric: a ranking that is good everywhere is good at the top too.
     """
     if rows.kind == "binary":
         objectives = _binary(metric, rows.batch)
@@ -69,17 +67,17 @@ def _binary(metric: Metric, batch: Batch) -> list[HeadObjective]:
         objectives.append(_pairs("top pairs", AUROC(max_fpr=0.1), batch))
     if isinstance(metric, CountMetric):
         objectives.append(HeadObjective("soft counts", False, partial(_soft_counts, metric, batch)))
-    return objectives + _entropies(_binary_entropy, batch, 2)
+    return objectives + _entropies(_binary_entropy, batch)
 
 
 def _multiclass(metric: Metric, batch: Batch) -> list[HeadObjective]:
     pairs = [_pairs("all pairs", metric, batch)] if isinstance(metric, HasPairs) else []
-    return pairs + _entropies(_softmax_entropy, batch, int(batch.scores.shape[1]))
+    return pairs + _entropies(_softmax_entropy, batch)
 
 
-def _entropies(loss: Callable[[Batch, Tensor, Tensor], Tensor], batch: Batch, classes: int) -> list[HeadObjective]:
+def _entropies(loss: Callable[[Batch, Tensor, Tensor], Tensor], batch: Batch) -> list[HeadObjective]:
     return [
-        HeadObjective(name, True, partial(loss, batch, _class_weights(batch, classes, balanced)))
+        HeadObjective(name, True, partial(loss, batch, class_weights(batch, balanced).to(batch.scores.dtype)))
         for name, balanced in (("cross-entropy", False), ("balanced cross-entropy", True))
     ]
 
@@ -95,17 +93,6 @@ def _own(metric: Metric, rows: FeatureRows) -> list[HeadObjective]:
         if engine is None
         else [HeadObjective("metric", False, lambda scores: engine(metric, rows.as_seen(scores)).loss)]
     )
-
-
-def _class_weights(batch: Batch, classes: int, balanced: bool) -> Tensor:
-    """One weight per example, with sum 1; each class has the same total when ``balanced``."""
-    given = batch.effective_weights()
-    weights = torch.ones_like(batch.targets, dtype=torch.float64) if given is None else given.double()
-    if balanced:
-        totals = torch.zeros(classes, dtype=torch.float64, device=weights.device)
-        totals.index_add_(0, batch.targets.long(), weights)
-        weights = weights / totals.clamp_min(torch.finfo(torch.float64).tiny)[batch.targets.long()]
-    return (weights / weights.sum()).to(batch.scores.dtype)
 
 
 def _soft_counts(metric: CountMetric, batch: Batch, scores: Tensor) -> Tensor:

@@ -115,7 +115,7 @@ class CountForm(LinearForm):
         reward = epsilon * (lists.p + lists.q).double()
         if self._prepared is None or self._prepared[0] != epsilon:
             self._prepared = (epsilon, _sides(lists, reward, self._rule.span))
-        tp, fp = _best_counts(*self._prepared[1], reward, sign, self._rule)
+        tp, fp = best_counts(lists, reward, sign, self._rule, self._prepared[1])
         decided = torch.zeros(self.scores.numel(), dtype=torch.float64, device=self.scores.device)
         for at, scores, group, first, count in (
             (self._sorted.positive_at, lists.positives, lists.positive_list, lists.first_positive, tp),
@@ -130,19 +130,11 @@ class CountForm(LinearForm):
         return (decided * (self._share / size)[:, None]).to(self.scores.dtype)
 
 
-def best_counts(lists: Lists, reward: Tensor, sign: int, rule: CountRule) -> tuple[Tensor, Tensor]:
-    """The best (tp, fp) of every row, ``(b,)`` each.
-
-    Args:
-        lists: Sorted scores of both classes.
-        reward: ``(b,)`` ε times the number of entries.
-        sign: +1 or −1.
-        rule: The metric.
-    """
-    return _best_counts(*_sides(lists, reward, rule.span), reward, sign, rule)
-
-
-def _best_counts(up: _Side, down: _Side, reward: Tensor, sign: int, rule: CountRule) -> tuple[Tensor, Tensor]:
+def best_counts(
+    lists: Lists, reward: Tensor, sign: int, rule: CountRule, sides: tuple[_Side, _Side] | None = None
+) -> tuple[Tensor, Tensor]:
+    """The best (tp, fp) of every row, ``(b,)`` each, for ``reward`` ``(b,)``, ε times the number of entries."""
+    up, down = sides or _sides(lists, reward, rule.span)
     if sign > 0 and rule.convex_in_fp:
         return _search(up, down, reward, -1.0, rule.worth)
     if sign < 0 and rule.concave_in_tp:

@@ -216,7 +216,7 @@ class Operator(ABC):
         """Factorise ``R' diag(weights) R + E'E + diag(diagonal)``, variables × variables."""
 
     @abstractmethod
-    def row_factor(self, theta: Tensor, diagonal: Tensor, keep: Tensor | None = None, ridge: float = RIDGE) -> Factor:
+    def row_factor(self, theta: Tensor, diagonal: Tensor, keep: Tensor | None = None) -> Factor:
         """Factorise ``K diag(theta) K' + diag(diagonal)``, rows × rows; K is `stacked`, rows not in ``keep`` zero."""
 
     @abstractmethod

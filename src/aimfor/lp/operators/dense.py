@@ -103,9 +103,9 @@ class DenseOperator(Operator):
         gram.diagonal(dim1=-2, dim2=-1).add_(diagonal)
         return CholeskyFactor(gram, ridge)
 
-    def row_factor(self, theta: Tensor, diagonal: Tensor, keep: Tensor | None = None, ridge: float = RIDGE) -> Factor:
+    def row_factor(self, theta: Tensor, diagonal: Tensor, keep: Tensor | None = None) -> Factor:
         square = torch.bmm(self.matrix * theta[:, None], self.turned.expand(self.batch, -1, -1))
-        return CholeskyFactor(masked(square, diagonal, keep), ridge)
+        return CholeskyFactor(masked(square, diagonal, keep))
 
     def take(self, items: Tensor) -> Self:
         taken = super().take(items)
@@ -123,13 +123,13 @@ class DenseOperator(Operator):
 
     def largest(self) -> tuple[Tensor, Tensor, Tensor]:
         size, equality_size = self.rows.abs(), self.equality_rows.abs()
-        columns = torch.maximum(_amax(size, 1), _amax(equality_size, 1))
+        columns = torch.maximum(amax(size, 1), amax(equality_size, 1))
         pins = self.pinned.coefficients
         if not self.pinned.columns.numel():
-            return _amax(size, 2), _amax(equality_size, 2), columns
+            return amax(size, 2), amax(equality_size, 2), columns
         columns = columns.expand(pins.shape[0], -1).scatter_reduce(1, self.pinned.columns.expand_as(pins), pins, "amax")
-        equality_largest = _amax(equality_size, 2).expand(pins.shape[0], -1)
-        return _amax(size, 2), torch.cat((equality_largest, pins), 1), columns
+        equality_largest = amax(equality_size, 2).expand(pins.shape[0], -1)
+        return amax(size, 2), torch.cat((equality_largest, pins), 1), columns
 
     def to_scipy(self) -> tuple[Any, Any]:
         equality = self.equality_rows[:1]
@@ -155,7 +155,7 @@ def masked(square: Tensor, diagonal: Tensor, keep: Tensor | None) -> Tensor:
     return square
 
 
-def _amax(size: Tensor, dim: int) -> Tensor:
+def amax(size: Tensor, dim: int) -> Tensor:
     """`amax` that takes an empty dimension to zeros."""
     if size.shape[dim] == 0:
         return size.sum(dim)

@@ -75,9 +75,6 @@ class SketchedOperator(DenseOperator):
         return scale[:, :, None] * rows.gather(1, chosen[:, :, None].expand(-1, -1, self.variables))
 
 
-KINDS = ("rows", "count", "leverage")
-
-
 class Sketch:
     """How `PenaltyNewton` approximates its Hessian.
 
@@ -99,7 +96,7 @@ class Sketch:
     """
 
     def __init__(self, kind: str = "leverage", size: int = 64, seed: int = 0) -> None:
-        self.kind = checks.one_of("kind", kind, KINDS)
+        self.kind = checks.one_of("kind", kind, ("rows", "count", "leverage"))
         self.size = checks.integer("size", size, at_least=1)
         self.seed = checks.integer("seed", seed, at_least=0)
 

@@ -113,8 +113,8 @@ class SparseOperator(Operator):
         ones = weights.new_ones(weights.shape[0], self.equal)
         return _factor(self.whole[::-1], torch.cat((weights, ones), 1), diagonal.expand(len(weights), -1), None, ridge)
 
-    def row_factor(self, theta: Tensor, diagonal: Tensor, keep: Tensor | None = None, ridge: float = RIDGE) -> Factor:
-        return _factor(self.whole, theta, diagonal, keep, ridge)
+    def row_factor(self, theta: Tensor, diagonal: Tensor, keep: Tensor | None = None) -> Factor:
+        return _factor(self.whole, theta, diagonal, keep, RIDGE)
 
     def take(self, items: Tensor) -> Self:
         taken = super().take(items)

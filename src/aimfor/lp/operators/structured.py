@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError
-from .base import RIDGE, Bounds, Factor, Operator
+from .base import Bounds, Factor, Operator
 from .dense import CholeskyFactor
 
 
@@ -102,7 +102,7 @@ class PairOperator(Operator):
     def gram_factor(self, weights: Tensor, diagonal: Tensor, ridge: float) -> Factor:
         return _ArrowFactor(self, weights, diagonal, ridge)
 
-    def row_factor(self, theta: Tensor, diagonal: Tensor, keep: Tensor | None = None, ridge: float = RIDGE) -> Factor:
+    def row_factor(self, theta: Tensor, diagonal: Tensor, keep: Tensor | None = None) -> Factor:
         raise NotImplementedError("PairRows are solved by their arrow")
 
     def gap_gram(self, omega: Tensor) -> Tensor:

@@ -42,26 +42,26 @@ class Face(ABC):
     def weigh(self, right: Tensor) -> Pair:
         """``Ã⁺ᵀg`` for g ``(b, v)``: one multiplier per inequality and per equality."""
 
-    def multipliers(self, right: Tensor, rounds: int = 2) -> Pair:
+    def multipliers(self, right: Tensor) -> Pair:
         """`weigh` with refinement, which removes the effect of the ridge."""
         g, (z, y) = self.operator, self.weigh(right)
-        for _ in range(rounds):
+        for _ in range(2):
             more, more_equal = self.weigh(right - g.combined(z, y))
             z, y = z + more, y + more_equal
         return z, y
 
 
-def face(operator: Operator, active: Tensor, dtype: torch.dtype, ridge: float = RIDGE) -> Face:
+def face(operator: Operator, active: Tensor, dtype: torch.dtype) -> Face:
     """The face that ``active`` ``(b, inequalities)`` names."""
-    return (RowFace if operator.wide else GramFace)(operator, active, dtype, ridge)
+    return (RowFace if operator.wide else GramFace)(operator, active, dtype)
 
 
 class GramFace(Face):
     """By ``ÃᵀÃ``, variables × variables."""
 
-    def __init__(self, operator: Operator, active: Tensor, dtype: torch.dtype, ridge: float) -> None:
+    def __init__(self, operator: Operator, active: Tensor, dtype: torch.dtype) -> None:
         super().__init__(operator, active, dtype)
-        self.factor = operator.factor(self.mask, ridge)
+        self.factor = operator.factor(self.mask, RIDGE)
 
     def step(self, rows: Tensor, equal: Tensor) -> Tensor:
         return self.factor.solve(self.operator.combined(rows, equal))
@@ -74,7 +74,7 @@ class GramFace(Face):
 class RowFace(Face):
     """By ``K P K'``, rows × rows: P drops the variables that a bound or a fixed value holds, K the inactive rows."""
 
-    def __init__(self, operator: Operator, active: Tensor, dtype: torch.dtype, ridge: float) -> None:
+    def __init__(self, operator: Operator, active: Tensor, dtype: torch.dtype) -> None:
         super().__init__(operator, active, dtype)
         b, m = active.shape[0], operator.general
         self.keep = torch.cat((self.mask[:, :m], self.mask.new_ones(b, operator.equal)), 1)
@@ -82,7 +82,7 @@ class RowFace(Face):
         self.held = operator.bound_diagonal(self.mask) + operator.pin_diagonal()
         self.open = (self.held == 0).to(dtype)
         self.share = 1.0 / (self.held + self.open)
-        self.factor = operator.row_factor(self.open, 1.0 - self.keep, self.keep, ridge)
+        self.factor = operator.row_factor(self.open, 1.0 - self.keep, self.keep)
 
     def _solve(self, rows: Tensor) -> Tensor:
         return self.keep * self.factor.solve(self.keep * rows)

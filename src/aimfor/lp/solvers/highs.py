@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -29,11 +29,7 @@ from .base import (
 
 def available() -> bool:
     """Whether scipy, which brings HiGHS, can be imported."""
-    try:
-        import scipy.optimize  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    return importlib.util.find_spec("scipy") is not None
 
 
 class _Item(NamedTuple):
@@ -280,11 +276,9 @@ class _Model:
 def _same(mine: Any, other: Any) -> bool:
     import numpy as np
 
-    if mine.shape != other.shape or isinstance(mine, np.ndarray) != isinstance(other, np.ndarray):
+    if mine.shape != other.shape or type(mine) is not type(other):
         return False
-    if isinstance(mine, np.ndarray):
-        return np.array_equal(mine, other)
-    return all(np.array_equal(getattr(mine, name), getattr(other, name)) for name in ("indptr", "indices", "data"))
+    return np.array_equal(mine, other) if isinstance(mine, np.ndarray) else (mine != other).nnz == 0
 
 
 def _duals(program: Standard, rows: Any, columns: Any) -> tuple[Tensor, Tensor]:

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from ... import checks
 from ..operators.base import Operator
+from ..operators.dense import amax
 from ..operators.systems import kkt, product, split
 from ..program import Standard
 from .base import INFEASIBLE, OPTIMAL, RUNNING, STALLED, UNBOUNDED, Method, Point, SolverResult, certified
@@ -45,10 +46,6 @@ class Path:
 
     u: Tensor
     s: Tensor
-
-    @property
-    def tau(self) -> Tensor:
-        return self.u[:, 0]
 
     @cached_property
     def product(self) -> Tensor:
@@ -120,7 +117,7 @@ def interior_point(
     """Follow the path to the tolerance.
 
     Returns:
-        The points (divide by ``tau`` for the solution of an optimal item), the outcome of each item (one of the
+        The points (divide by τ for the solution of an optimal item), the outcome of each item (one of the
         codes above) and its number of steps.
     """
     data, b = Data.of(program), program.c.shape[0]
@@ -170,7 +167,7 @@ def _outcome(data: Data, at: Path, rest: Tensor, length: Tensor, tol: float) -> 
     if bool(((gap > tol) & (tau > 1e-2 * kappa) & (length > 1e-10)).all()):
         return None, rest
     size = torch.stack((rest[:, 1:], at.u[:, 1:])).abs()
-    off, long = size[:, :, -v:].amax(2), _amax(size[:, :, :-v])
+    off, long = size[:, :, -v:].amax(2), amax(size[:, :, :-v], 2)
     # Primal errors are relative to x, dual errors to the duals.
     good = (long[0] <= tol * (tau + off[1])) & (off[0] <= tol * (tau + long[1])) & (gap <= tol)
     codes = torch.where(good, OPTIMAL, RUNNING)
@@ -179,16 +176,11 @@ def _outcome(data: Data, at: Path, rest: Tensor, length: Tensor, tol: float) -> 
         if tol >= COARSE:  # a proof is not taken from a recurrence
             rest = _residual(data, at)
         left = torch.addcmul(-rest[:, 1:], data.right, at.u[:, :1]).abs()
-        ray, farkas = _amax(left[:, :-v]) <= PROOF * -cost, left[:, -v:].amax(1) <= PROOF * -bound
+        ray, farkas = amax(left[:, :-v], 1) <= PROOF * -cost, left[:, -v:].amax(1) <= PROOF * -bound
         codes[(codes == RUNNING) & dead & (cost < 0) & ray] = UNBOUNDED
         codes[(codes != OPTIMAL) & dead & (bound < 0) & farkas] = INFEASIBLE
     codes[((length <= 1e-10) & ~good) | ~(gap.abs() < torch.inf)] = STALLED
     return (codes if bool((codes != RUNNING).any()) else None), rest
-
-
-def _amax(size: Tensor) -> Tensor:
-    """The largest of the last dimension, 0 where it is empty."""
-    return size.amax(-1) if size.shape[-1] else size.new_zeros(size.shape[:-1])
 
 
 def _advance(data: Data, at: Path, rest: Tensor, refine: bool) -> tuple[Path, Tensor, Tensor]:
@@ -265,7 +257,7 @@ class InteriorPoint(Method):
                 result = reached
             else:
                 result.put(items, reached)
-            more = (outcome == STALLED) & torch.isfinite(path.u).all(1) & (path.tau > 0)
+            more = (outcome == STALLED) & torch.isfinite(path.u).all(1) & (path.u[:, 0] > 0)
             if not bool(more.any()):
                 break
             items, left, start = items[more], left.take(more.nonzero().squeeze(1)), path.take(more)
@@ -276,7 +268,7 @@ class InteriorPoint(Method):
 def _scaled(program: Standard, path: Path, outcome: Tensor) -> tuple[Tensor, ...]:
     """x, y, z and s divided by τ, or by what a certificate promises."""
     x, y, z, s = path.apart(program.operator)
-    scale = path.tau
+    scale = path.u[:, 0]
     if bool((outcome >= INFEASIBLE).any()):
         farkas, ray = (program.h * z).sum(1) + (program.f * y).sum(1), (program.c * x).sum(1)
         scale = torch.where(outcome == INFEASIBLE, -farkas, torch.where(outcome == UNBOUNDED, -ray, scale))

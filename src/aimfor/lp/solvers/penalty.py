@@ -69,7 +69,8 @@ def minimise_penalty(
     items, rest, point = torch.arange(start.shape[0], device=start.device), program, start
     for count in range(limit + 1):
         eps = epsilon[items]
-        over, off = _violation(rest, point)
+        rows_at, equal_at = rest.operator.at(point)
+        over, off = rows_at - rest.h, equal_at - rest.f
         gradient = eps * rest.c + rest.operator.combined(over.clamp_min(0.0), off)
         done = largest(gradient) <= tol * eps[:, 0]
         steps[items] = count
@@ -86,11 +87,6 @@ def minimise_penalty(
         direction = -factor.solve(gradient)
         point = point + _exact_step(rest, eps, over, off, direction) * direction
     return Penalised(y, rows, equal, converged, steps)
-
-
-def _violation(program: Standard, y: Tensor) -> tuple[Tensor, Tensor]:
-    rows, equal = program.operator.at(y)
-    return rows - program.h, equal - program.f
 
 
 def _exact_step(program: Standard, epsilon: Tensor, over: Tensor, off: Tensor, direction: Tensor) -> Tensor:
@@ -117,35 +113,25 @@ def _exact_step(program: Standard, epsilon: Tensor, over: Tensor, off: Tensor, d
     return torch.minimum(torch.maximum(best, left), ends.gather(1, segment)).clamp(max=1e12)
 
 
-def mangasarian_epsilon(
-    program: Standard,
-    near: Tensor | None = None,
-    *,
-    start: float = 1.0,
-    factor: float = 0.1,
-    smallest: float = 1e-8,
-    tol: float = 1e-7,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The first ε at which two successive values give the same dual: from there on it is the least-norm dual.
-
-    ``near`` is where the first minimisation starts: the optimum, where it is known, saves steps.
+def mangasarian_epsilon(program: Standard) -> tuple[Tensor, Tensor, Tensor]:
+    """The first of 1, .1, … 1e-8 that gives the dual of the one before it: from there on it is the least-norm dual.
 
     Returns:
         ε ``(b,)`` (NaN where none was found), and the duals of the inequalities and of the equalities.
     """
-    b = program.c.shape[0]
-    y, epsilon = torch.zeros_like(program.c) if near is None else near, start
+    b, y = program.c.shape[0], torch.zeros_like(program.c)
     chosen = program.c.new_full((b,), torch.nan)
     dual, dual_equality = torch.full_like(program.h, torch.nan), torch.full_like(program.f, torch.nan)
-    while epsilon >= smallest and bool(chosen.isnan().any()):
+    for epsilon in (10.0**-k for k in range(9)):
+        if not bool(chosen.isnan().any()):
+            break
         penalised = minimise_penalty(program, program.c.new_full((b, 1), epsilon), y)
         z, w, y = penalised.rows / epsilon, penalised.equal / epsilon, penalised.y
         change = torch.maximum(largest(z - dual), largest(w - dual_equality))
-        same = penalised.converged & chosen.isnan() & (change <= tol * (1.0 + largest(z)))
-        chosen[same] = epsilon / factor
+        same = penalised.converged & chosen.isnan() & (change <= 1e-7 * (1.0 + largest(z)))
+        chosen[same] = 10.0 * epsilon
         open_items = chosen.isnan() | same
         dual[open_items], dual_equality[open_items] = z[open_items], w[open_items]
-        epsilon *= factor
     return chosen, dual, dual_equality
 
 
