@@ -187,6 +187,12 @@ def test_networks_learn_by_the_loss_that_was_asked_for(
     assert asked == [LOSSES[name]]
 
 
+def test_a_coco_file_is_refused_with_what_draws_its_masks(tmp_path: Path) -> None:
+    (tmp_path / "annotations.json").write_text("{}")
+    with pytest.raises(InputError, match=r"--masks: got .*annotations\.json, which is no folder.*annToMask"):
+        read_scenes(tmp_path, tmp_path / "annotations.json")
+
+
 def test_the_largest_drive_is_not_the_one_that_judges(tmp_path: Path) -> None:
     pictures, masks = scenes(tmp_path, 8)
     found = replace(read_scenes(pictures, masks), groups=["a"] * 5 + ["b", "b", "c"])
