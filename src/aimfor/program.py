@@ -13,8 +13,7 @@ from .cli.main import begin
 from .cli.options import COMPARE, TRAIN
 from .data import checkpoint
 from .errors import InputError, nearest
-from .report.summary import summary, verdict
-from .report.write import write_report
+from .report.write import summary, verdict, write_report
 from .runs import driver
 from .runs.evaluation import AnyEvaluation, read_evaluation
 from .runs.finished import load
@@ -78,7 +77,7 @@ class Comparison:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.parts: list[dict[str, Any]] = checkpoint.read_json(folder / "comparison.json")["parts"]
-        self.verdicts: list[str] = [sentence for part in self.parts for sentence in part["verdicts"]]
+        self.verdicts: list[str] = [sentence for compared in self.parts for sentence in compared["verdicts"]]
 
     def report(self) -> Path:
         """Writes report.html anew and says where it is."""
@@ -88,7 +87,7 @@ class Comparison:
         return f"Comparison({str(self.folder)!r}: {' '.join(self.verdicts)})"
 
     def _repr_html_(self) -> str:
-        return _table([(part["metric"], " ".join(part["verdicts"])) for part in self.parts])
+        return _table([(compared["metric"], " ".join(compared["verdicts"])) for compared in self.parts])
 
 
 def train(data: Any, *, metric: str, target: str | None = None, out: Any = None, **options: Any) -> FinishedRun:
@@ -118,10 +117,10 @@ def train(data: Any, *, metric: str, target: str | None = None, out: Any = None,
     given = _given(TRAIN, options, "aimfor train", "jobs")
     given |= {"data": _path(data, folder), "metric": metric, "target": target, "out": folder, "quiet": True}
     typed = [name for name, (_, default) in TRAIN.items() if given[name] != default and name != "quiet"]
-    place, task = begin(given, typed)
-    driver.finish(place, task)
-    write_report(place)
-    return FinishedRun(place)
+    folder, task = begin(given, typed)
+    driver.finish(folder, task)
+    write_report(folder)
+    return FinishedRun(folder)
 
 
 def compare(
@@ -163,13 +162,13 @@ def compare(
     return Comparison(comparing.run(comparing.settings_of(given), seeds, None, folder, quiet=True)[0])
 
 
-def _given(known: dict[str, tuple[Any, Any]], options: dict[str, Any], what: str, *own: str) -> dict[str, Any]:
+def _given(declared: dict[str, tuple[Any, Any]], options: dict[str, Any], what: str, *own: str) -> dict[str, Any]:
     """Every option with its value. Raises `InputError` for one that the command does not have."""
-    names = [*(name for name in known if name not in _OWN), *own]
+    names = [*(name for name in declared if name not in _OWN), *own]
     for name, value in options.items():
         if name not in names:
             raise InputError(name, repr(value), f"an option of {what}", nearest(name, names))
-    given = {name: options.get(name, default) for name, (_, default) in known.items()}
+    given = {name: options.get(name, default) for name, (_, default) in declared.items()}
     if isinstance(given["members"], list | tuple):  # the command takes words
         for member in given["members"]:
             if not isinstance(member, str):
@@ -195,9 +194,9 @@ def _path(data: Any, out: Path | None) -> str:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
     content = sink.getvalue().to_pybytes()
-    place = (Path("runs") if out is None else out.resolve().parent) / "data"
-    place.mkdir(parents=True, exist_ok=True)
-    path = place / f"frame-{hashlib.sha256(content).hexdigest()[:12]}.parquet"
+    folder = (Path("runs") if out is None else out.resolve().parent) / "data"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"frame-{hashlib.sha256(content).hexdigest()[:12]}.parquet"
     if not path.exists():
         checkpoint.write_bytes(path, content)
     return str(path)

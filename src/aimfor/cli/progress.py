@@ -17,8 +17,7 @@ from rich.text import Text
 
 from ..data.features import Work
 from ..errors import Interrupted
-from ..report.summary import summary, verdict
-from ..report.write import write_report
+from ..report.write import summary, verdict, write_report
 from ..runs import driver
 from ..runs.evaluation import FINISHED, EnsembleEvaluation
 from ..runs.kinds import Step, Task

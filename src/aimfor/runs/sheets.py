@@ -42,9 +42,7 @@ PALETTE = (
 
 
 def read_sheets(folder: Path) -> list[Sheet]:
-    """The sheets of a run, with nothing but small JPEG pictures in them; empty where there are none."""
-    if not (folder / SHEETS).exists():
-        return []
+    """The sheets of a run, with nothing but small JPEG pictures in them."""
     document = checkpoint.read_json(folder / SHEETS)
     with checkpoint.reading(folder / SHEETS):
         sheets = [

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from aimfor.report.summary import verdict
+from aimfor.report.write import verdict
 from aimfor.runs.evaluation import EnsembleEvaluation, Estimate, LabelsEvaluation, Members
 from aimfor.targets.evaluate import evaluate
 from aimfor.targets.importance import Importance

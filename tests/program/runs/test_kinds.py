@@ -13,8 +13,7 @@ import torch
 from aimfor.data import checkpoint
 from aimfor.data.settings import Settings
 from aimfor.errors import InputError
-from aimfor.report.summary import summary
-from aimfor.report.write import write_report
+from aimfor.report.write import summary, write_report
 from aimfor.runs import driver, kinds
 from aimfor.runs.evaluation import Estimate, LabelsEvaluation, read_evaluation
 from aimfor.runs.kinds import Step, Stop, Task, Tell
