@@ -235,13 +235,9 @@ ACTS = {
 def prepare(
     settings: Settings, work: Work, folder: Callable[[str], Path], check: Callable[[tuple[str, ...]], None]
 ) -> Task:
-    """Reads and encodes. All input errors surface here, before anything is written.
+    """The task of these settings. All input errors surface here, before anything is written.
 
-    Args:
-        settings: What the run depends on.
-        work: How features of pictures are computed.
-        folder: From a name to the run's folder, for a source that needs one while it is read.
-        check: Called with the kinds that are still possible; may refuse options that would have no effect.
+    ``check`` is called with the kinds that are still possible; it may refuse options that would have no effect.
     """
     reading = Reading(settings, work, folder)
     names = tuple(name for name, kind in KINDS.items() if kind.suits(settings))

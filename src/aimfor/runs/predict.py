@@ -85,16 +85,15 @@ def predict(
         with _output(out, as_json) as file:
             write_rows(file, lines, raw)
         return
-    scoring = Scoring(load_run(folder), id_column, evaluate)
+    scoring, values = Scoring(load_run(folder), id_column, evaluate), None
     if is_stream(data) or (kind == "stream" and Path(data).suffix.lower() in _TABLES):
         lines = scoring.blocks(data, encoding, rows)
     else:
         lines = scoring.whole(data, how)
-        if evaluate:
-            scoring.evaluated()  # before anything is written
+        values = scoring.evaluated() if evaluate else None  # before anything is written
     with _output(out, as_json) as file:
         write_rows(file, lines, raw)
-        values = scoring.evaluated() if evaluate else None
+        values = scoring.evaluated() if evaluate and values is None else values
     for sentence in [*scoring.run.warnings, *scoring.remarks.sentences]:
         print(f"warning: {sentence}", file=sys.stderr)
     if values is not None:
@@ -122,10 +121,7 @@ class Scoring:
             take_query(source, run.query, self.target)
         for note in source.notes if how["skip_corrupt"] else ():
             print(f"note: {note}", file=sys.stderr)
-        if self.id_column is None:
-            names = source.row_names or [str(number) for number in range(len(source))]
-        else:
-            names = _ids_in(source.named, self.id_column)
+        names = self._names(source.named, source.row_names or range(len(source)))
         scores = run.scores(source, self.remarks)
         self.scores, self.queries = [scores], source.queries
         self.labels = [] if source.labels is None else [source.labels]
@@ -142,10 +138,7 @@ class Scoring:
         at = 0
         for block in _blocks(data, encoding, rows):
             columns = columns_of(block)
-            if self.id_column is not None:
-                names = _ids_in(columns, self.id_column)
-            else:
-                names = [str(number) for number in range(at, at + block.num_rows)]
+            names = self._names(columns, range(at, at + block.num_rows))
             x = encoder.transform(columns, remarks=self.remarks, source="the data")
             scores = self.run.model.scores(torch.from_numpy(x))
             if self.evaluate:
@@ -160,6 +153,12 @@ class Scoring:
         classes = self.run.labels.classes
         scores = ["score"] if self.run.labels.binary else [f"score {name}" for name in classes]
         return [self.id_column or "row", *scores, "probability", "decision"]
+
+    def _names(self, columns: Mapping[str, Column], otherwise: Iterable[object]) -> list[str]:
+        """What names each row. Raises `InputError` where the column that is to do so is missing."""
+        if self.id_column is None:
+            return list(map(str, otherwise))
+        return ["" if text is None else text for text in column_of(columns, self.id_column, "--id").texts()]
 
     def _lines(self, names: Iterable[str], scores: Tensor) -> Lines:
         labels, chances, decided = self.run.labels, self.run.probabilities(scores), self.run.decisions(scores)
@@ -191,11 +190,6 @@ class Scoring:
         beside = {row.name: row.value for row in ranked.beside}
         queries = ranked.queries.counted
         return {"metric": run.metric, "rows": count, "queries": queries, "value": ranked.metric, "beside": beside}
-
-
-def _ids_in(columns: Mapping[str, Column], name: str) -> list[str]:
-    """What the column says of each row, as it stands in the file. Raises `InputError` where there is none."""
-    return ["" if text is None else text for text in column_of(columns, name, "--id").texts()]
 
 
 def _ranked(title: str, names: list[str], scores: Tensor, queries: NDArray[Any]) -> Lines:

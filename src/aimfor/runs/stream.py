@@ -58,8 +58,8 @@ class StreamTask(OfEnsemble):
                 if not any(folder.iterdir()):
                     folder.rmdir()
             raise
-        self.labels, self.notes = self.prepared.labels, [*self.prepared.notes, *remarks]
-        self.facts = {"labels": self.labels.state, "encoder": self.prepared.encoder.state}
+        self.labels, self.notes = self.prepared.reader.labels, [*self.prepared.notes, *remarks]
+        self.facts = {"labels": self.labels.state, "encoder": self.prepared.reader.encoder.state}
         self.fingerprint = self.prepared.fingerprint
 
     def fit(self, folder: Path, tell: Tell, stop: Stop) -> Ensemble:
@@ -122,10 +122,11 @@ def members_of(prepared: PreparedStream) -> tuple[tuple[Member, ...], list[str]]
     others = tuple(kind for kind in kinds if kind != "trees")
     if others:
         y = prepared.sample[1][: prepared.members]
-        absent = set(range(len(prepared.labels.classes))) - set(y.unique().tolist())
+        classes = prepared.reader.labels.classes
+        absent = set(range(len(classes))) - set(y.unique().tolist())
         if absent and learning:
-            name = prepared.labels.classes[min(absent)]
-            notes.append(f"trees alone: the {len(y):,} training rows in memory have none of class {name!r}")
+            rows = f"the {len(y):,} training rows in memory"
+            notes.append(f"trees alone: {rows} have none of class {classes[min(absent)]!r}")
         elif absent:
             came = f"{','.join(others)} for {len(y):,} training rows in memory without class {min(absent)}"
             raise InputError("--members", came, "trees, which learn from all rows")

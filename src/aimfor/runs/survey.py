@@ -281,18 +281,10 @@ class PreparedStream:
     unlabelled: int
 
     @property
-    def labels(self) -> Labels:
-        return self.reader.labels
-
-    @property
-    def encoder(self) -> TableEncoder:
-        return self.reader.encoder
-
-    @property
     def notes(self) -> list[str]:
         read = f"read as a stream: {self.rows['train']:,} training rows"
         without = [f"{self.unlabelled:,} rows without a target were left out"] if self.unlabelled else []
-        return [read, *without, *self.labels.notes, *self.encoder.notes]
+        return [read, *without, *self.reader.labels.notes, *self.reader.encoder.notes]
 
 
 def prepare(settings: Settings, staged: Path) -> PreparedStream:
