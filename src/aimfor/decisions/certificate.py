@@ -184,7 +184,9 @@ def _finding(constraint: Constraint, counts: Counts, alpha: float, impossible: b
         note = f"too little data: {len(lower.tables)} clusters do not decide it"
     elif verdict is Verdict.undecided:
         more = _more(constraint, counts, alpha, value, lower)
-        note = _advice(more, counts)
+        note = "too close to the bound for any amount of data within reach to decide; leave a margin"
+        if more is not None:
+            note = f"too little data: about {more} more examples like these {round(counts.total)} would decide it"
     elif verdict is Verdict.missed:
         note = "choose another threshold with decide(), or train further"
     smallest = round(min(trials.values(), default=0.0))
@@ -225,12 +227,6 @@ def _more(constraint: Constraint, counts: Counts, alpha: float, value: float, lo
 def _decided_with(constraint: Constraint, counts: Counts, alpha: float, lower: Lower) -> bool:
     low, high = bounds(constraint.left, constraint.sense, counts, alpha, lower)
     return _decide(constraint.sense, constraint.bound, low, high) is not Verdict.undecided
-
-
-def _advice(more: int | None, counts: Counts) -> str:
-    if more is None:
-        return "too close to the bound for any amount of data within reach to decide; leave a margin"
-    return f"too little data: about {more} more examples like these {round(counts.total)} would decide it"
 
 
 def _without_nan(value: Any) -> Any:

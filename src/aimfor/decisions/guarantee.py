@@ -38,7 +38,7 @@ from .path import Aim, Path, counts_at, learned_path
 from .price import Price, constant_counts, halving, kept_bounds, nearly_constant, rounded, shortfall
 from .rows import Rows
 from .sweep import learning_grid, objective_value
-from .task import DecisionTask, Learn, Question, calibration_share, coded, learning_pairs
+from .task import DecisionTask, coded
 
 
 def guaranteed(task: DecisionTask, learning: Sequence[tuple[Rows, Rows]]) -> Decision:
@@ -283,16 +283,3 @@ def _outwards(bound: float, sign: float) -> float:
     """Four digits, on the safe side."""
     unit = 10.0 ** (math.floor(math.log10(abs(bound))) - 3) if bound else 1.0
     return (math.floor(bound / unit) if sign > 0 else math.ceil(bound / unit)) * unit
-
-
-def guaranteed_by(
-    problem: Question, batch: Rows, confidence: float, learn: Learn, per_group: str | None, starts: int
-) -> Decision:
-    """`guaranteed` for a problem, with the learning rows in any of the forms that `RateProblem.decide` takes."""
-    if per_group is not None and per_group not in batch.groups:
-        raise InputError("per_group", repr(per_group), f"one of the groups given, {sorted(batch.groups)}")
-    task = DecisionTask(
-        problem.direction, problem.objective, problem.constraints, problem.attributes, confidence, per_group, starts,
-        share=calibration_share(learn),
-    )  # fmt: skip
-    return guaranteed(task, learning_pairs(batch, learn))

@@ -22,9 +22,9 @@ from .binomial import lower_bound
 from .certificate import Certificate, certify
 from .clusters import cluster_tables, in_clusters
 from .decision import Decision
-from .guarantee import guaranteed_by
+from .guarantee import guaranteed
 from .rows import Rows, checked_rows, column
-from .task import Learn
+from .task import DecisionTask, Learn, calibration_share, learning_pairs
 from .thresholds import with_margin
 
 
@@ -161,8 +161,14 @@ class Problem:
         batch = checked_rows("scores", scores, targets, groups, cluster=cluster)
         if cluster is not None and guarantee is None:
             raise InputError("cluster", "clusters without a guarantee", "guarantee=0.95", "Margins count rows.")
+        if per_group is not None and per_group not in batch.groups:
+            raise InputError("per_group", repr(per_group), f"one of the groups given, {sorted(batch.groups)}")
         if guarantee is not None:
-            return guaranteed_by(self, batch, guarantee, learn, per_group, starts)
+            task = DecisionTask(
+                self.direction, self.objective, self.constraints, self.attributes, guarantee, per_group, starts,
+                share=calibration_share(learn),
+            )  # fmt: skip
+            return guaranteed(task, learning_pairs(batch, learn))
         return with_margin(self, batch, per_group=per_group, margin=margin or "certify", confidence=confidence)
 
     def __repr__(self) -> str:

@@ -11,7 +11,6 @@ import numpy as np
 from ..checks import number, one_of
 from ..constraints.counts import Array, Counts, empty_levels, encode
 from ..constraints.inequalities import Inequality, all_inequalities
-from ..errors import InputError
 from .binomial import normal_quantile, wilson_lower
 from .certificate import certify
 from .decision import Decision
@@ -42,8 +41,6 @@ def with_margin(
     """
     one_of("margin", margin, MARGINS)
     confidence = number("confidence", confidence, above=0.5, below=1)
-    if per_group is not None and per_group not in batch.groups:
-        raise InputError("per_group", repr(per_group), f"one of the groups given, {sorted(batch.groups)}")
     names = tuple(sorted({*problem.attributes, *([per_group] if per_group else [])}))
     codes, levels = encode(batch.groups, len(batch), empty_levels(names))
     search = _Search(problem, batch, codes, Counts(levels, np.zeros(0)), confidence)
