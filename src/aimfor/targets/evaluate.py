@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..metrics import AUROC, Accuracy, AUROCOneVsRest, AveragePrecision, Metric
-from .intervals import Interval, bootstrap_interval, exact_interval
+from .intervals import bootstrap_interval, exact_interval
 from .objective import Objective
 from .results import Beside, Bin, ClassRow, GroupRow, SeveralClasses, TwoClasses, certificate_found
 
@@ -25,26 +24,6 @@ GRID = np.linspace(0.0, 1.0, 101)
 _LEAST_IN_BIN = 10
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A number as a function of row numbers (with repetitions), so that it can be drawn again."""
-
-    name: str
-    value: Callable[[Tensor], float]
-    constant: float
-    higher_is_better: bool = True
-    #: A share of the rows, whose interval is exact.
-    share: bool = False
-
-    def row(self, n: int, thorough: bool) -> Beside:
-        value = self.value(torch.arange(n))
-        interval = self._interval(value, n) if thorough else None
-        return Beside(self.name, value, self.constant, self.higher_is_better, interval)
-
-    def _interval(self, value: float, n: int) -> Interval | None:
-        return exact_interval(round(value * n), n) if self.share else bootstrap_interval(self.value, n)
-
-
 def numbers_beside(
     objective: Objective, scores: Tensor, targets: Tensor, probabilities: Array | None, thorough: bool
 ) -> list[Beside]:
@@ -52,24 +31,31 @@ def numbers_beside(
 
     What the model was trained for stands above them and is left out here.
     """
-    classes = 2 if objective.binary else scores.shape[1]
-    shares = np.bincount(targets.numpy(), minlength=classes) / len(targets)
+    n, classes = len(targets), 2 if objective.binary else scores.shape[1]
+    shares = np.bincount(targets.numpy(), minlength=classes) / n
     ranked: list[tuple[str, Metric, float]] = (
         [("AUROC", AUROC(), 0.5), ("average precision", AveragePrecision(), float(shares[1]))]
         if objective.binary
         else [("accuracy", Accuracy(), float(shares.max())), ("AUROC, one versus rest", AUROCOneVsRest(), 0.5)]
     )
-    drawn = [
-        Drawn(name, partial(_exact, metric, scores, targets), constant, share=isinstance(metric, Accuracy))
-        for name, metric, constant in ranked
-        if metric != objective.metric
-    ]
+    beside = []
+    for name, metric, constant in ranked:
+        if metric != objective.metric:
+            value = partial(_exact, metric, scores, targets)
+            exact = value(torch.arange(n))
+            interval = None
+            if thorough:
+                share = isinstance(metric, Accuracy)
+                interval = exact_interval(round(exact * n), n) if share else bootstrap_interval(value, n)
+            beside.append(Beside(name, exact, constant, True, interval))
     if probabilities is not None:
         y = targets.double().numpy()
-        constant = np.broadcast_to(shares[1] if objective.binary else shares, probabilities.shape)
+        constant_share = np.broadcast_to(shares[1] if objective.binary else shares, probabilities.shape)
         for name, score in (("Brier score", brier), ("log loss", log_loss)):
-            drawn.append(Drawn(name, partial(_scored, score, probabilities, y), score(constant, y), False))
-    return [number.row(len(targets), thorough) for number in drawn]
+            value = partial(_scored, score, probabilities, y)
+            interval = bootstrap_interval(value, n) if thorough else None
+            beside.append(Beside(name, value(torch.arange(n)), score(constant_share, y), False, interval))
+    return beside
 
 
 def _exact(metric: Metric, scores: Tensor, targets: Tensor, rows: Tensor) -> float:
