@@ -6,6 +6,7 @@ frequent. AUROC on 10,000 fresh rows, of which some have levels that no training
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import time
 import warnings
@@ -73,10 +74,9 @@ def rivals(seed: int) -> dict[str, Callable[[], Any]]:
         ),
     }
     if importlib.util.find_spec("catboost") is not None:
-        from catboost import CatBoostClassifier  # type: ignore[import-not-found,unused-ignore]
-
+        learner = importlib.import_module("catboost").CatBoostClassifier
         how = {"thread_count": 1, "verbose": False, "allow_writing_files": False, "random_seed": seed}
-        found["CatBoost"] = lambda: CatBoostClassifier(cat_features=["shop"], **how)
+        found["CatBoost"] = lambda: learner(cat_features=["shop"], **how)
     return found
 
 

@@ -36,7 +36,7 @@ class Levels:
         >>> level = torch.arange(400) % 4
         >>> rows = Rows(level[:, None].float(), (torch.arange(400) % 8 < 2).long())
         >>> levels, trained = Levels.fit(rows, (0,), 1)
-        >>> [round(one, 1) for one in levels(torch.tensor([[0.0], [1.0], [2.0], [9.0]]))[:, 0].tolist()]
+        >>> [round(value, 1) for value in levels(torch.tensor([[0.0], [1.0], [2.0], [9.0]]))[:, 0].tolist()]
         [1.1, 1.1, -3.8, 0.0]
     """
 
@@ -47,53 +47,53 @@ class Levels:
     def fit(cls, rows: Rows, columns: tuple[int, ...], outputs: int, seed: int = 0) -> tuple[Self, Rows]:
         """The statistics of all these rows, and the rows with those of other rows in place of level numbers."""
         target = _targets(rows, outputs)
-        part = _parts(rows, seed)
+        part_of = _parts(rows, seed)
         mass = torch.ones(len(target)).double() if rows.weights is None else rows.weights.double()
-        tables, learned = [], []
+        tables, trained = [], []
         for column in columns:
-            numbers, place = rows.x[:, column].unique(return_inverse=True)
+            numbers, level = rows.x[:, column].unique(return_inverse=True)
             counts = torch.zeros(len(numbers) * PARTS, dtype=torch.float64)
             sums = torch.zeros(len(numbers) * PARTS, target.shape[1], dtype=torch.float64)
-            cell = place * PARTS + part
+            cell = level * PARTS + part_of
             counts.index_add_(0, cell, mass)
             sums.index_add_(0, cell, mass[:, None] * target)
             counts, sums = counts.view(-1, PARTS), sums.view(len(numbers), PARTS, -1)
             whole = Prior(target, mass, counts.sum(1), sums.sum(1), rows.lists is None)
             tables.append((numbers, whole(counts.sum(1), sums.sum(1)).float()))
             others = counts.sum(1, keepdim=True) - counts, sums.sum(1, keepdim=True) - sums
-            learned.append(whole(*others)[place, part].float())
-        found = cls(columns, tables)
-        return found, replace(rows, x=found._in_place(rows.x, learned))
+            trained.append(whole(*others)[level, part_of].float())
+        levels = cls(columns, tables)
+        return levels, replace(rows, x=levels._in_place(rows.x, trained))
 
     def __call__(self, x: Tensor) -> Tensor:
         """Rows with statistics; a level that no training row had gets that of all rows, which is 0."""
-        found = []
+        statistics = []
         for column, (numbers, values) in zip(self.columns, self.tables, strict=True):
             cells = x[:, column].contiguous()
-            place = torch.searchsorted(numbers, cells).clamp_max(len(numbers) - 1)
-            found.append(torch.where((numbers[place] == cells)[:, None], values[place], 0.0))
-        return self._in_place(x, found)
+            level = torch.searchsorted(numbers, cells).clamp_max(len(numbers) - 1)
+            statistics.append(torch.where((numbers[level] == cells)[:, None], values[level], 0.0))
+        return self._in_place(x, statistics)
 
-    def _in_place(self, x: Tensor, found: list[Tensor]) -> Tensor:
+    def _in_place(self, x: Tensor, statistics: list[Tensor]) -> Tensor:
         """The first statistic of a column replaces its number, further ones follow behind all columns."""
         x = x.clone()
-        for column, values in zip(self.columns, found, strict=True):
+        for column, values in zip(self.columns, statistics, strict=True):
             x[:, column] = values[:, 0]
-        return torch.cat((x, *(values[:, 1:] for values in found)), 1)
+        return torch.cat((x, *(values[:, 1:] for values in statistics)), 1)
 
     @property
     def tensors(self) -> dict[str, Tensor]:
         """As they are stored; `restore` is the inverse."""
         return {
-            f"{column}/{name}": one
+            f"{column}/{name}": tensor
             for column, table in zip(self.columns, self.tables, strict=True)
-            for name, one in zip(("numbers", "values"), table, strict=True)
+            for name, tensor in zip(("numbers", "values"), table, strict=True)
         }
 
     @classmethod
     def restore(cls, tensors: dict[str, Tensor]) -> Self:
         columns = tuple(sorted({int(name.partition("/")[0]) for name in tensors}))
-        return cls(columns, [(tensors[f"{one}/numbers"], tensors[f"{one}/values"]) for one in columns])
+        return cls(columns, [(tensors[f"{column}/numbers"], tensors[f"{column}/values"]) for column in columns])
 
 
 class Prior:
@@ -133,5 +133,5 @@ def _parts(rows: Rows, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     if together is None:
         return torch.randint(PARTS, (len(rows.y),), generator=generator)
-    known, place = together.unique(return_inverse=True)
-    return torch.randint(PARTS, (len(known),), generator=generator)[place]
+    numbers, number = together.unique(return_inverse=True)
+    return torch.randint(PARTS, (len(numbers),), generator=generator)[number]

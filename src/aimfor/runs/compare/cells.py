@@ -41,7 +41,7 @@ def _work(features: str) -> Work:
     return Work(Path(features) if features else None)
 
 
-def _ready(settings: Settings, ensemble: bool, features: str) -> Prepared:
+def _prepared(settings: Settings, ensemble: bool, features: str) -> Prepared:
     shared = settings.model_copy(update={"seed": 0, "metric": "auroc"})
     source = _source(shared.model_dump_json(), features)
     return prepare(settings, source, ensemble=ensemble, work=_work(features))
@@ -51,12 +51,12 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     """Trains and evaluates. The threshold comes from validation or out-of-fold rows; test rows are looked at once."""
     torch.set_num_threads(1)
     settings, name = Settings(**cell["settings"]), str(cell["entrant"])
-    ready = _ready(settings, name == ENSEMBLE.name, str(cell.get("features", "")))
+    prepared = _prepared(settings, name == ENSEMBLE.name, str(cell.get("features", "")))
     reset_peak()
     began = time.monotonic()
-    outcome = run_entrant(name, ready)
+    outcome = run_entrant(name, prepared)
     seconds, megabytes = time.monotonic() - began, peak_megabytes()
-    test = _evaluated(ready, outcome)
+    test = _evaluated(prepared, outcome)
     return {
         "entrant": name,
         "seed": settings.seed,
@@ -66,19 +66,19 @@ def run_cell(cell: Cell) -> dict[str, Any]:
         "ensemble": outcome.facts.get("ensemble"),
         "seconds": seconds,
         "megabytes": megabytes,
-        "rows": [len(ready.parts.train), len(ready.parts.validation), len(ready.parts.test)],
-        "classes": ready.labels.classes,
-        "notes": [*ready.notes, *outcome.facts.get("notes", [])],
+        "rows": [len(prepared.parts.train), len(prepared.parts.validation), len(prepared.parts.test)],
+        "classes": prepared.labels.classes,
+        "notes": [*prepared.notes, *outcome.facts.get("notes", [])],
     }
 
 
-def _evaluated(ready: Prepared, outcome: Outcome) -> dict[str, Any]:
-    y = ready.test[1]
-    if ready.lists is not None:
+def _evaluated(prepared: Prepared, outcome: Outcome) -> dict[str, Any]:
+    y = prepared.test[1]
+    if prepared.lists is not None:
         return asdict(
-            evaluate_lists(ready.objective, outcome.scores, y, ready.lists[torch.from_numpy(ready.parts.test)])
+            evaluate_lists(prepared.objective, outcome.scores, y, prepared.lists[torch.from_numpy(prepared.parts.test)])
         )
-    return asdict(evaluate(ready.objective, outcome.scores, y, outcome.threshold))
+    return asdict(evaluate(prepared.objective, outcome.scores, y, outcome.threshold))
 
 
 def why_not(entrant: Entrant) -> str | None:

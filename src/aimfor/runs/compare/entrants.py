@@ -41,7 +41,7 @@ NETWORKS = (Entrant("cross_entropy", "cross-entropy"), BALANCED)
 #: Passes over the rows, for both; 0 takes what suits their number.
 EPOCHS = 0
 FOR_LISTS = (ENSEMBLE, *(Entrant(name, title) for name, title in RANKERS.items()))
-ENTRANTS = {one.name: one for one in (*FOR_TABLES, *NETWORKS, *FOR_LISTS)}
+ENTRANTS = {entrant.name: entrant for entrant in (*FOR_TABLES, *NETWORKS, *FOR_LISTS)}
 
 
 @dataclass
@@ -54,38 +54,41 @@ class Outcome:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def run_entrant(name: str, ready: Prepared) -> Outcome:
+def run_entrant(name: str, prepared: Prepared) -> Outcome:
     """Learns and scores the test rows. For the ensemble ``ready`` has no validation rows of its own."""
     if name == ENSEMBLE.name:
-        ensemble = fit_prepared(ready.settings.model_copy(update={"jobs": 1}), ready)
+        ensemble = fit_prepared(prepared.settings.model_copy(update={"jobs": 1}), prepared)
         facts: dict[str, Any] = {"ensemble": asdict(ensemble_facts(ensemble)), "notes": ensemble.notes}
-        for member, value in zip(facts["ensemble"]["members"], _alone(ensemble, ready), strict=True):
+        for member, value in zip(facts["ensemble"]["members"], _members_by_themselves(ensemble, prepared), strict=True):
             member |= {"test": value, "curves": None}  # a comparison has no place for curves
-        return Outcome(ensemble.scores(ready.test[0]), ensemble.cross_validated, ensemble.threshold.value, facts)
+        return Outcome(ensemble.scores(prepared.test[0]), ensemble.cross_validated, ensemble.threshold.value, facts)
     if name in RANKERS:
-        return Outcome(*run_ranker(name, ready), threshold=0.0)
-    if name in {one.name for one in NETWORKS}:
-        return _network(ready, balanced=name == BALANCED.name)
-    return Outcome(*run_rival(name, ready))
+        return Outcome(*run_ranker(name, prepared), threshold=0.0)
+    if name in {entrant.name for entrant in NETWORKS}:
+        return _network(prepared, balanced=name == BALANCED.name)
+    return Outcome(*run_rival(name, prepared))
 
 
-def _network(ready: Prepared, balanced: bool) -> Outcome:
+def _network(prepared: Prepared, balanced: bool) -> Outcome:
     """One small network by cross-entropy: judged on validation rows, then trained on them as well.
 
     Either time the checkpoint is chosen by the metric on a fifth of the rows that train it, never on those that judge.
     """
-    judge, everything = ready.rows(ready.parts.validation), np.concatenate([ready.parts.train, ready.parts.validation])
-    first = _trained(ready, ready.parts.train, balanced)
-    threshold, value = ready.objective.tuned(scores_of(first.network, judge.x, ready.labels.outputs), judge.y)
-    final = _trained(ready, np.sort(everything), balanced)
-    return Outcome(scores_of(final.network, ready.test[0], ready.labels.outputs), value, threshold)
+    judge, everything = (
+        prepared.rows(prepared.parts.validation),
+        np.concatenate([prepared.parts.train, prepared.parts.validation]),
+    )
+    first = _trained(prepared, prepared.parts.train, balanced)
+    threshold, value = prepared.objective.tuned(scores_of(first.network, judge.x, prepared.labels.outputs), judge.y)
+    final = _trained(prepared, np.sort(everything), balanced)
+    return Outcome(scores_of(final.network, prepared.test[0], prepared.labels.outputs), value, threshold)
 
 
-def _trained(ready: Prepared, numbers: NDArray[np.int64], balanced: bool) -> Candidate:
+def _trained(prepared: Prepared, numbers: NDArray[np.int64], balanced: bool) -> Candidate:
     """On four fifths of the rows, at the checkpoint that is best by the metric on the last."""
-    rows, image = Rows(ready.x, ready.ids).take(torch.from_numpy(numbers)), ready.x.ndim == 4
+    rows, image = Rows(prepared.x, prepared.ids).take(torch.from_numpy(numbers)), prepared.x.ndim == 4
     try:
-        folds = make_folds(rows.y, ready.settings.seed, ready.clusters(numbers), single=True)
+        folds = make_folds(rows.y, prepared.settings.seed, prepared.clusters(numbers), single=True)
         train, held = rows.take(folds.train(0)), rows.take(folds.held[0])
     except InputError:  # a class with one row here: nothing of it can be held out
         train = held = rows
@@ -105,19 +108,19 @@ def _trained(ready: Prepared, numbers: NDArray[np.int64], balanced: bool) -> Can
         cosine=True,
         balanced=balanced,
     )
-    job = Job(train, held, ready.objective, ready.labels.outputs, ready.settings.seed)
+    job = Job(train, held, prepared.objective, prepared.labels.outputs, prepared.settings.seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(job.seed * 1009)
-        network = build("auto", tuple(ready.x.shape[1:]), job.outputs)
+        network = build("auto", tuple(prepared.x.shape[1:]), job.outputs)
         return train_candidate(network, job, schedule)
 
 
-def _alone(ensemble: Ensemble, ready: Prepared) -> list[float]:
+def _members_by_themselves(ensemble: Ensemble, prepared: Prepared) -> list[float]:
     """The metric of each member by itself on test rows, at a threshold from its own out-of-fold rows."""
-    (x, y), record, found = ready.test, ensemble.out_of_fold, []
-    lists = None if ready.lists is None else ready.lists[torch.from_numpy(ready.parts.test)]
+    (x, y), record, values = prepared.test, ensemble.out_of_fold, []
+    lists = None if prepared.lists is None else prepared.lists[torch.from_numpy(prepared.parts.test)]
     assert record is not None
     for weighted, out_of_fold_scores in zip(ensemble.weighted_members, record.members, strict=True):
-        cut = threshold_of(ensemble.objective, out_of_fold_scores, record.y, record.weights).value
-        found.append(ensemble.objective.value(weighted.scores(x), y, cut, lists=lists))
-    return found
+        threshold = threshold_of(ensemble.objective, out_of_fold_scores, record.y, record.weights).value
+        values.append(ensemble.objective.value(weighted.scores(x), y, threshold, lists=lists))
+    return values

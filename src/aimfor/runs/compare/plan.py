@@ -63,14 +63,14 @@ def make_plan(settings: Settings, seeds: int, work: Work | None = None) -> Plan:
         raise InputError("data", f"{settings.data}, a folder of tables", "one table, which is read into memory", remedy)
     work = work or Work()
     settings = settings if settings.holdout else settings.model_copy(update={"holdout": HOLDOUT})
-    ready = prepare(settings, work=work)
-    chosen = FOR_LISTS if ready.lists is not None else (*FOR_TABLES, *NETWORKS)
-    chosen = (ENSEMBLE, *NETWORKS) if ready.source.images is not None else chosen
-    reasons = {one.name: why_not(one) for one in chosen}
-    skipped = tuple(f"{one.title}: {reasons[one.name]}" for one in chosen if reasons[one.name])
-    usable = tuple(one for one in chosen if not reasons[one.name])
+    prepared = prepare(settings, work=work)
+    chosen = FOR_LISTS if prepared.lists is not None else (*FOR_TABLES, *NETWORKS)
+    chosen = (ENSEMBLE, *NETWORKS) if prepared.source.images is not None else chosen
+    reasons = {entrant.name: why_not(entrant) for entrant in chosen}
+    skipped = tuple(f"{entrant.title}: {reasons[entrant.name]}" for entrant in chosen if reasons[entrant.name])
+    usable = tuple(entrant for entrant in chosen if not reasons[entrant.name])
     features = str(work.runs or "") if is_backbone(settings.model) else ""
-    return Plan(settings, usable, seeds, ready.fingerprint, skipped, features)
+    return Plan(settings, usable, seeds, prepared.fingerprint, skipped, features)
 
 
 def run_plans(
@@ -78,12 +78,12 @@ def run_plans(
 ) -> list[Results]:
     """Runs the cells that are not stored yet on the executor (see `run_cells`) and stores each when done."""
     keys = [dict(plan.cells()) for plan in plans]
-    cells = {key: cell for part in keys for key, cell in part.items()}
+    cells = {key: cell for of_plan in keys for key, cell in of_plan.items()}
     done = run_cells(cells, run_cell, executor, folder / "cells", report)
     everything: list[Results] = []
-    for plan, part in zip(plans, keys, strict=True):
+    for plan, of_plan in zip(plans, keys, strict=True):
         grouped: Results = {entrant.name: {} for entrant in plan.entrants}
-        for key in part:
+        for key in of_plan:
             grouped[done[key]["entrant"]][done[key]["seed"]] = done[key]
         everything.append(grouped)
     return everything
@@ -91,12 +91,12 @@ def run_plans(
 
 def add_choices(results: Results, plan: Plan) -> Results:
     """Two more rows that cost nothing: per seed, who is best on validation, of the rivals and of all."""
-    rivals = [one.name for one in plan.entrants if one.rival]
+    rivals = [entrant.name for entrant in plan.entrants if entrant.rival]
     seeds = sorted(next(iter(results.values())))
     chosen: Results = {}
-    for title, names in ((BEST_RIVAL, rivals), (BEST_OF_ALL, [one.name for one in plan.entrants])):
+    for title, names in ((BEST_RIVAL, rivals), (BEST_OF_ALL, [entrant.name for entrant in plan.entrants])):
         chosen[title] = {
-            seed: max((results[n][seed] for n in names), key=lambda one: number_of(one["validation"], -np.inf))
+            seed: max((results[n][seed] for n in names), key=lambda entrant: number_of(entrant["validation"], -np.inf))
             for seed in seeds
         }
     return {**results, **chosen}
@@ -112,27 +112,27 @@ def summarize(results: Results, plan: Plan) -> dict[str, Any]:
 
     The rival is chosen on validation data per seed, as a careful user would, so the bar is not a single fixed rival.
     """
-    candidates = [one.name for one in plan.entrants if not one.rival]
+    candidates = [entrant.name for entrant in plan.entrants if not entrant.rival]
     complete = add_choices(results, plan)
-    titles = {**{one.name: one.title for one in plan.entrants}, **TITLES}
+    titles = {**{entrant.name: entrant.title for entrant in plan.entrants}, **TITLES}
     seeds = sorted(complete[BEST_RIVAL])
     test = {name: [number_of(complete[name][seed]["test"]["metric"]) for seed in seeds] for name in complete}
     rows = complete[BEST_RIVAL][seeds[0]]["rows"]
     level = 1 - 0.05 / max(1, len(candidates))
     share = rows[2] / rows[0]
-    found = {n: paired_difference(test[n], test[BEST_RIVAL], test_share=share, level=level) for n in candidates}
-    adjusted = dict(zip(candidates, holm([found[name].p for name in candidates]), strict=True))
+    differences = {n: paired_difference(test[n], test[BEST_RIVAL], test_share=share, level=level) for n in candidates}
+    adjusted = dict(zip(candidates, holm([differences[name].p for name in candidates]), strict=True))
     table = []
     for name in complete:
         of_seeds = [complete[name][seed] for seed in seeds]
         row = {"name": name, "title": titles[name], **_numbers(of_seeds)}
-        if name in found and np.isfinite(found[name].mean):
-            one = found[name]
-            row |= {"difference": one.mean, "low": one.low, "high": one.high, "p": adjusted[name]}
+        if name in differences and np.isfinite(differences[name].mean):
+            gain = differences[name]
+            row |= {"difference": gain.mean, "low": gain.low, "high": gain.high, "p": adjusted[name]}
         table.append(row)
         if name == ENSEMBLE.name:
-            row["weights"] = _mean_weights([one["ensemble"] for one in of_seeds])
-            table += _member_rows([one["ensemble"]["members"] for one in of_seeds])
+            row["weights"] = _mean_weights([cell["ensemble"] for cell in of_seeds])
+            table += _member_rows([cell["ensemble"]["members"] for cell in of_seeds])
     summary = {
         "metric": plan.settings.metric,
         "seeds": plan.seeds,
@@ -143,7 +143,7 @@ def summarize(results: Results, plan: Plan) -> dict[str, Any]:
         "skipped": list(plan.skipped),
     }
     summary["equal"] = cheapest_first(
-        {one.name: test[one.name] for one in plan.entrants},
+        {entrant.name: test[entrant.name] for entrant in plan.entrants},
         {row["name"]: (row["title"], row["seconds"]) for row in table},
         share,
     )
@@ -161,13 +161,13 @@ def summarize(results: Results, plan: Plan) -> dict[str, Any]:
 
 def _numbers(cells: list[dict[str, Any]]) -> dict[str, Any]:
     """What the cells of one entrant, seed by seed, say on average."""
-    test = [number_of(one["test"]["metric"]) for one in cells]
+    test = [number_of(cell["test"]["metric"]) for cell in cells]
     return {
         "test": float(np.mean(test)),
         "deviation": float(np.std(test, ddof=1)),
-        "validation": float(np.mean([number_of(one["validation"]) for one in cells])),
-        "seconds": float(np.mean([one["seconds"] for one in cells])),
-        "megabytes": max((one["megabytes"] for one in cells if one["megabytes"] is not None), default=None),
+        "validation": float(np.mean([number_of(cell["validation"]) for cell in cells])),
+        "seconds": float(np.mean([cell["seconds"] for cell in cells])),
+        "megabytes": max((cell["megabytes"] for cell in cells if cell["megabytes"] is not None), default=None),
     }
 
 
@@ -175,18 +175,18 @@ def _member_rows(seeds: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """A row for each member that learned under every seed: what it reaches alone, and its weight beside the others."""
     rows = []
     for member in seeds[0]:
-        same = [one for seed in seeds for one in seed if one["name"] == member["name"]]
+        same = [fitted for seed in seeds for fitted in seed if fitted["name"] == member["name"]]
         if len(same) < len(seeds):
             continue
-        weight = float(np.mean([one["weight"] for one in same]))
+        weight = float(np.mean([fitted["weight"] for fitted in same]))
         rows.append(
             {
                 "name": f"{ENSEMBLE.name}/{member['name']}",
                 "title": f"· {member['title']} alone (weight {weight:.2f})",
-                "test": float(np.mean([number_of(one["test"]) for one in same])),
-                "deviation": float(np.std([number_of(one["test"]) for one in same], ddof=1)),
-                "validation": float(np.mean([number_of(one["out_of_fold"]) for one in same])),
-                "seconds": float(np.mean([one["seconds"] for one in same])),
+                "test": float(np.mean([number_of(fitted["test"]) for fitted in same])),
+                "deviation": float(np.std([number_of(fitted["test"]) for fitted in same], ddof=1)),
+                "validation": float(np.mean([number_of(fitted["out_of_fold"]) for fitted in same])),
+                "seconds": float(np.mean([fitted["seconds"] for fitted in same])),
                 "megabytes": None,
             }
         )
@@ -213,7 +213,7 @@ def verdicts(summary: dict[str, Any]) -> list[str]:
     single = [row for row in table.values() if row["name"] not in TITLES]
     best = max(single, key=lambda row: np.nan_to_num(row["test"], nan=-np.inf))
     ensemble = table[ENSEMBLE.name]
-    loud = sorted(ensemble["weights"].items(), key=lambda one: -one[1])
+    loud = sorted(ensemble["weights"].items(), key=lambda pair: -pair[1])
     sentences.append("Weights in the ensemble: " + ", ".join(f"{name} {weight:.2f}" for name, weight in loud) + ".")
     if best is not ensemble:
         sentences.append(

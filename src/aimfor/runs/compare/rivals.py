@@ -55,38 +55,38 @@ class RawTable:
         return np.concatenate([self.levels.astype(str).astype(object), self.numbers.astype(object)], 1)
 
 
-def raw_table(ready: Prepared, learned: Array) -> RawTable:
+def raw_table(prepared: Prepared, training: Array) -> RawTable:
     """The columns of a table, whose levels are those of the rows that may be learned from.
 
     Without a table, or where no column holds categories, they are the encoded numbers.
     """
-    x = ready.x.clamp(-10, 10).double().numpy()  # one stray value must not ruin the linear one
-    if not isinstance(ready.encoder, TableEncoder):
+    x = prepared.x.clamp(-10, 10).double().numpy()  # one stray value must not ruin the linear one
+    if not isinstance(prepared.encoder, TableEncoder):
         return RawTable(x.reshape(len(x), -1), np.zeros((len(x), 0), dtype=np.int64), ())
     numbers, levels, at = [], [], 0
-    for coder in ready.encoder.columns:
+    for coder in prepared.encoder.columns:
         width = len(coder.parts)
-        part, at = x[:, at : at + width], at + width
-        column = ready.source.columns[coder.name]
+        encoded, at = x[:, at : at + width], at + width
+        column = prepared.source.columns[coder.name]
         if isinstance(coder, Category):
-            levels.append(_codes(column, learned))
+            levels.append(_codes(column, training))
         elif coder.parts[-1] == "missing":
-            numbers.append(np.where(part[:, -1:] > 0, np.nan, part[:, :-1]))
+            numbers.append(np.where(encoded[:, -1:] > 0, np.nan, encoded[:, :-1]))
         else:
-            numbers.append(part)
+            numbers.append(encoded)
     empty = np.zeros((len(x), 0))
-    codes = np.stack([one for one, _ in levels], 1) if levels else empty.astype(np.int64)
+    codes = np.stack([code for code, _ in levels], 1) if levels else empty.astype(np.int64)
     return RawTable(np.concatenate([*numbers, empty], 1), codes, tuple(size for _, size in levels))
 
 
-def _codes(column: Any, learned: Array) -> tuple[Array, int]:
+def _codes(column: Any, training: Array) -> tuple[Array, int]:
     """Level numbers by the rows that may be learned from, and how many levels there are."""
     codes, texts = column.distinct()
-    known = np.unique(codes[learned])
-    known = known[known >= 0]
-    place = np.full(len(texts) + 1, -1, dtype=np.int64)  # the last is for missing, whose code is -1
-    place[known] = np.arange(len(known))
-    return place[codes], len(known)
+    levels = np.unique(codes[training])
+    levels = levels[levels >= 0]
+    number = np.full(len(texts) + 1, -1, dtype=np.int64)  # the last is for missing, whose code is -1
+    number[levels] = np.arange(len(levels))
+    return number[codes], len(levels)
 
 
 #: Folds for thresholds and for the choice among rivals.
@@ -108,26 +108,26 @@ def installed(name: str) -> bool:
     return name not in PACKAGES or importlib.util.find_spec(PACKAGES[name]) is not None
 
 
-def run_rival(name: str, ready: Prepared) -> tuple[Tensor, float, float]:
+def run_rival(name: str, prepared: Prepared) -> tuple[Tensor, float, float]:
     """Scores of the test rows, and from out-of-fold rows the value and the threshold.
 
     Training and validation rows are one set here: five folds of it give the threshold, all of it the model.
     """
-    learned = np.sort(np.concatenate([ready.parts.train, ready.parts.validation]))
-    table, ids, seed = raw_table(ready, learned), ready.ids.numpy(), ready.settings.seed
-    folds = make_folds(ready.ids[torch.from_numpy(learned)], seed, ready.clusters(learned), FOLDS)
-    outputs = ready.labels.outputs
-    scores = torch.zeros(len(learned), *(() if outputs == 1 else (outputs,)), dtype=torch.float64)
+    training = np.sort(np.concatenate([prepared.parts.train, prepared.parts.validation]))
+    table, ids, seed = raw_table(prepared, training), prepared.ids.numpy(), prepared.settings.seed
+    folds = make_folds(prepared.ids[torch.from_numpy(training)], seed, prepared.clusters(training), FOLDS)
+    outputs = prepared.labels.outputs
+    scores = torch.zeros(len(training), *(() if outputs == 1 else (outputs,)), dtype=torch.float64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # not converged, unknown levels: the packages' own matters
         for fold, held in enumerate(folds.held):
-            rows = learned[folds.train(fold).numpy()]
+            rows = training[folds.train(fold).numpy()]
             model = LEARN[name](table.take(rows), ids[rows], seed)
-            scores[held] = _log_odds(model(table.take(learned[held.numpy()])), outputs)
-        model = LEARN[name](table.take(learned), ids[learned], seed)
-        final = _log_odds(model(table.take(ready.parts.test)), outputs)
+            scores[held] = _log_odds(model(table.take(training[held.numpy()])), outputs)
+        model = LEARN[name](table.take(training), ids[training], seed)
+        final = _log_odds(model(table.take(prepared.parts.test)), outputs)
     covered = folds.covered
-    threshold, value = ready.objective.tuned(scores[covered], ready.ids[torch.from_numpy(learned)][covered])
+    threshold, value = prepared.objective.tuned(scores[covered], prepared.ids[torch.from_numpy(training)][covered])
     return final, value, threshold
 
 
@@ -141,7 +141,7 @@ def _lightgbm(table: RawTable, y: Array, seed: int) -> Callable[[RawTable], Arra
 
     model = LGBMClassifier(random_state=seed, n_jobs=1, verbose=-1)
     model.fit(table.native, y, categorical_feature=list(range(len(table.sizes))))
-    return lambda part: np.asarray(model.predict_proba(part.native))
+    return lambda rows: np.asarray(model.predict_proba(rows.native))
 
 
 def _catboost(table: RawTable, y: Array, seed: int) -> Callable[[RawTable], Array]:
@@ -149,16 +149,16 @@ def _catboost(table: RawTable, y: Array, seed: int) -> Callable[[RawTable], Arra
 
     model = catboost.CatBoostClassifier(random_seed=seed, thread_count=1, verbose=False, allow_writing_files=False)
     model.fit(table.words, y, cat_features=list(range(len(table.sizes))))
-    return lambda part: np.asarray(model.predict_proba(part.words))
+    return lambda rows: np.asarray(model.predict_proba(rows.words))
 
 
 def _histogram(table: RawTable, y: Array, seed: int) -> Callable[[RawTable], Array]:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    named = [place for place, size in enumerate(table.sizes) if size <= MOST_NATIVE]  # the others: level numbers
+    named = [column for column, size in enumerate(table.sizes) if size <= MOST_NATIVE]  # the others: level numbers
     model = HistGradientBoostingClassifier(random_state=seed, categorical_features=named or None)
     model.fit(table.native, y)
-    return lambda part: np.asarray(model.predict_proba(part.native))
+    return lambda rows: np.asarray(model.predict_proba(rows.native))
 
 
 def _logistic(table: RawTable, y: Array, seed: int) -> Callable[[RawTable], Array]:
@@ -174,7 +174,7 @@ def _logistic(table: RawTable, y: Array, seed: int) -> Callable[[RawTable], Arra
     if named:
         steps.append(("levels", OneHotEncoder(handle_unknown="ignore"), slice(0, named)))
     model = make_pipeline(ColumnTransformer(steps), LogisticRegression(max_iter=1000)).fit(table.native, y)
-    return lambda part: np.asarray(model.predict_proba(part.native))
+    return lambda rows: np.asarray(model.predict_proba(rows.native))
 
 
 LEARN: dict[str, Learn] = {
@@ -196,10 +196,10 @@ RANKERS = {
 ROUNDS = (25, 50, 100, 200)
 
 
-def run_ranker(name: str, ready: Prepared) -> tuple[Tensor, float]:
+def run_ranker(name: str, prepared: Prepared) -> tuple[Tensor, float]:
     """Scores of the test rows, and the value on the validation queries, of one rival."""
-    train, validation = ready.rows(ready.parts.train), ready.rows(ready.parts.validation)
-    return rank_by(name, ready.objective, train, validation, ready.test[0], ready.settings.seed)
+    train, validation = prepared.rows(prepared.parts.train), prepared.rows(prepared.parts.validation)
+    return rank_by(name, prepared.objective, train, validation, prepared.test[0], prepared.settings.seed)
 
 
 def rank_by(
@@ -216,10 +216,10 @@ def rank_by(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # feature names: the packages' own matters
         for rounds in settings:
-            score = _learned(name, objective, train, rounds, seed)
+            score = _fit_ranker(name, objective, train, rounds, seed)
             tried.append((objective.value(score(validation.x), validation.y, lists=validation.lists), -rounds))
         best, rounds = max(tried)
-        return _learned(name, objective, both, -rounds, seed)(x), best
+        return _fit_ranker(name, objective, both, -rounds, seed)(x), best
 
 
 def _lists(rows: Rows) -> Tensor:
@@ -227,7 +227,7 @@ def _lists(rows: Rows) -> Tensor:
     return rows.lists
 
 
-def _learned(name: str, objective: Objective, rows: Rows, rounds: int, seed: int) -> Callable[[Tensor], Tensor]:
+def _fit_ranker(name: str, objective: Objective, rows: Rows, rounds: int, seed: int) -> Callable[[Tensor], Tensor]:
     rows = rows.take(_lists(rows).argsort(stable=True))  # lists must stand together
     x, y = _plain(rows.x), rows.y.numpy()
     model: Any
@@ -246,7 +246,7 @@ def _learned(name: str, objective: Objective, rows: Rows, rounds: int, seed: int
             model = LGBMRanker(label_gain=worth, **common).fit(x, y, group=sizes)
         else:
             model = LGBMRegressor(**common).fit(x, y)
-    return lambda part: torch.from_numpy(np.asarray(model.predict(_plain(part)), dtype=np.float64))
+    return lambda rows: torch.from_numpy(np.asarray(model.predict(_plain(rows)), dtype=np.float64))
 
 
 def _plain(x: Tensor) -> Array:

@@ -62,26 +62,26 @@ def holm(values: Sequence[float]) -> list[float]:
     """
     order = sorted(range(len(values)), key=values.__getitem__)
     adjusted, running = [0.0] * len(values), 0.0
-    for rank, place in enumerate(order):
-        running = max(running, min(1.0, (len(values) - rank) * values[place]))
-        adjusted[place] = running
+    for rank, number in enumerate(order):
+        running = max(running, min(1.0, (len(values) - rank) * values[number]))
+        adjusted[number] = running
     return adjusted
 
 
 def cheapest_first(
-    test: Mapping[str, Sequence[float]], known: Mapping[str, tuple[str, float]], test_share: float
+    test: Mapping[str, Sequence[float]], costs: Mapping[str, tuple[str, float]], test_share: float
 ) -> list[dict[str, Any]]:
     """The best on test rows and all who cannot be told from it at the 5 % level (Holm), by their seconds.
 
     Args:
         test: The metric of each entrant, seed by seed.
-        known: Title and seconds of each.
+        costs: Title and seconds of each.
         test_share: ``n_test / n_train``.
 
     Example:
         >>> test = {"a": [0.80, 0.82, 0.81], "b": [0.81, 0.81, 0.82], "c": [0.60, 0.62, 0.61]}
-        >>> known = {"a": ("slow", 9.0), "b": ("quick", 1.0), "c": ("poor", 0.1)}
-        >>> [one["title"] for one in cheapest_first(test, known, 0.25)]
+        >>> costs = {"a": ("slow", 9.0), "b": ("quick", 1.0), "c": ("poor", 0.1)}
+        >>> [row["title"] for row in cheapest_first(test, costs, 0.25)]
         ['quick', 'slow']
     """
     defined = {name: values for name, values in test.items() if np.isfinite(values).all()}
@@ -89,9 +89,9 @@ def cheapest_first(
         return []
     best = max(defined, key=lambda name: float(np.mean(defined[name])))
     others = [name for name in defined if name != best]
-    found = [paired_difference(defined[best], defined[name], test_share=test_share).p for name in others]
-    equal = [best, *(name for name, p in zip(others, holm(found), strict=True) if p > 0.05)]
-    rows = [{"name": name, "title": known[name][0], "seconds": known[name][1]} for name in equal]
+    p_values = [paired_difference(defined[best], defined[name], test_share=test_share).p for name in others]
+    equal = [best, *(name for name, p in zip(others, holm(p_values), strict=True) if p > 0.05)]
+    rows = [{"name": name, "title": costs[name][0], "seconds": costs[name][1]} for name in equal]
     return sorted(rows, key=lambda row: float(row["seconds"]))
 
 
@@ -103,7 +103,7 @@ def recommended(equal: Sequence[Mapping[str, Any]]) -> str:
         'Take quick: these splits do not tell it from slow, and it costs 1.0 seconds a run, not 9.0.'
     """
     first, last = equal[0], equal[-1]
-    others, most = ", ".join(str(one["title"]) for one in equal[1:]), "" if len(equal) == 2 else "up to "
+    others, most = ", ".join(str(row["title"]) for row in equal[1:]), "" if len(equal) == 2 else "up to "
     costs = f"it costs {first['seconds']:.1f} seconds a run, not {most}{last['seconds']:.1f}"
     return f"Take {first['title']}: these splits do not tell it from {others}, and {costs}."
 
@@ -120,15 +120,15 @@ def floor_sentences(entrants: dict[str, list[dict[str, Any]]], metric: str) -> l
         entrants: Title, and for each split the ``rates`` found on test rows.
         metric: Such as ``recall@precision=0.9``; others have no floor and no sentence.
     """
-    found = re.fullmatch(r"(\w+)@(\w+)=([\d.]+)", metric)
-    if found is None:
+    named = re.fullmatch(r"(\w+)@(\w+)=([\d.]+)", metric)
+    if named is None:
         return []
-    wanted, kept, floor = found[1], found[2], float(found[3])
+    wanted, kept, floor = named[1], named[2], float(named[3])
     return [_sentence(title, rates, wanted, kept, floor) for title, rates in entrants.items()]
 
 
 def _sentence(title: str, rates: list[dict[str, Any]], wanted: str, kept: str, floor: float) -> str:
-    values, reached = (_known(rates, name) for name in (kept, wanted))
+    values, reached = (_defined(rates, name) for name in (kept, wanted))
     if not values or not reached:
         return f"{title}: {kept} is undefined on test rows."
     below = kept in _CEILINGS
@@ -140,6 +140,6 @@ def _sentence(title: str, rates: list[dict[str, Any]], wanted: str, kept: str, f
     )
 
 
-def _known(rates: list[dict[str, Any]], name: str) -> list[float]:
-    found = [one.get(_KEYS.get(name, name)) for one in rates]
-    return [float(one) for one in found if one is not None and np.isfinite(one)]
+def _defined(rates: list[dict[str, Any]], name: str) -> list[float]:
+    values = [split.get(_KEYS.get(name, name)) for split in rates]
+    return [float(value) for value in values if value is not None and np.isfinite(value)]
