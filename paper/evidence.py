@@ -14,7 +14,15 @@ from . import NAMES
 from .claims.catalogue import CLAIMS
 from .claims.judging import Entries
 from .experiments.meng import heads
-from .experiments.ours import autogluon, expected, many_levels, mq2008_committee, retrieval, retrieval_features
+from .experiments.ours import (
+    autogluon,
+    expected,
+    many_levels,
+    mq2008_committee,
+    retrieval,
+    retrieval_features,
+    strong_rivals,
+)
 from .experiments.ravi import rate_duals, second_label, weak_boxes
 from .experiments.song import epsilon
 from .map import curves
@@ -149,6 +157,7 @@ def _our_tables(results: dict[str, Entries]) -> list[str]:
     sections: dict[str, tuple[str, Callable[[Any], Sequence[str]]]] = {
         "from_scratch": (_titled(scratch_board, "from_scratch"), scratch_board.summary_lines),
         "committee": (COMMITTEE, subsections(committee_board)),
+        "strong_rivals": (_titled(strong_rivals, "strong_rivals"), subsections(strong_rivals)),
         "many_levels": (_titled(many_levels, "many_levels"), many_levels.summary_lines),
         "expected": (_titled(expected, "expected"), expected.summary_lines),
         "autogluon": (_titled(autogluon, "autogluon"), subsections(autogluon)),

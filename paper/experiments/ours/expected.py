@@ -28,7 +28,9 @@ METRICS, DRAWN = ("auroc", "ap", "f1"), 2_000
 TITLE = "What a run expects on new rows, and what is found there"
 SETTING = f"""{DRAWN:,} rows drawn at random, the default ensemble of `aimfor train`, and the metric on all rows that
 were not drawn (38,000 to 42,000). Points; *holds*: draws whose 95 % interval contains what was found, which has an
-error of its own where positives are rare; of draws that have an interval. Floors have pages of their own."""
+error of its own where positives are rare; of draws that have an interval. The intervals of these draws are those of
+draws of the rows alone; since then one more row of the rarer class stands at either end. Floors have pages of their
+own."""
 
 
 def cells(options: Options) -> list[Cell]:

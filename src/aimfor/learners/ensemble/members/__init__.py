@@ -11,7 +11,7 @@ from .linear import Linear
 from .network import Network
 from .own import Own
 from .pictures import PictureMetric, PictureNetwork
-from .ranked import RankedLinear, RankedNetwork
+from .ranked import RankedLinear, RankedNetwork, RankedRidge
 from .trees import ExtraTrees, GradeTrees, LambdaTrees, Trees
 
 #: By the name a user gives. Trees come with searched and with random splits.
@@ -33,7 +33,7 @@ FOR_PICTURES: tuple[Member, ...] = (PictureNetwork(), PictureMetric())
 
 #: The same kinds for ranked lists.
 RANKED_KINDS: dict[str, tuple[Member, ...]] = {
-    "linear": (RankedLinear(),),
+    "linear": (RankedLinear(), RankedRidge()),
     "trees": (LambdaTrees(), GradeTrees()),
     "network": (RankedNetwork(),),
 }
