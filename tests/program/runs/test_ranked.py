@@ -151,7 +151,8 @@ def test_compare_sets_the_ensemble_against_lambdarank_and_pointwise(table: Path,
     assert result.exit_code == 0, result.output
     part = json.loads((tmp_path / "comparison.json").read_text())["parts"][0]
     names = [row["name"] for row in part["table"]]
-    assert names[:5] == ["ensemble", "ensemble/ranked_linear", "lambdarank", "pointwise_trees", "pointwise_linear"]
+    ours = ["ensemble", "ensemble/ranked_linear", "ensemble/ranked_ridge"]
+    assert names[:6] == [*ours, "lambdarank", "pointwise_trees", "pointwise_linear"]
     assert all(0.5 < row["test"] <= 1.0 for row in part["table"])
     assert "Query by query" in (tmp_path / "report.html").read_text()
 

@@ -14,6 +14,7 @@ from aimfor.learners.ensemble.calibration import Scale
 from aimfor.learners.ensemble.choices import Choosing, MemberOutput
 from aimfor.learners.ensemble.members import Job, LambdaTrees, RankedLinear, Rows, members
 from aimfor.learners.ensemble.members.network import _batches
+from aimfor.learners.ensemble.members.ranked import RankedRidge
 from aimfor.learners.ensemble.weights import Judge, bagged, bootstrap_lists
 from aimfor.metrics import NDCG, AveragePrecision, metric_from_name
 from aimfor.targets.folds import informative_lists, list_parts, make_list_folds
@@ -133,7 +134,7 @@ def test_members_order_unseen_lists_and_are_restored_exactly() -> None:
     judge = lists % 2 == 0
     rows = Rows(x, y, lists=lists)
     job = Job(rows.take((~judge).nonzero()[:, 0]), rows.take(judge.nonzero()[:, 0]), NDCG10, 1, 0)
-    for member in (RankedLinear(), LambdaTrees(rounds=50)):
+    for member in (RankedLinear(), RankedRidge(), LambdaTrees(rounds=50)):
         fitted = member.fit(job)
         scores = fitted.scores(job.held.x)
         chance = NDCG10.value(torch.zeros_like(scores), job.held.y, lists=job.held.lists)
