@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -409,3 +410,22 @@ def test_probabilities_are_told_by_their_values_after_enough_of_them() -> None:
     assert warned(*[draw] * 8, threshold=0.5) == warned(*[draw] * 8, threshold=None) == []
     few = torch.tensor([0.01, 0.99])
     assert warned(*[few] * 8) == []  # too few scores to tell
+
+
+@pytest.mark.parametrize("name", ["binary", "multiclass", "multilabel", "lists", "masks"])
+def test_every_gate_looks_at_values_unless_told_otherwise(name: str) -> None:
+    shape = {"binary": (4,), "masks": (2, 2, 2)}.get(name, (4, 3))
+    scores, targets = torch.zeros(shape), torch.zeros(4 if name == "multiclass" else shape, dtype=torch.int64)
+    gate = partial(checks.masks, by_class=False) if name == "masks" else getattr(checks, name)
+    gate(scores, targets)
+    spoiled = scores.clone().view(-1).index_fill(0, torch.tensor([1]), math.nan).view(shape)
+    for arguments in ((spoiled, targets), (scores, targets + 7)):
+        with pytest.raises(InputError):
+            gate(*arguments)
+        gate(*arguments, values=False)
+
+
+@pytest.mark.parametrize("grade", [math.nan, math.inf, -1.0])
+def test_grades_are_numbers_from_0(grade: float) -> None:
+    with pytest.raises(InputError, match="targets"):
+        checks.lists(torch.zeros(1, 3), torch.tensor([[0.0, grade, 1.0]]), graded=True)

@@ -105,6 +105,30 @@ def test_losses_do_not_see_how_few_rows_are_priced(
         torch.testing.assert_close(plain[1:], tensors[1:], rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize("few", [32, -1])
+def test_the_anchor_of_classes_has_the_metrics_prices(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decisions, "FEW", few)
+    generator = torch.Generator().manual_seed(4)
+    scores, targets = torch.randn(40, 4, generator=generator, dtype=torch.float64), torch.arange(40) % 4
+    soft, truth = torch.softmax(scores, 1), functional.one_hot(targets, 4).double()
+    tp, decided, positives = (soft * truth).sum(0), soft.sum(0), truth.sum(0)
+    counts = torch.stack((tp, decided - tp, positives - tp, 40 - positives - decided + tp))
+    _, slopes = value_and_slopes(lambda at: (2 * at[0] / (2 * at[0] + at[1] + at[2])).mean(), counts)
+    right, wrong = slopes[0] - slopes[2], slopes[1] - slopes[3]
+    price = right - torch.stack([wrong[[k for k in range(4) if k != c]].mean() for c in range(4)])
+    entropy = functional.cross_entropy(scores, targets, reduction="none")
+    expected = (price[targets] * entropy).sum() / price[targets].sum()
+    loss = aimfor.MetricLoss("f1_macro", aimfor.SmoothEngine(anchor=1.0))(scores, targets)
+    torch.testing.assert_close(loss, expected, rtol=1e-12, atol=0)
+
+
+def test_where_a_function_has_no_slope_it_is_0() -> None:
+    signs = torch.tensor([1.0, -1.0, 0.0])
+    value, slope = value_and_slopes(lambda at: (signs * at.sqrt()).sum(), torch.zeros(3))  # inf, −inf and 0 · inf
+    assert value == 0.0
+    assert slope.tolist() == [0.0, 0.0, 0.0]
+
+
 def test_misordered_pairs_are_those_of_all_pairs() -> None:
     generator = torch.Generator().manual_seed(2)
     scores = torch.randint(0, 12, (3, 50), generator=generator).double()  # many ties

@@ -166,6 +166,39 @@ def test_many_items_are_summed_in_blocks(monkeypatch: pytest.MonkeyPatch) -> Non
         torch.testing.assert_close(*both, rtol=1e-10, atol=1e-10)
 
 
+def test_many_items_are_read_off_their_cells_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, positions, masses = problem(3.0, torch.float64)
+    whole = grid_of(scores, positions, 1.0)
+    monkeypatch.setattr(grid, "BLOCK", 1000)
+    blocks = grid_of(scores, positions, 1.0)
+    assert whole is not None
+    assert blocks is not None
+    assert blocks.points.basis is None
+    weights = torch.rand(3, 100, 2, dtype=torch.float64)
+    for call in (lambda ways: ways.sums("sigmoid", masses), lambda ways: ways.gradient("steep", masses, weights)):
+        torch.testing.assert_close(call(whole), call(blocks), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+def test_the_gradient_of_several_sums_is_the_sum_of_theirs(spread: float) -> None:
+    scores, positions, masses = problem(spread, torch.float64)
+    generator = torch.Generator().manual_seed(9)
+    ranks_of, pairs = (torch.rand(3, 100, m, generator=generator, dtype=torch.float64) for m in (2, 1))
+    for found in (*each_way(scores, positions), sums.Blocks(scores, positions)):
+        steep, sigmoid = found.gradient("steep", masses, ranks_of), found.gradient("sigmoid", masses, pairs)
+        both = found.gradients(masses, [("steep", ranks_of), ("sigmoid", pairs)])
+        torch.testing.assert_close(both, steep + sigmoid, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("case", ["1e30", "two clusters", "1e38 beside 1e-38"])
+def test_sums_of_differences_beyond_the_dtype_are_its_largest_numbers(case: str) -> None:
+    scores = hostile(case, torch.float32)
+    for found in each_way(scores, torch.arange(100).expand(2, -1), 1e-20):
+        values = found.sums("softplus", torch.ones(2, 2000, 1))
+        assert torch.isfinite(values).all()
+        assert float(values.max()) > 1e36
+
+
 def test_cells_are_for_scores_that_need_few_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranks, "FEW_QUERIES", 64)
     ways = {"ties": Grid, "one of 200": Grid, "6": Grid, "1e4": Series, "two clusters": Series, "one each cell": Series}
