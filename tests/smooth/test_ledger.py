@@ -142,16 +142,17 @@ def test_misordered_pairs_are_those_of_all_pairs() -> None:
     torch.testing.assert_close(misordered(scores[1:2], a[1:2], b[1:2]), misordered(scores, a, b)[1:2])
 
 
-def test_balanced_entropy_is_its_formula() -> None:
+@pytest.mark.parametrize("defined", [1, 3])
+def test_balanced_entropy_is_its_formula(defined: int) -> None:
     generator = torch.Generator().manual_seed(3)
     scores = torch.randn(4, 20, generator=generator, dtype=torch.float64).requires_grad_()
     mass, positive = torch.rand(4, 20, generator=generator).double(), torch.rand(4, 20, generator=generator) < 0.4
-    positive[3] = False  # no positive: left out, and a third is no number of few digits
+    positive[defined:] = False  # no positive: left out, and a third is no number of few digits
     a, b = mass * positive, mass * ~positive
     rows = [
         0.5 * (a[r] * functional.softplus(-scores[r])).sum() / a[r].sum()
         + 0.5 * (b[r] * functional.softplus(scores[r])).sum() / b[r].sum()
-        for r in range(3)
+        for r in range(defined)
     ]
     expected = torch.stack(rows).mean()
     value, slope = balanced_entropy(scores.detach(), a, b)
