@@ -24,6 +24,11 @@ Call = Callable[[], Any]
 
 #: call → (argument, what came, what was expected, the next move)
 REFUSED: dict[str, tuple[Call, tuple[str, str, str, str]]] = {
+    "binary: no columns": (
+        lambda: checks.binary(torch.zeros(4, 0), Y),
+        ("scores", "shape (4, 0) with targets of shape (4,)", "one score per example, (4,) or (4, 1)",
+         "For a two-column output pass scores[:, 1] - scores[:, 0]; for classes use auroc_ovr or auc_mu."),
+    ),
     "binary: two columns": (
         lambda: checks.binary(S3, Y),
         ("scores", "shape (4, 3) with targets of shape (4,)", "one score per example, (4,) or (4, 1)",

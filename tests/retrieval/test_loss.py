@@ -282,3 +282,21 @@ def test_references_are_remembered_by_their_own_index() -> None:
     assert losses[0] == pytest.approx(losses[1]) == pytest.approx(losses[2])  # nobody meets a copy of itself
     with pytest.raises(aimfor.InputError, match="index"):
         remembering(queries, labels, references, others, index=torch.arange(4))
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_ties_beyond_the_places_that_are_looked_at_count(own: bool) -> None:
+    """Few distinct similarities: most lists end inside a tie, whose hits the whole lists know."""
+    generator = torch.Generator().manual_seed(5)
+    x, y = torch.randint(0, 3, (30, 2), generator=generator).double(), torch.arange(30) % 7
+    others = () if own else (torch.randint(0, 3, (25, 2), generator=generator).double(), torch.arange(25) % 7)
+    values = evaluate(x, y, *others, k=[2], similarity="dot")
+    for name in ("map@r", "r_precision", "recall@2"):
+        whole = aimfor.RetrievalLoss(name, similarity="dot").value(x, y, *others)
+        assert values[name] == pytest.approx(float(whole), abs=1e-12)
+
+
+def test_what_is_reported_unless_told_otherwise() -> None:
+    assert list(evaluate(*data())) == ["map@r", "r_precision", "recall@1", "recall@10", "without"]
+    with pytest.raises(aimfor.InputError, match="size: got 0"):
+        aimfor.RetrievalLoss(anchor=0.1, classes=3, size=0)
