@@ -9,8 +9,8 @@ from torch.nn import functional
 
 import aimfor
 from aimfor.metrics.pairs import misordered
-from aimfor.smooth import Correlation, MeanOfRatios, Ratio, balanced_entropy, decisions
-from aimfor.smooth.form import value_and_slopes
+from aimfor.smooth import Correlation, MeanOfRatios, Ratio, SmoothSum, balanced_entropy, decisions
+from aimfor.smooth.form import Softness, read_value, value_and_slopes
 
 SQUARE = 4.0
 F2 = (1 + SQUARE, 0.0, 0.0, 0.0), (1 + SQUARE, 1.0, SQUARE, 0.0)
@@ -178,3 +178,40 @@ def test_gradients_of_masks_are_the_same_in_parts(monkeypatch: pytest.MonkeyPatc
     aimfor.MetricLoss("miou", engine)(flat, targets.reshape(-1), weights=rows).backward()
     torch.testing.assert_close(found[0], found[1], rtol=1e-12, atol=1e-16)
     torch.testing.assert_close(found[0].movedim(1, -1).reshape(-1, 3), flat.grad, rtol=1e-12, atol=1e-16)
+
+
+@pytest.mark.parametrize(
+    "name", ["f1_macro", "f1_micro", "f1_weighted", "miou", "accuracy", "balanced_accuracy", "mcc"]
+)
+@pytest.mark.parametrize("few", [32, -1])
+def test_a_weight_of_two_is_an_example_twice(name: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decisions, "FEW", few)
+    generator = torch.Generator().manual_seed(6)
+    scores, targets = torch.randn(30, 3, generator=generator, dtype=torch.float64), torch.arange(30) % 3
+    weights = 1.0 + (torch.arange(30) % 4 == 0)
+    twice = torch.arange(30).repeat_interleave(weights.long())
+    loss_fn = aimfor.MetricLoss(name, aimfor.SmoothEngine(0.7, anchor=0.3))
+    leaf, other = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+    found, expected = loss_fn(leaf, targets, weights=weights), loss_fn(other[twice], targets[twice])
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(*torch.autograd.grad((found, expected), (leaf, other)))
+
+
+def test_what_is_undefined_has_no_slopes() -> None:
+    for ratio in (Correlation(), Ratio(*F2), MeanOfRatios((Ratio(*F2), Ratio(*F2)))):
+        value, up, down = ratio.of([[0.0], [3.0], [0.0], [2.0]])
+        assert value != value
+        assert (up, down) == ([0.0], [0.0])
+
+
+def test_a_sum_of_forms_has_the_mean_of_their_values() -> None:
+    metric, generator = aimfor.FBeta(1.0), torch.Generator().manual_seed(7)
+    forms = []
+    for targets in ([1, 0, 1, 0, 0], [0, 1, 1, 1, 0], [0, 0, 0, 0, 0]):  # the last is undefined
+        scores = torch.randn(5, generator=generator, dtype=torch.float64)
+        forms.append(metric.smooth_form(metric.check(scores, torch.tensor(targets))))
+    whole = SmoothSum(forms[0].scores, tuple(zip((0.5, 0.2, 0.3), forms, strict=True)))
+    loss, value, _ = whole.loss(Softness(0.8))
+    values = [read_value(form.loss(Softness(0.8))[1]) for form in forms[:2]]
+    assert value == pytest.approx((0.5 * values[0] + 0.2 * values[1]) / 0.7, rel=1e-12)
+    assert float(loss) == pytest.approx(1.0 - value, rel=1e-12)
