@@ -283,3 +283,10 @@ def test_a_bank_of_masks_counts_pictures(shape: tuple[int, ...]) -> None:
     for _ in range(2):
         rows(torch.zeros(256, 1, requires_grad=True), targets.reshape(-1) % 2)
     assert float(rows.engine.counts.sum()) == pytest.approx(256 * 1.5)
+
+
+def test_an_engine_remembers_nothing_without_a_bank_or_a_schedule() -> None:
+    cold = Decay(1.0, 0.1, 10)
+    engines = aimfor.SmoothEngine(), aimfor.SmoothEngine(bank=8), aimfor.SmoothEngine(cold)
+    assert [engine.stateless for engine in engines] == [True, False, False]
+    assert [engine.for_one_batch() is None for engine in engines] == [False, False, True]
