@@ -42,6 +42,8 @@ class CholeskyFactor(Factor):
 
     def solve(self, right: Tensor) -> Tensor:
         scaled = self.scale * right
+        if self.lower.shape[1] == 1:  # one row, as of Σx = 1: a division
+            return self.scale * scaled / self.lower[:, :, 0].square()
         if right.ndim == 2:
             return self.scale * torch.cholesky_solve(scaled[:, :, None], self.lower)[:, :, 0]
         return self.scale * torch.cholesky_solve(scaled.permute(1, 2, 0), self.lower).permute(2, 0, 1)
