@@ -434,3 +434,14 @@ def test_every_gate_looks_at_values_unless_told_otherwise(name: str) -> None:
 def test_grades_are_numbers_from_0(grade: float) -> None:
     with pytest.raises(InputError, match="targets"):
         checks.lists(torch.zeros(1, 3), torch.tensor([[0.0, grade, 1.0]]), graded=True)
+
+
+@pytest.mark.parametrize("name", ["binary", "multiclass", "multilabel", "lists"])
+def test_every_gate_takes_weights_that_are_numbers_from_0_and_no_more_of_them(name: str) -> None:
+    shape = {"binary": (4,), "lists": (4, 1)}.get(name, (4, 3))
+    scores, targets = torch.zeros(shape), torch.zeros(4 if name in ("binary", "multiclass") else shape).long()
+    gate, weights = getattr(checks, name), torch.ones(4, requires_grad=True)
+    assert not gate(scores, targets, weights=weights).weights.requires_grad
+    for wrong in (-weights, torch.ones(5, 1), torch.full((4,), math.nan)):
+        with pytest.raises(InputError, match="weights"):
+            gate(scores, targets, weights=wrong)
