@@ -8,18 +8,22 @@ or not at all, so that nothing is lost but the step itself.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import multiprocessing
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ..errors import InputError
 from ..failpoints import fail_point
 
+#: None on Windows.
+fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None
 #: Seconds to wait for one's turn, and between two attempts.
 PATIENCE, PAUSE = 60.0, 0.02
 #: Seconds for an orderly end.
@@ -59,13 +63,32 @@ def in_turn(log: Path) -> contextlib.AbstractContextManager[Any]:
 
 
 def _held(file: Path, patience: float, otherwise: InputError) -> contextlib.AbstractContextManager[Any]:
-    import filelock
+    last = time.monotonic() + patience
+    while (handle := _lock(file)) is None:
+        if time.monotonic() >= last:
+            raise otherwise
+        time.sleep(PAUSE)
+    return contextlib.closing(handle)
 
-    file.parent.stat()  # or `OSError`: filelock would make the folder
+
+def _lock(file: Path) -> IO[bytes] | None:
+    """The file, locked until it is closed or the process ends, or None where another has it.
+
+    `filelock` does the same, but `aimfor check` runs where NumPy and SciPy alone are installed.
+    """
+    handle = file.open("ab")
     try:
-        return filelock.FileLock(file).acquire(patience, PAUSE)
-    except filelock.Timeout:
-        raise otherwise from None
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            msvcrt: Any = importlib.import_module("msvcrt")
+            msvcrt.locking(handle.fileno(), msvcrt.LK_NBLCK, 1)
+        if os.path.samestat(os.fstat(handle.fileno()), file.stat()):  # or it was taken away while we opened it
+            return handle
+    except OSError:
+        pass
+    handle.close()
+    return None
 
 
 class _Program:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import InputError, nearest
 from ..spelling import canonical, is_number
-from .folds import Array, Rows
-from .objective import Objective
+
+if TYPE_CHECKING:  # which need torch: `aimfor decide` reads labels without
+    from .folds import Array, Rows
+    from .objective import Objective
 
 #: What the negative class is called when it is all other labels.
 REST = "rest"

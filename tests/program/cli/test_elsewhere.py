@@ -15,7 +15,7 @@ from aimfor.runs.compare import plan
 
 #: Modules, functions and signals that Windows does not have. Other packages are imported before they are taken away.
 ELSEWHERE = """
-    import multiprocessing, os, signal, subprocess, sys
+    import fcntl as unix, multiprocessing, os, signal, subprocess, sys
     import lightgbm, matplotlib.figure, numpy, pyarrow.csv, rich.progress, sklearn.linear_model, torch, typer
 
     for name in ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty"):
@@ -25,6 +25,14 @@ ELSEWHERE = """
     for name in ("SIGKILL", "SIGALRM", "SIGHUP", "SIGUSR1", "SIGCHLD", "setitimer", "alarm"):
         delattr(signal, name)
     torch.set_num_threads(1)
+
+    class msvcrt:  # of Windows, by what this system has
+        LK_NBLCK = unix.LOCK_EX | unix.LOCK_NB
+
+        def locking(file, mode, size):
+            unix.flock(file, mode)
+
+    sys.modules["msvcrt"] = msvcrt
 """
 
 
