@@ -102,8 +102,13 @@ def test_bank_of_scores_is_one_list_with_the_batch() -> None:
     leaf = second[0].clone().requires_grad_()
     output = loss_fn.detailed(leaf, second[1])
     both = torch.cat((second[0], first[0]))
+    both.requires_grad_()
     alone = aimfor.MetricLoss("ap", aimfor.SmoothEngine(0.5))(both, torch.cat((second[1], first[1])))
-    torch.testing.assert_close(output.loss.detach(), alone)
+    torch.testing.assert_close(output.loss, alone)
+    output.loss.backward()
+    alone.backward()
+    assert both.grad is not None
+    torch.testing.assert_close(leaf.grad, 16 / 8 * both.grad[:8])  # 8 of 16 examples move the metric half as far
 
 
 @pytest.mark.parametrize("name", ["f1", "ap"])
