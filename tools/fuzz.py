@@ -136,7 +136,7 @@ def _weights(targets: Tensor, pick: Any, generator: torch.Generator) -> Tensor |
 
 
 def _engine(metric: aimfor.Metric, arguments: dict[str, Any], pick: Any) -> aimfor.Engine:
-    able = [engine for engine in ENGINES if engine.ready and engine().refuses(metric) is None]
+    able = [engine for engine in ENGINES if engine.default_constructible and engine().refuses(metric) is None]
     kind = pick(able) if able else None
     if kind is None or (getattr(metric, "group_count", 0) and pick([False] * 9 + [True])):
         classes = max(2, arguments["scores"].shape[-1]) if getattr(metric, "group_count", 2) is None else 2
