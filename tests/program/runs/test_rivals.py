@@ -76,3 +76,12 @@ def test_who_is_told_from_the_best_is_not_among_the_equal() -> None:
     test = {"best": [0.9, 0.91, 0.92], "equal": [0.91, 0.9, 0.91], "worse": [0.5, 0.51, 0.52], "none": [np.nan] * 3}
     known = {name: (name, seconds) for name, seconds in zip(test, (3.0, 2.0, 1.0, 0.5), strict=True)}
     assert [one["name"] for one in cheapest_first(test, known, 0.25)] == ["equal", "best"]
+
+
+def test_three_splits_do_not_recommend_who_is_far_behind_on_each() -> None:
+    """Among ten, three splits show little after an adjustment; nobody wants .65 for .99 because it is cheap."""
+    level = [0.985, 0.99, 0.98]
+    test = {"best": [0.99, 0.985, 0.99], "cheap": [0.55, 0.65, 0.75], **{f"level {i}": level for i in range(8)}}
+    names = [row["name"] for row in cheapest_first(test, {name: (name, 1.0) for name in test}, 0.25)]
+    assert "cheap" not in names
+    assert len(names) == 9
