@@ -148,7 +148,7 @@ def metric_interval(
 
     Of two classes, one end is drawn from the rows and one more of the rarer class, ranked last, the other from the rows
     and one more, ranked first: what few rows have not shown may still be there, and draws of those rows alone would
-    rule it out (with 20 positives they hold the truth in half of the cases).
+    rule it out.
 
     References:
         Gaffke, Three test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative variable,
