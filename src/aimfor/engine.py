@@ -160,6 +160,9 @@ class EngineOutput:
             self.unread = None
         return self._status
 
+    def __repr__(self) -> str:
+        return f"EngineOutput(loss={self.loss!r}, status={self.status!s}, stats={self.stats!r})"
+
     def with_stats(self, more: Mapping[str, Any]) -> EngineOutput:
         """The same with more numbers."""
         stats = self.stats
