@@ -8,7 +8,7 @@ from typing import Any
 from ..runs.evaluation import TEST_ROWS, EnsembleEvaluation, Members
 from ..targets.evaluate import rates
 from ..targets.importance import Importance
-from ..targets.results import AnyPart, Beside, Bin, CertificateFound, RankedLists, SeveralClasses, TwoClasses
+from ..targets.results import AnyPart, Beside, Bin, StoredCertificate, RankedLists, SeveralClasses, TwoClasses
 from . import figures
 from .page import bar, between, number, safe_svg, script_json
 
@@ -199,7 +199,7 @@ def classes_section(test: SeveralClasses, names: list[str]) -> dict[str, Any]:
     return {"names": names, "matrix": matrix if n <= MOST_IN_MATRIX else None, "mistakes": mistakes, "rows": rows}
 
 
-def certificate_section(certificate: CertificateFound | None) -> dict[str, Any] | None:
+def certificate_section(certificate: StoredCertificate | None) -> dict[str, Any] | None:
     """The certificate of the metric's floor as the template wants it; None where the metric states no floor."""
     if certificate is None:
         return None

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..metrics import AUROC, Accuracy, AUROCOneVsRest, AveragePrecision, Metric
 from .intervals import bootstrap_interval, exact_interval
 from .objective import Objective
-from .results import Beside, Bin, ClassRow, GroupRow, SeveralClasses, TwoClasses, certificate_found
+from .results import Beside, Bin, ClassRow, GroupRow, SeveralClasses, TwoClasses, stored_certificate
 
 Array = NDArray[np.float64]
 Matrix = NDArray[np.int64]
@@ -121,7 +121,7 @@ def _decisions(
         },
         "histogram": histogram(s, y),
         "steps": steps(s, y, threshold),
-        "certificate": None if certificate is None else certificate_found(certificate),
+        "certificate": None if certificate is None else stored_certificate(certificate),
         "groups": None if groups is None else by_group(s, y, threshold, groups),
     }
 

@@ -99,7 +99,7 @@ class FindingRow:
 
 
 @dataclass(frozen=True)
-class CertificateFound:
+class StoredCertificate:
     """Whether the floor of the metric holds on these rows."""
 
     objective: str
@@ -134,7 +134,7 @@ class TwoClasses(Evaluated):
     histogram: dict[str, list[float]]
     steps: list[tuple[float, int, int]]
     reliability: list[Bin] | None = None
-    certificate: CertificateFound | None = None
+    certificate: StoredCertificate | None = None
     groups: list[GroupRow] | None = None
 
 
@@ -157,8 +157,8 @@ class RankedLists(Evaluated):
 AnyPart = TwoClasses | SeveralClasses | RankedLists
 
 
-def certificate_found(certificate: Certificate) -> CertificateFound:
+def stored_certificate(certificate: Certificate) -> StoredCertificate:
     """A `Certificate` as it is kept."""
     rows = [FindingRow(**{**vars(finding), "verdict": finding.verdict.value}) for finding in certificate.findings]
     whole = (certificate.objective, certificate.objective_value, certificate.confidence, certificate.examples)
-    return CertificateFound(*whole, certificate.verdict.value, rows, str(certificate))
+    return StoredCertificate(*whole, certificate.verdict.value, rows, str(certificate))

@@ -20,7 +20,7 @@ from aimfor.report.write import write_report
 from aimfor.targets.evaluate import curves, evaluate, rates
 from aimfor.targets.intervals import exact_interval
 from aimfor.targets.objective import Objective
-from aimfor.targets.results import CertificateFound, FindingRow
+from aimfor.targets.results import StoredCertificate, FindingRow
 
 DRAWN = True
 NASTY = "<script>document.title='owned'</script>"
@@ -189,7 +189,7 @@ def test_certificate_text_is_escaped_and_infeasible_is_said() -> None:
     finding = {"value": nan, "bound": 0.9, "slack": nan, "low": 0.0, "high": 1.0, "examples": 0, "more": None}
     finding |= {"constraint": NASTY, "verdict": "infeasible", "note": "<i>loosen one</i>"}
     made = {"objective": NASTY, "objective_value": nan, "confidence": 0.95, "examples": 3, "verdict": ""}
-    found = CertificateFound(**made, findings=[FindingRow(**finding)], text="")  # type: ignore[arg-type]
+    found = StoredCertificate(**made, findings=[FindingRow(**finding)], text="")  # type: ignore[arg-type]
     page = render(title="", subtitle="", headline=[], facts=[], certificate=certificate_section(found))
     assert "<b>infeasible</b>" in page
     assert "<td>–</td><td>–</td>" in page
