@@ -8,7 +8,7 @@ from typing import Any
 from ..runs.evaluation import TEST_ROWS, EnsembleEvaluation, Members
 from ..targets.evaluate import rates
 from ..targets.importance import Importance
-from ..targets.results import AnyPart, Beside, Bin, StoredCertificate, RankedLists, SeveralClasses, TwoClasses
+from ..targets.results import AnyPart, Beside, Bin, RankedLists, SeveralClasses, StoredCertificate, TwoClasses
 from . import figures
 from .page import bar, between, number, safe_svg, script_json
 

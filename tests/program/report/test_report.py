@@ -20,7 +20,7 @@ from aimfor.report.write import write_report
 from aimfor.targets.evaluate import curves, evaluate, rates
 from aimfor.targets.intervals import exact_interval
 from aimfor.targets.objective import Objective
-from aimfor.targets.results import StoredCertificate, FindingRow
+from aimfor.targets.results import FindingRow, StoredCertificate
 
 DRAWN = True
 NASTY = "<script>document.title='owned'</script>"
