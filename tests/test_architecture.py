@@ -6,6 +6,7 @@ import ast
 import importlib
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -163,3 +164,14 @@ def test_a_function_of_the_program_fits_a_screen() -> None:
     ]
     assert len(functions) > 1000
     assert {name for name, lines, given in functions if lines > MOST_FUNCTION or given > MOST_PARAMETERS} == WIDE
+
+
+def test_mutants_that_are_named_alike_change_lines_that_are_there() -> None:
+    root = SOURCE.parents[1]
+    entries = tomllib.loads((root / "tools" / "mutants" / "equivalent.toml").read_text(encoding="utf-8"))["alike"]
+    assert len(entries) > 50
+    files = {
+        entry["file"]: {line.strip() for line in (root / entry["file"]).open(encoding="utf-8")} for entry in entries
+    }
+    gone = [entry["before"] for entry in entries if not set(entry["before"].splitlines()) <= files[entry["file"]]]
+    assert gone == []
