@@ -170,8 +170,7 @@ def test_mutants_that_are_named_alike_change_lines_that_are_there() -> None:
     root = SOURCE.parents[1]
     entries = tomllib.loads((root / "tools" / "mutants" / "equivalent.toml").read_text(encoding="utf-8"))["alike"]
     assert len(entries) > 50
-    files = {
-        entry["file"]: {line.strip() for line in (root / entry["file"]).open(encoding="utf-8")} for entry in entries
-    }
+    texts = {name: (root / name).read_text(encoding="utf-8") for name in {entry["file"] for entry in entries}}
+    files = {name: {line.strip() for line in text.splitlines()} for name, text in texts.items()}
     gone = [entry["before"] for entry in entries if not set(entry["before"].splitlines()) <= files[entry["file"]]]
     assert gone == []
